@@ -1,0 +1,37 @@
+# Everything runs in a virtual environment of its own, made on first use: no other step.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench conformance docs clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $(STAMP)
+
+demo: $(STAMP)  ## run the main job for real, offline, without a key
+	$(BIN)/callboard demo
+
+test: $(STAMP)  ## the whole suite
+	$(BIN)/python -m pytest -q
+
+check: $(STAMP)  ## lint, format, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+bench: $(STAMP)  ## callboard and the floor on the peers' workloads, one table
+	$(BIN)/python benchmarks/run.py
+
+conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
+	$(BIN)/python tests/conformance/run.py
+
+docs: $(STAMP)  ## write the generated parts of docs/ anew
+	$(BIN)/python -m tools.generate_docs
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

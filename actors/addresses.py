@@ -1,0 +1,49 @@
+"""Who can send and receive. A child's address extends its parent's by its ordinal: `host.1.2`.
+
+Addresses never depend on chance: the ordinal is taken when the supervisor handles the delegation.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+SUPERVISOR: Final = "supervisor"
+HOST: Final = "host"
+MODEL: Final = "model"
+TOOLS: Final = "tools"
+SCHEMA: Final = "schema"
+CLOCK: Final = "clock"
+CLIENT: Final = "client"
+
+PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, CLIENT})
+"""The edges to the world: what they post is an input, never the output of a decider."""
+
+
+def is_agent(address: str) -> bool:
+    """Whether the address is the host's or a sub-agent's."""
+    return address == HOST or address.startswith("host.")
+
+
+def is_decider(address: str) -> bool:
+    """Whether what this address posts is computed by a decider (and so checked by replay)."""
+    return address not in PORTS
+
+
+def child_of(parent: str, ordinal: int) -> str:
+    """The address of a parent's child."""
+    return f"{parent}.{ordinal}"
+
+
+def parent_of(address: str) -> str:
+    """The address that delegated to this one; the host's is the client's."""
+    return address.rpartition(".")[0] or CLIENT
+
+
+@lru_cache(maxsize=65_536)
+def ordinals(address: str) -> tuple[int, ...]:
+    """The path from the host: `host` is (), `host.1.2` is (1, 2)."""
+    return tuple(int(part) for part in address.split(".")[1:])
+
+
+def depth_of(address: str) -> int:
+    """How deep an agent is: the host alone is 0."""
+    return address.count(".")

@@ -1,0 +1,63 @@
+"""How a delegation or an ask can end: one table, kind -> status."""
+
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "reported",
+    "answered",
+    "iteration_cap",
+    "budget",
+    "deadline",
+    "no_report",
+    "invalid_report",
+    "model_error",
+    "model_refused",
+    "context_full",
+    "crashed",
+    "unavailable",
+    "denied",
+    "cancelled",
+    "lost_race",
+]
+Status: TypeAlias = Literal["ok", "failed", "cancelled"]
+
+STATUS: Final = MappingProxyType[Kind, Status](
+    {
+        "reported": "ok",
+        "answered": "ok",
+        "iteration_cap": "failed",
+        "budget": "failed",
+        "deadline": "failed",
+        "no_report": "failed",
+        "invalid_report": "failed",
+        "model_error": "failed",
+        "model_refused": "failed",
+        "context_full": "failed",
+        "crashed": "failed",
+        "unavailable": "failed",
+        "denied": "failed",
+        "cancelled": "cancelled",
+        "lost_race": "cancelled",
+    }
+)
+
+EXPLAINED: Final = MappingProxyType[Kind, str](
+    {
+        "reported": "gave a report that matches the schema",
+        "answered": "answered in text",
+        "iteration_cap": "used all its turns",
+        "budget": "had too little of its token or cost budget left for another turn",
+        "deadline": "ran out of time",
+        "no_report": "stopped without giving the report it was asked for",
+        "invalid_report": "gave no report that matches the schema",
+        "model_error": "its model failed",
+        "model_refused": "its model refused",
+        "context_full": "its conversation no longer fits the model's context",
+        "crashed": "its actor failed",
+        "unavailable": "could not be started",
+        "denied": "was not allowed to start",
+        "cancelled": "was cancelled",
+        "lost_race": "another one was faster",
+    }
+)

@@ -1,0 +1,1 @@
+"""callboard: an event-sourced actor runtime for LLM agents."""

@@ -1,0 +1,1 @@
+"""Where events are kept: the EventLog protocol, its stores, and the digest chain."""

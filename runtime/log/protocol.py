@@ -1,0 +1,91 @@
+"""What callboard asks of a store.
+
+A session is one stream of events, numbered from 1 without gaps. The store numbers nothing and orders
+nothing: it accepts events that continue a session's head, or refuses all of them. Each session is
+answered on its own, so that one fenced or broken session does not fail the others of its batch.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from callboard.actors.events import Event
+
+
+class Head(NamedTuple):
+    """Where a session's log ends: the last seq (0: empty) and its digest."""
+
+    seq: int
+    digest: bytes
+
+
+class Append(NamedTuple):
+    """Events that continue a session: seqs expected_head+1, +2, ..."""
+
+    session_id: str
+    expected_head: int
+    epoch: int
+    events: Sequence[Event]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """An event as the store has it: the envelope, the exact body bytes, and the chained digest."""
+
+    seq: int
+    at: int
+    sender: str
+    recipient: str
+    cause: int
+    body: bytes
+    digest: bytes
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A session of a store. created_ms: milliseconds since 1970 UTC. title: the start of its first prompt."""
+
+    session_id: str
+    epoch: int
+    head: int
+    created_ms: int
+    title: str
+
+
+class EventLog(Protocol):
+    """An append-only store of sessions. One owner writes; `append` is called by one task at a time."""
+
+    async def open(self) -> None:
+        """Take ownership. Raises StoreLocked, StoreUnreadable, StoreTooNew, StoreReadOnly."""
+        ...
+
+    async def create(self, session_id: str, created_ms: int, title: str) -> int:
+        """Make an empty session and return its epoch (1). Raises SessionExists."""
+        ...
+
+    async def take_over(self, session_id: str) -> tuple[int, Head]:
+        """Raise the session's epoch, so that every earlier writer appends nothing from now on."""
+        ...
+
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        """Store each session's events, all or none, durably; one answer per session, in order.
+
+        A wrong head or an old epoch is an answer (WrongHead, Fenced), not an exception. An exception
+        means that nothing of the batch is known to be stored (StoreFailed).
+        """
+        ...
+
+    async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        """Up to `limit` events from seq `start`. Raises SessionNotFound."""
+        ...
+
+    async def head(self, session_id: str) -> Head:
+        """Where the session ends. Raises SessionNotFound."""
+        ...
+
+    async def sessions(self) -> list[SessionRow]:
+        """All sessions, newest first."""
+        ...
+
+    async def close(self) -> None:
+        """Give up ownership. What was acknowledged stays."""
+        ...

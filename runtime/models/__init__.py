@@ -1,0 +1,1 @@
+"""Models: the protocol, the scripted one for tests and demos, and Anthropic's."""

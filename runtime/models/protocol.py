@@ -1,0 +1,49 @@
+"""What the runtime asks of a model.
+
+A model answers one request, once. It never retries, never keeps a default of its own for another agent,
+and never raises for what a service or a network can do: that is a `ModelFailure`. Retrying is the
+agent's decision, so every attempt is an event and is charged.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+from callboard.actors.base import NULL, Json, Value
+from callboard.actors.messages import ModelFailure
+from callboard.actors.profiles import ModelSpec
+from callboard.actors.request import ModelRequest
+from callboard.actors.usage import Usage
+
+OnText: TypeAlias = Callable[[str], None]
+"""Told each piece of text as it streams in; ephemeral, never logged."""
+
+
+class ModelAnswer(Value, frozen=True):
+    """What came of one call.
+
+    content: the model's content blocks, a JSON list, verbatim. usage: without cost; None where it is not
+    known. failure: why there is no answer. model: the model that really answered.
+    """
+
+    content: Json = NULL
+    stop_reason: str = ""
+    usage: Usage | None = None
+    failure: ModelFailure | None = None
+    model: str = ""
+
+
+class Model(Protocol):
+    """Anything that answers a request. Called on the event loop; cancelled when its agent is stopped."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """How the log names it, with its parameters and prices."""
+        ...
+
+    def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
+        """Answer the request, at once or later."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back what it holds."""
+        ...

@@ -1,0 +1,1 @@
+"""Tools: from a typed function to a checked, bounded call."""
