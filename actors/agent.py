@@ -1,0 +1,249 @@
+"""The agent: asks for turns, runs the calls of a reply, reports, and drains when it is stopped.
+
+Rules
+  - It calls nothing. It asks the supervisor for a turn; the supervisor's grant goes to the model; the
+    model's answer comes here. So a model call without a grant cannot be written.
+  - The end of every grant is told to the supervisor in the decision that handles the answer, exactly once:
+    as a field of what it posts to the supervisor anyway, else as `TurnSettled`.
+  - The calls of one reply run in parallel; their results go back in call order. Reports wait until every
+    other call of the reply is answered, so that the history is complete when they are judged.
+  - Stopped, it starts nothing. It waits for the answers that ports still owe it, then posts `Stopped`.
+  - A message that does not fit the phase changes nothing. That is not sloppiness: after a stop, answers
+    and judgements for the old life are on their way, and a replayed log must take them as calmly.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from callboard.actors import prompts
+from callboard.actors.addresses import SUPERVISOR
+from callboard.actors.agent_calls import all_answered, results, start_calls
+from callboard.actors.agent_state import (
+    AgentState,
+    Answer,
+    fixed_of,
+    has_turns_left,
+    need_of,
+    with_message,
+)
+from callboard.actors.agent_turns import Decision, ask_turn, drain, finish
+from callboard.actors.base import Json
+from callboard.actors.content import Said, read
+from callboard.actors.conversation import message, rolled, text_json, tool_result, user_message
+from callboard.actors.endings import Kind
+from callboard.actors.events import Post
+from callboard.actors.fixed import fixed_parts
+from callboard.actors.messages import (
+    AgentInput,
+    Begin,
+    DelegationEnded,
+    ModelFailure,
+    ModelReplied,
+    ReportJudged,
+    Settled,
+    Stop,
+    ToolReturned,
+    ToolStarted,
+    TurnRequested,
+)
+from callboard.actors.retry import backoff_ms
+from callboard.actors.usage import priced
+
+_GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
+_LOST = ModelFailure("lost", "the answer did not survive a crash", is_retryable=True, retry_after_ms=1)
+
+
+def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
+    """The agent's next state and what it posts, for one message with its seq."""
+    match body:
+        case ModelReplied():
+            return _on_reply(state, seq, body)
+        case ToolReturned():
+            return _on_tool(state, seq, body)
+        case DelegationEnded():
+            return _on_delegation(state, seq, body)
+        case ReportJudged():
+            return _on_judged(state, seq, body)
+        case Begin():
+            return _on_begin(state, seq, body)
+        case Stop():
+            return _on_stop(state, body)
+        case ToolStarted():
+            return state, ()
+        case _:
+            assert_never(body)
+
+
+def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
+    if state.phase not in ("new", "idle"):
+        return state, ()
+    fixed = fixed_parts(begin)
+    digest, tokens = state.digest, state.context_tokens
+    if state.fixed is None or state.fixed.digest != fixed.digest:
+        digest = rolled(fixed.digest, *state.history.values())
+        tokens += fixed.tokens
+    prompt = user_message(state.carry, begin.prompt)
+    state = replace(
+        state,
+        fixed=fixed,
+        model=begin.model,
+        limits=begin.limits,
+        digest=digest,
+        context_tokens=tokens,
+        turns_used=0,
+        is_told_to_report=False,
+        is_forced=False,
+        report_attempts=0,
+        text="",
+        is_accepted=False,
+        carry=(),
+    )
+    return ask_turn(with_message(state, prompt, len(prompt), seq))
+
+
+# --- the model's answer -----------------------------------------------------------
+
+
+def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
+    if (reply.turn, reply.attempt) != (state.turn, state.attempt):
+        return state, ()
+    usage = reply.usage and priced(reply.usage, state.model.prices)
+    if state.phase == "stopping" and state.is_model_out:
+        state = replace(state, is_model_out=False)
+        return drain(state, Settled(usage))
+    if state.phase != "thinking":
+        return state, ()
+    said = read(reply.content) if reply.status == "ok" else None
+    settled = Settled(usage, said.text if said else "")
+    if said is None:
+        return _on_failure(state, reply, settled)
+    state = replace(state, text=said.text or state.text, is_forced=False)
+    if reply.stop_reason == "refusal":
+        return finish(state, "model_refused", settled)
+    if reply.stop_reason == "model_context_window_exceeded":
+        return finish(state, "context_full", settled)
+    return _on_said(_remember(state, seq, reply), said, reply.stop_reason, settled)
+
+
+def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
+    failure = _GARBAGE if reply.status == "ok" else _LOST if reply.status == "lost" else reply.failure
+    failure = failure or ModelFailure("cancelled", "the model call was cancelled")
+    wait = backoff_ms(failure, state.attempt, state.limits.max_model_attempts or 1, state.address)
+    if wait is not None:
+        state = replace(state, attempt=state.attempt + 1)
+        again = TurnRequested(
+            state.turn,
+            state.attempt,
+            need_of(state),
+            state.digest,
+            after_ms=0 if reply.status == "lost" else wait,
+            settled=settled,
+        )
+        return state, (Post(SUPERVISOR, again),)
+    kind: Kind = "context_full" if failure.code == "context_full" else "model_error"
+    return finish(state, kind, settled, f"{failure.code}: {failure.message}")
+
+
+def _remember(state: AgentState, seq: int, reply: ModelReplied) -> AgentState:
+    """The reply in the conversation; an empty one leaves no trace, since services refuse it back."""
+    bound = state.context_tokens
+    if reply.usage is not None and reply.usage.tokens:
+        bound = reply.usage.tokens
+    else:
+        bound += len(reply.content)
+    state = replace(state, context_tokens=bound, fresh=())
+    if reply.content.strip() == b"[]":
+        return state
+    return with_message(state, message("assistant", reply.content), 0, seq)
+
+
+def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
+    if said.uses:
+        return start_calls(state, said.uses, stop_reason == "max_tokens", settled)
+    state = replace(state, uses=())
+    if stop_reason == "pause_turn":
+        if has_turns_left(state):
+            return ask_turn(state, settled)
+        return finish(state, "iteration_cap", settled)
+    return _on_silence(state, said, stop_reason, settled)
+
+
+def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
+    """The model has stopped calling tools: that is its answer, unless it owes a report."""
+    detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
+    if not fixed_of(state).reports:
+        if not said.text:
+            state = replace(state, text=prompts.NO_SUMMARY)
+        return finish(state, "answered", settled, detail)
+    if state.is_told_to_report or not has_turns_left(state):
+        return finish(state, "no_report", settled, detail)
+    told = user_message((), text_json(prompts.REPORT_NOW))
+    state = replace(state, is_told_to_report=True, is_forced=True)
+    return ask_turn(with_message(state, told, len(told)), settled)
+
+
+# --- results ----------------------------------------------------------------------
+
+
+def _is_open(state: AgentState, turn: int, call: int) -> bool:
+    """Whether this call of this turn exists and has no answer yet."""
+    return turn == state.turn and call < len(state.uses) and state.answers.get(call) is None
+
+
+def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> AgentState:
+    block = tool_result(state.uses[call].id, output, is_error)
+    return replace(
+        state, answers=state.answers.put(call, Answer(block, seq)), unanswered=state.unanswered - 1
+    )
+
+
+def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
+    if not _is_open(state, returned.turn, returned.call) or state.phase not in ("acting", "stopping"):
+        return state, ()
+    state = _answered(state, seq, returned.call, returned.output, returned.status != "ok")
+    state = replace(state, tools_out=state.tools_out - 1)
+    if state.phase == "stopping":
+        return drain(state)
+    return all_answered(state) if not state.unanswered else (state, ())
+
+
+def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
+    if not _is_open(state, end.turn, end.call) or state.phase not in ("acting", "stopping"):
+        return state, ()
+    text, is_error = prompts.delegation_result(end)
+    state = _answered(state, seq, end.call, text_json(text), is_error)
+    if state.phase == "stopping" or state.unanswered:
+        return state, ()
+    return all_answered(state)
+
+
+def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
+    if not _is_open(state, judged.turn, judged.call) or state.phase not in ("judging", "stopping"):
+        return state, ()
+    text, is_error = prompts.judged_result(judged)
+    state = _answered(state, seq, judged.call, text_json(text), is_error)
+    state = replace(
+        state,
+        is_accepted=state.is_accepted or judged.verdict == "accepted",
+        report_attempts=state.report_attempts + (judged.verdict == "invalid"),
+    )
+    if state.phase == "stopping" or state.unanswered:
+        return state, ()
+    blocks, seqs = results(state)
+    ended = replace(state, carry=blocks, fresh=state.fresh + seqs)
+    if state.is_accepted:
+        return finish(ended, "reported")
+    if state.report_attempts >= (state.limits.max_report_attempts or 1):
+        return finish(ended, "invalid_report")
+    return all_answered(replace(state, reports=()))
+
+
+# --- the end ----------------------------------------------------------------------
+
+
+def _on_stop(state: AgentState, stop: Stop) -> Decision:
+    if state.phase in ("idle", "stopping"):
+        return state, ()
+    is_model_out = state.phase == "thinking" and stop.granted == (state.turn, state.attempt)
+    return drain(replace(state, phase="stopping", is_model_out=is_model_out))

@@ -1,0 +1,119 @@
+"""What an agent knows, and what follows from it without any message: the request, the bounds.
+
+An agent is in one of six phases:
+
+    new        nothing has reached it yet
+    thinking   it has asked for a turn, or the model is at work
+    acting     tools or delegations of the last reply are out
+    judging    its reports are with the supervisor
+    stopping   it was stopped, and waits until every port request of its is answered
+    idle       it has finished or drained; the host begins again with the next ask
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from callboard.actors.base import Json
+from callboard.actors.content import ToolUse
+from callboard.actors.conversation import rolled
+from callboard.actors.fixed import Fixed
+from callboard.actors.intmap import IntMap
+from callboard.actors.limits import DEFAULTS, Limits
+from callboard.actors.profiles import ModelSpec
+from callboard.actors.request import ModelRequest
+from callboard.actors.usage import Need, bound
+
+Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "stopping", "idle"]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The result of one call: the block for the model, and the seq of the event it came with (0: none)."""
+
+    block: Json
+    seq: int = 0
+
+
+class AgentState(msgspec.Struct, frozen=True):
+    """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
+
+    context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
+    it. uses, answers, unanswered, tools_out: the calls of the last reply, what came back, how many calls
+    and how many port requests have no answer. reports: indexes of its report_back calls. carry: results
+    that the next prompt is put behind.
+    """
+
+    address: str
+    phase: Phase = "new"
+    fixed: Fixed | None = None
+    model: ModelSpec = ModelSpec("")
+    limits: Limits = DEFAULTS
+    history: IntMap[Json] = IntMap()
+    digest: str = ""
+    context_tokens: int = 0
+    fresh: tuple[int, ...] = ()
+    turn: int = 0
+    attempt: int = 0
+    turns_used: int = 0
+    is_told_to_report: bool = False
+    is_forced: bool = False
+    report_attempts: int = 0
+    text: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    answers: IntMap[Answer] = IntMap()
+    unanswered: int = 0
+    tools_out: int = 0
+    is_model_out: bool = False
+    reports: tuple[int, ...] = ()
+    is_accepted: bool = False
+    carry: tuple[Json, ...] = ()
+
+
+def initial_agent(address: str) -> AgentState:
+    """An agent that nothing has reached yet."""
+    return AgentState(address)
+
+
+def fixed_of(state: AgentState) -> Fixed:
+    """The fixed parts of an agent that has begun; raises ValueError before."""
+    if state.fixed is None:
+        raise ValueError(f"{state.address} has not begun")
+    return state.fixed
+
+
+def has_turns_left(state: AgentState) -> bool:
+    """Whether the agent may ask for another turn."""
+    return state.turns_used < (state.limits.max_iterations or 0)
+
+
+def need_of(state: AgentState) -> Need:
+    """The most that a call with this conversation can use."""
+    return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
+
+
+def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> AgentState:
+    """The conversation with one more message of at most so many tokens, which came with these events."""
+    return msgspec.structs.replace(
+        state,
+        history=state.history.put(len(state.history), message),
+        digest=rolled(state.digest, message),
+        context_tokens=state.context_tokens + tokens,
+        fresh=state.fresh + seqs,
+    )
+
+
+def request_of(state: AgentState) -> ModelRequest:
+    """The whole request of the turn that the agent last asked for."""
+    fixed = fixed_of(state)
+    return ModelRequest(
+        address=state.address,
+        profile=fixed.profile.name,
+        model=state.model,
+        turn=state.turn,
+        attempt=state.attempt,
+        system=fixed.system,
+        tools=fixed.tools,
+        history=state.history,
+        force_tool="report_back" if state.is_forced else "",
+        digest=state.digest,
+    )

@@ -1,0 +1,69 @@
+"""How an agent asks for a turn, finishes, and drains."""
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from callboard.actors import prompts
+from callboard.actors.addresses import SUPERVISOR
+from callboard.actors.agent_state import AgentState, need_of
+from callboard.actors.base import Json
+from callboard.actors.conversation import text_json, tool_result
+from callboard.actors.endings import Kind
+from callboard.actors.events import Post
+from callboard.actors.intmap import IntMap
+from callboard.actors.messages import Finished, Settled, Stopped, TurnRequested
+
+Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
+"""The next state, and what is posted, in order."""
+
+
+def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
+    """Ask the supervisor for the next turn."""
+    turn = state.turn + 1
+    request = TurnRequested(turn, 1, need_of(state), state.digest, state.fresh, settled=settled)
+    state = replace(
+        state,
+        phase="thinking",
+        turn=turn,
+        attempt=1,
+        turns_used=state.turns_used + 1,
+        fresh=(),
+        uses=(),
+        answers=IntMap(),
+        unanswered=0,
+        reports=(),
+    )
+    return state, (Post(SUPERVISOR, request),)
+
+
+def finish(state: AgentState, kind: Kind, settled: Settled | None = None, detail: str = "") -> Decision:
+    """End by itself, with nothing outstanding."""
+    if settled is not None:
+        settled = replace(settled, text="")
+    finished = Finished(kind, state.text, detail, settled)
+    return _at_rest(state), (Post(SUPERVISOR, finished),)
+
+
+def drain(state: AgentState, settled: Settled | None = None) -> Decision:
+    """Say `Stopped` once no port owes an answer; until then, only what must be settled."""
+    if state.tools_out or state.is_model_out:
+        return state, ()
+    seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
+    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)
+    return _at_rest(state), (Post(SUPERVISOR, Stopped(settled)),)
+
+
+def _at_rest(state: AgentState) -> AgentState:
+    return replace(state, phase="idle", uses=(), answers=IntMap(), unanswered=0, reports=())
+
+
+def _given_up(state: AgentState) -> tuple[Json, ...]:
+    """Results for every call of the last reply, so that the conversation can go on with the next ask."""
+    blocks = []
+    for call, use in enumerate(state.uses):
+        answer = state.answers.get(call)
+        blocks.append(
+            answer.block if answer else tool_result(use.id, text_json(prompts.CANCELLED), is_error=True)
+        )
+    return tuple(blocks)

@@ -1,0 +1,43 @@
+"""The one step function: (state, event) -> (state', posts). Run, replay, resume, simulate and fork use it.
+
+It also answers the one question that is not in any decider: what happens to a message that its recipient
+has no use for. Nothing: no posts, the same state. A log may hold such messages (answers to an agent that
+is gone), and replay takes them as calmly as the live run did.
+"""
+
+from typing import TypeAlias, cast, get_args
+
+from callboard.actors.addresses import SUPERVISOR
+from callboard.actors.agent import decide_agent
+from callboard.actors.agent_state import AgentState, initial_agent
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import AgentInput, SupervisorInput
+from callboard.actors.supervisor import decide_supervisor, initial_supervisor
+from callboard.actors.supervisor_state import SupervisorState
+
+ActorState: TypeAlias = AgentState | SupervisorState
+Decision: TypeAlias = tuple[ActorState, tuple[Post, ...]]
+
+_FOR_AGENTS = frozenset(get_args(AgentInput))
+_FOR_SUPERVISOR = frozenset(get_args(SupervisorInput))
+
+
+def initial(address: str) -> ActorState:
+    """The state of an actor that nothing has reached yet."""
+    return initial_supervisor() if address == SUPERVISOR else initial_agent(address)
+
+
+def step(state: ActorState, event: Event) -> Decision:
+    """The next state of the event's recipient, and what it posts, in order."""
+    body = event.body
+    if isinstance(state, AgentState):
+        if type(body) in _FOR_AGENTS:
+            return decide_agent(state, event.seq, cast("AgentInput", body))
+    elif type(body) in _FOR_SUPERVISOR:
+        return decide_supervisor(state, event.seq, event.sender, cast("SupervisorInput", body))
+    return state, ()
+
+
+def is_at_rest(state: ActorState) -> bool:
+    """Whether an agent has nothing to do until it is begun again."""
+    return isinstance(state, AgentState) and state.phase == "idle"

@@ -1,0 +1,152 @@
+"""The supervisor: keeps the rules of a session. Every agent's wishes pass through it.
+
+Rules
+  - A settlement is booked before anything else in the message that carries it, also from an agent that
+    has ended: it is the only thing an ended agent may still say, besides that it has drained.
+  - Competing ends are decided by the order of this inbox: the first one handled wins.
+  - Nothing is scanned. Each decision costs what is new in it, times the depth of the tree.
+"""
+
+from typing import TypeAlias, assert_never
+
+from msgspec.structs import replace
+
+from callboard.actors import supervisor_asks as asks
+from callboard.actors.addresses import parent_of
+from callboard.actors.base import NULL
+from callboard.actors.events import Post
+from callboard.actors.messages import (
+    Ask,
+    Cancel,
+    Close,
+    DeciderFailed,
+    Delegate,
+    Finished,
+    ReportBack,
+    SchemaChecked,
+    SessionOpened,
+    Settled,
+    Stopped,
+    SupervisorInput,
+    TimerFired,
+    TurnRequested,
+    TurnSettled,
+)
+from callboard.actors.supervisor_delegating import on_delegate
+from callboard.actors.supervisor_ending import copy_ended, drained, end_agent, retire, stop_below, win
+from callboard.actors.supervisor_reports import on_report, on_schema_checked
+from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.supervisor_turns import on_turn_requested, on_turn_timer, serve_queue, settle
+from callboard.actors.supervisor_work import Work
+
+Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
+
+
+def initial_supervisor() -> SupervisorState:
+    """A session before its first event."""
+    return SupervisorState()
+
+
+def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: SupervisorInput) -> Decision:
+    """The supervisor's next state and what it posts, for one message with its seq and sender."""
+    if state.phase == "closed" and not isinstance(body, Ask):
+        return state, ()
+    work = Work(state, seq)
+    _handle(work, sender, body)
+    if work.has_freed and work.state.queue.size:
+        serve_queue(work)
+    if work.state.ask is not None:
+        asks.conclude(work)
+    return work.state, tuple(work.posts)
+
+
+def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
+    match body:
+        case TurnRequested():
+            settle(work, sender, body.settled)
+            on_turn_requested(work, sender, body)
+        case TurnSettled():
+            settle(work, sender, body.settled)
+        case Delegate():
+            settle(work, sender, body.settled)
+            on_delegate(work, sender, body)
+        case ReportBack():
+            settle(work, sender, body.settled)
+            on_report(work, sender, body)
+        case SchemaChecked():
+            on_schema_checked(work, body)
+            _begin_host_if_accepted(work)
+        case Finished():
+            settle(work, sender, body.settled)
+            _on_finished(work, sender, body)
+        case Stopped():
+            settle(work, sender, body.settled)
+            drained(work, sender)
+        case TimerFired():
+            _on_timer(work, body)
+        case SessionOpened():
+            asks.on_opened(work, body)
+        case Ask():
+            asks.on_ask(work, body)
+        case Cancel():
+            asks.on_cancel(work, body.reason)
+        case Close():
+            asks.on_close(work)
+        case DeciderFailed():
+            _on_decider_failed(work, sender, body)
+        case _:
+            assert_never(body)
+
+
+def _begin_host_if_accepted(work: Work) -> None:
+    """The client's delegation begins here: starting the host is not the business of delegating."""
+    ask = work.state.ask
+    if ask is None or ask.outcome is not None:
+        return
+    delegation = ask.delegation
+    if not delegation.running and not delegation.is_checking and not delegation.reasons:
+        asks.begin_host(work)
+
+
+def _on_finished(work: Work, sender: str, finished: Finished) -> None:
+    record = work.record(sender)
+    if record is None:
+        return
+    if record.is_running:
+        stop_below(work, sender)
+        retire(work, record)
+    drained(work, sender)
+    if not record.is_running:
+        return
+    if finished.kind == "answered":
+        parent = parent_of(sender)
+        win(work, parent, record.delegation, sender, "answered", NULL, finished.text)
+    else:
+        record = replace(record, text=finished.text or record.text)
+        copy_ended(work, record, finished.kind, finished.detail)
+
+
+def _on_timer(work: Work, fired: TimerFired) -> None:
+    timer = work.state.timers.get(fired.timer)
+    if timer is None:
+        return
+    work.change(timers=work.state.timers.drop(fired.timer))
+    if timer.purpose == "turn":
+        on_turn_timer(work, timer.address)
+    elif timer.purpose == "deadline":
+        work.edit(timer.address, deadline_timer=0)
+        end_agent(work, timer.address, "deadline")
+    else:
+        asks.conclude(work, is_grace_over=True)
+
+
+def _on_decider_failed(work: Work, sender: str, failed: DeciderFailed) -> None:
+    """An agent's decider raised: end it; if draining fails as well, book what it held as used."""
+    record = work.record(sender)
+    if record is None:
+        return
+    if record.is_running:
+        end_agent(work, sender, "crashed", f"{failed.error} while it handled event {failed.event}")
+        return
+    settle(work, sender, Settled())
+    drained(work, sender)

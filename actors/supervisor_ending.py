@@ -1,0 +1,188 @@
+"""How agents and delegations end.
+
+Rules
+  - An agent ends once: by its own `Finished`, or by the supervisor, which posts `Stop`. Ending an agent
+    ends everything below it, deepest first.
+  - A delegation ends once: when a report or an answer wins, when a cancel ends it, or when all who work on
+    it have ended and no report of theirs waits for its judgement. `lost_race` ends an agent, never a
+    delegation.
+  - A record stays in the tree until it has drained and nothing below it is left; only then may the
+    session be quiet.
+"""
+
+from msgspec.structs import replace
+
+from callboard.actors.accounts import add
+from callboard.actors.addresses import CLIENT, parent_of
+from callboard.actors.base import NULL, Json
+from callboard.actors.endings import Kind
+from callboard.actors.messages import DelegationEnded, Reason, ReportJudged, Stop
+from callboard.actors.supervisor_state import AskOutcome, Delegation, Pending, Record
+from callboard.actors.supervisor_work import Work
+from callboard.actors.usage import Need, Usage, plus
+
+
+def end_agent(work: Work, address: str, kind: Kind, detail: str = "") -> None:
+    """End a running agent and all below it; its delegation goes on if others or reports are left."""
+    record = work.record(address)
+    if record is None or not record.is_running:
+        return
+    stop_below(work, address)
+    stop_one(work, address, kind)
+    copy_ended(work, record, kind, detail)
+
+
+def stop_below(work: Work, address: str) -> None:
+    """Stop everything under an agent and end its delegations as cancelled, deepest first."""
+    record = work.record(address)
+    if record is None:
+        return
+    for child in list(record.children.values()):
+        stop_below(work, child.address)
+        stop_one(work, child.address, "cancelled")
+    for delegation in list(record.delegations.values()):
+        end_delegation(
+            work, address, delegation.key, "cancelled", detail="the agent that delegated was stopped"
+        )
+
+
+def stop_one(work: Work, address: str, kind: Kind) -> None:
+    """Mark one agent as ended and tell it to drain."""
+    record = work.record(address)
+    if record is None or not record.is_running:
+        return
+    work.post(address, Stop(kind, record.granted))
+    retire(work, record)
+
+
+def retire(work: Work, record: Record) -> None:
+    """An agent is running no more: its place in the queue and its timers go."""
+    if record.ticket:
+        work.change(queue=work.state.queue.drop(record.ticket))
+    work.cancel_timer(record.turn_timer)
+    work.cancel_timer(record.deadline_timer)
+    work.edit(
+        record.address,
+        is_running=False,
+        wanted=None,
+        ticket=0,
+        turn_timer=0,
+        deadline_timer=0,
+    )
+
+
+def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None:
+    """One of a delegation's agents has ended without winning."""
+    delegation = work.delegation_of(record)
+    if delegation is None:
+        return
+    reason = Reason(record.address, kind, detail)
+    work.keep(
+        parent_of(record.address),
+        replace(
+            delegation,
+            running=delegation.running - 1,
+            reasons=(*delegation.reasons, reason),
+            text=record.text or delegation.text,
+        ),
+    )
+    fail_if_over(work, parent_of(record.address), delegation.key)
+
+
+def fail_if_over(work: Work, parent: str, key: int) -> None:
+    """End a delegation that nobody works on and that no report can win any more."""
+    delegation = work.delegation(parent, key)
+    if delegation is None or delegation.running or delegation.pending or delegation.is_checking:
+        return
+    last = delegation.reasons[-1]
+    end_delegation(work, parent, key, last.kind, text=delegation.text, detail=last.detail)
+
+
+def win(work: Work, parent: str, key: int, address: str, kind: Kind, value: Json, text: str) -> None:
+    """A report or an answer wins: everyone else who works on the delegation has lost the race."""
+    delegation = work.delegation(parent, key)
+    if delegation is None:
+        return
+    end_delegation(work, parent, key, kind, value=value, text=text)
+    for ordinal in delegation.copies:
+        other = work.copy_address(parent, ordinal)
+        stop_below(work, other)
+        record = work.record(other)
+        if other != address:
+            stop_one(work, other, "lost_race")
+        elif record and record.is_running:
+            retire(work, record)
+
+
+def end_delegation(
+    work: Work, parent: str, key: int, kind: Kind, *, value: Json = NULL, text: str = "", detail: str = ""
+) -> None:
+    """The one end of a delegation or an ask."""
+    delegation = work.delegation(parent, key)
+    if delegation is None:
+        return
+    for pending in delegation.pending:
+        judge_late(work, pending)
+    ask = work.state.ask
+    if parent == CLIENT:
+        assert ask is not None
+        work.change(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
+        return
+    used, unsettled = _spent_on(work, parent, delegation)
+    record = work.record(parent)
+    if record is not None:
+        work.edit(parent, delegations=record.delegations.drop(key))
+    end = DelegationEnded(
+        delegation.turn,
+        delegation.call,
+        kind,
+        work.copy_address(parent, delegation.copies[0]),
+        value,
+        text,
+        detail,
+        used,
+        unsettled,
+        work.seq,
+        delegation.reasons if len(delegation.copies) > 1 and value == NULL else (),
+    )
+    work.post(parent, end)
+
+
+def _spent_on(work: Work, parent: str, delegation: Delegation) -> tuple[Usage, Need]:
+    """What a delegation used and what is still reserved, over all who worked on it."""
+    used, unsettled = delegation.used, Need()
+    for ordinal in delegation.copies:
+        record = work.record(work.copy_address(parent, ordinal))
+        if record is not None:
+            used = plus(used, record.account.spent)
+            unsettled = add(unsettled, record.account.reserved)
+    return used, unsettled
+
+
+def judge_late(work: Work, pending: Pending) -> None:
+    """A report that can win nothing any more."""
+    work.post(pending.address, ReportJudged(pending.turn, pending.call, "late"))
+
+
+def drained(work: Work, address: str) -> None:
+    """An agent has nothing outstanding: it leaves the tree, and so do ended ones above it."""
+    record = work.record(address)
+    if record is None or record.is_drained:
+        return
+    work.change(live=work.state.live - 1)
+    work.edit(address, is_drained=True)
+    chain = work.chain(address) or []
+    while len(chain) > 1 and _may_leave(chain[-1]):
+        leaf = chain.pop()
+        parent = chain[-1]
+        delegation = parent.delegations.get(leaf.delegation)
+        delegations = parent.delegations
+        if delegation is not None:
+            used = plus(delegation.used, leaf.account.spent)
+            delegations = delegations.put(delegation.key, replace(delegation, used=used))
+        chain[-1] = replace(parent, children=parent.children.drop(leaf.ordinal), delegations=delegations)
+    work.store(chain)
+
+
+def _may_leave(record: Record) -> bool:
+    return record.is_drained and not record.is_running and not record.children.size

@@ -1,0 +1,163 @@
+"""What the supervisor knows: the tree of agents, the open delegations, the queue, the running ask.
+
+The tree holds only agents that have not drained, so walking it costs what is alive. An agent that is not
+in it has ended: what it still says is refused, or `late`. Every record is a budget scope over its subtree;
+the host's is the session's.
+
+    session   new -> open -> asking -> open ... -> closed     (closing: a close waits for the running ask)
+    record    running -> ended -> drained, and out of the tree once nothing below it is left
+    delegation  checking -> open -> ended, and out of its parent's record
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from callboard.actors.base import NULL, Json
+from callboard.actors.endings import Kind
+from callboard.actors.intmap import IntMap
+from callboard.actors.limits import DEFAULTS, Limits
+from callboard.actors.messages import Delegate, Reason, TurnRequested
+from callboard.actors.profiles import ModelSpec, Profile
+from callboard.actors.usage import ZERO, Need, Usage
+
+
+class Account(msgspec.Struct, frozen=True):
+    """What a subtree may spend, has spent, and has reserved for calls in flight.
+
+    closing: what the agent itself will need for its next turn, which its children must leave.
+    """
+
+    tokens: int | None = None
+    cost: int | None = None
+    spent: Usage = ZERO
+    reserved: Need = Need()
+    closing: Need = Need()
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A report that waits for its judgement."""
+
+    address: str
+    seq: int
+    turn: int
+    call: int
+    value: Json
+
+
+class Delegation(msgspec.Struct, frozen=True):
+    """A delegation, or an ask, that has not ended. copies: the ordinals of those who work on it.
+
+    running: how many of them have not ended. used: what copies used that are out of the tree already.
+    """
+
+    key: int
+    turn: int
+    call: int
+    copies: tuple[int, ...]
+    schema: Json = NULL
+    request: Delegate | None = None
+    running: int = 0
+    is_checking: bool = False
+    pending: tuple[Pending, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    text: str = ""
+    used: Usage = ZERO
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An agent that has not drained, or has something below it that has not.
+
+    wanted: the turn it asked for, if that is not granted yet; ticket: its place in the queue.
+    granted: (turn, attempt) in flight, and grant what is reserved for it.
+    """
+
+    address: str
+    ordinal: int
+    delegation: int
+    profile: Profile
+    model: ModelSpec
+    limits: Limits
+    depth: int
+    account: Account = Account()
+    is_running: bool = True
+    is_drained: bool = False
+    wanted: TurnRequested | None = None
+    ticket: int = 0
+    granted: tuple[int, int] = (0, 0)
+    grant: Need | None = None
+    deadline_timer: int = 0
+    turn_timer: int = 0
+    turn: int = 0
+    turn_children: int = 0
+    next_ordinal: int = 1
+    children: IntMap["Record"] = IntMap()
+    delegations: IntMap[Delegation] = IntMap()
+    text: str = ""
+
+
+class AskOutcome(msgspec.Struct, frozen=True):
+    """How the running ask has ended, while its agents drain."""
+
+    kind: Kind
+    by: int
+    value: Json = NULL
+    text: str = ""
+    detail: str = ""
+
+
+class AskState(msgspec.Struct, frozen=True):
+    """The running ask. before: what the session had spent when it began."""
+
+    request_id: str
+    delegation: Delegation
+    before: Usage = ZERO
+    outcome: AskOutcome | None = None
+    prompt: Json = NULL
+    limits: Limits = Limits()
+    grace_timer: int = 0
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What a question to the schema port is about."""
+
+    task: Literal["accept", "report"]
+    parent: str
+    delegation: int
+
+
+class Timer(msgspec.Struct, frozen=True):
+    """What happens when a timer fires, and to whom."""
+
+    purpose: Literal["deadline", "turn", "grace"]
+    address: str = ""
+
+
+SessionPhase: TypeAlias = Literal["new", "open", "asking", "closed"]
+
+
+class SupervisorState(msgspec.Struct, frozen=True):
+    """The supervisor's memory.
+
+    profiles: by name, with the bytes that go into `Begin`. agents: how many there ever were, the host
+    included. live: how many have not drained. in_flight: model calls. accepted: schemas known to be good.
+    """
+
+    phase: SessionPhase = "new"
+    is_closing: bool = False
+    host_name: str = ""
+    profiles: dict[str, tuple[Profile, Json]] = {}
+    model: ModelSpec = ModelSpec("")
+    limits: Limits = DEFAULTS
+    host: Record | None = None
+    agents: int = 0
+    live: int = 0
+    in_flight: int = 0
+    queue: IntMap[str] = IntMap()
+    next_ticket: int = 1
+    checks: IntMap[Check] = IntMap()
+    next_check: int = 1
+    timers: IntMap[Timer] = IntMap()
+    next_timer: int = 1
+    accepted: frozenset[bytes] = frozenset()
+    ask: AskState | None = None
