@@ -153,7 +153,7 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied) -> AgentState:
     else:
         bound += len(reply.content)
     state = replace(state, context_tokens=bound, fresh=())
-    if reply.content.strip() == b"[]":
+    if bytes(reply.content).strip() == b"[]":
         return state
     return with_message(state, message("assistant", reply.content), 0, seq)
 

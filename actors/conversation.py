@@ -26,7 +26,7 @@ def text_json(text: str) -> Json:
 
 def message(role: Literal["user", "assistant"], content: Json) -> Json:
     """One message with this content, a JSON string or list of blocks."""
-    return Json(b'{"role":"' + role.encode() + b'","content":' + content + b"}")
+    return Json(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
 
 def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
@@ -44,11 +44,11 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     if not blocks:
         return message("user", prompt)
     parts = [bytes(block) for block in blocks]
-    if prompt.startswith(b"["):
+    if bytes(prompt).startswith(b"["):
         inner = bytes(prompt).strip()[1:-1].strip()
         parts += [inner] if inner else []
     elif prompt != NULL:
-        parts.append(b'{"type":"text","text":' + prompt + b"}")
+        parts.append(b"".join((b'{"type":"text","text":', prompt, b"}")))
     return message("user", Json(b"[" + b",".join(parts) + b"]"))
 
 

@@ -69,7 +69,7 @@ def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str],
 
 def _described(spec: ToolSpec) -> Json:
     head = msgspec.json.encode({"name": spec.name, "description": spec.description})
-    parts = head[:-1] + b',"input_schema":' + spec.input_schema
+    parts = b"".join((head[:-1], b',"input_schema":', spec.input_schema))
     extra = bytes(spec.extra).strip()
     if extra.startswith(b"{") and extra[1:-1].strip():
         parts += b"," + extra[1:-1].strip()

@@ -90,7 +90,7 @@ def report_tool(schema: Json) -> Json:
     if not is_object_schema(schema):
         schema = _wrapped(schema)
     head = msgspec.json.encode({"name": REPORT_BACK, "description": "Give your result. " + REPORT_NOTE})
-    return Json(head[:-1] + b',"input_schema":' + schema + b"}")
+    return Json(b"".join((head[:-1], b',"input_schema":', schema, b"}")))
 
 
 def _wrapped(schema: Json) -> Json:
@@ -113,7 +113,7 @@ def _wrapped(schema: Json) -> Json:
 
 def with_report_note(instructions: Json) -> Json:
     """The system prompt of an agent that has to report."""
-    if instructions.startswith(b"["):
+    if bytes(instructions).startswith(b"["):
         blocks = msgspec.json.decode(instructions, type=list[msgspec.Raw])
         blocks.append(Json(msgspec.json.encode({"type": "text", "text": REPORT_NOTE})))
         return Json(msgspec.json.encode(blocks))
