@@ -61,11 +61,12 @@ class Abort(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """A timer is set: fire it `after_ms` after `at`."""
+    """A timer is set: fire it `after_ms` after `at`. request: the seq of its `SetTimer`."""
 
     timer: int
     at: int
     after_ms: int
+    request: int
 
 
 class Disarm(NamedTuple):
@@ -144,7 +145,7 @@ class Desk:
     def _arm(self, event: Event) -> tuple[Action, ...]:
         body = event.body
         assert isinstance(body, SetTimer)
-        return (Arm(body.timer, event.at, body.after_ms),)
+        return (Arm(body.timer, event.at, body.after_ms, event.seq),)
 
     def _disarm(self, event: Event) -> tuple[Action, ...]:
         body = event.body

@@ -39,5 +39,10 @@ def step(state: ActorState, event: Event) -> Decision:
 
 
 def is_at_rest(state: ActorState) -> bool:
-    """Whether an agent has nothing to do until it is begun again."""
+    """Whether an agent has nothing to do until it is begun again; a sub-agent never is."""
     return isinstance(state, AgentState) and state.phase == "idle"
+
+
+def forgotten(address: str) -> ActorState:
+    """All that need be kept of a sub-agent at rest: it answers whatever still comes with nothing."""
+    return AgentState(address, phase="idle")

@@ -1,1 +1,102 @@
-"""callboard: an event-sourced actor runtime for LLM agents."""
+"""callboard: an event-sourced actor runtime for LLM agents.
+
+A host agent and its sub-agents are actors that exchange immutable messages; every message is posted on an
+append-only log, and the log alone is enough to replay a session to the byte.
+
+The names below are loaded when they are first used, so that `import callboard` stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from callboard.actors.errors import CallboardError as CallboardError
+    from callboard.actors.errors import MisuseError as MisuseError
+    from callboard.actors.errors import OutcomeError as OutcomeError
+    from callboard.actors.errors import SessionBusy as SessionBusy
+    from callboard.actors.errors import SessionEnded as SessionEnded
+    from callboard.actors.errors import SessionFailed as SessionFailed
+    from callboard.actors.limits import Limits as Limits
+    from callboard.actors.profiles import Prices as Prices
+    from callboard.actors.usage import Usage as Usage
+    from callboard.runtime.agent import Agent as Agent
+    from callboard.runtime.models.anthropic import AnthropicModel as AnthropicModel
+    from callboard.runtime.models.scripted import Reply as Reply
+    from callboard.runtime.models.scripted import ScriptedModel as ScriptedModel
+    from callboard.runtime.models.scripted import call as call
+    from callboard.runtime.models.scripted import calls as calls
+    from callboard.runtime.models.scripted import fail as fail
+    from callboard.runtime.models.scripted import say as say
+    from callboard.runtime.outcome import Outcome as Outcome
+    from callboard.runtime.runtime import Runtime as Runtime
+    from callboard.runtime.session import Session as Session
+    from callboard.runtime.tools.context import ToolContext as ToolContext
+    from callboard.runtime.tools.tool import Tool as Tool
+    from callboard.runtime.tools.tool import tool as tool
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "runtime.agent",
+    "AnthropicModel": "runtime.models.anthropic",
+    "CallboardError": "actors.errors",
+    "Limits": "actors.limits",
+    "MisuseError": "actors.errors",
+    "Outcome": "runtime.outcome",
+    "OutcomeError": "actors.errors",
+    "Prices": "actors.profiles",
+    "Reply": "runtime.models.scripted",
+    "Runtime": "runtime.runtime",
+    "ScriptedModel": "runtime.models.scripted",
+    "Session": "runtime.session",
+    "SessionBusy": "actors.errors",
+    "SessionEnded": "actors.errors",
+    "SessionFailed": "actors.errors",
+    "Tool": "runtime.tools.tool",
+    "ToolContext": "runtime.tools.context",
+    "Usage": "actors.usage",
+    "call": "runtime.models.scripted",
+    "calls": "runtime.models.scripted",
+    "fail": "runtime.models.scripted",
+    "say": "runtime.models.scripted",
+    "tool": "runtime.tools.tool",
+}
+
+__all__ = [
+    "Agent",
+    "AnthropicModel",
+    "CallboardError",
+    "Limits",
+    "MisuseError",
+    "Outcome",
+    "OutcomeError",
+    "Prices",
+    "Reply",
+    "Runtime",
+    "ScriptedModel",
+    "Session",
+    "SessionBusy",
+    "SessionEnded",
+    "SessionFailed",
+    "Tool",
+    "ToolContext",
+    "Usage",
+    "call",
+    "calls",
+    "fail",
+    "say",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'callboard' has no attribute {name!r}")
+    value: object = getattr(import_module(f"callboard.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,205 @@
+"""Verification: the deciders run again on what the log says they got, and must post what it says they posted.
+
+For every decision, the ordered list of (recipient, body) that the code computes now is compared with the
+events that name the decided event as their cause and this actor as their sender, byte for byte. What ports
+and clients posted is input: it is not computed, only held to the protocol (an answer needs a request that
+has none). The times are not compared.
+
+A decision whose outputs are missing is a divergence, unless it is among the last of its actor in a session
+that was not closed: a log is a prefix of what happened, and what was not yet posted when the process ended
+is no fault of the code.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from callboard.actors.addresses import CLOCK, HOST, MODEL, SCHEMA, SUPERVISOR, TOOLS, is_decider
+from callboard.actors.codec import encode
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import (
+    AskEnded,
+    CallModel,
+    CallTool,
+    CheckSchema,
+    DeciderFailed,
+    ModelReplied,
+    SchemaChecked,
+    SessionClosed,
+    SetTimer,
+    TimerFired,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.step import ActorState, forgotten, initial, is_at_rest, step
+from callboard.replay.divergence import Divergence, chain_of, first_difference, shown
+
+_ANSWERS: dict[type, tuple[str, type]] = {
+    ModelReplied: (MODEL, CallModel),
+    ToolStarted: (TOOLS, CallTool),
+    ToolReturned: (TOOLS, CallTool),
+    SchemaChecked: (SCHEMA, CheckSchema),
+    TimerFired: (CLOCK, SetTimer),
+}
+
+
+class Verifier:
+    """Runs the deciders over a session's events, from seq 1, without gaps.
+
+    bodies: the events' bytes as they are stored; without them, the events are encoded again.
+    """
+
+    def __init__(self, events: Sequence[Event], bodies: Sequence[bytes] | None = None) -> None:
+        self.events = events
+        self._bodies = bodies if bodies is not None else [encode(event.body) for event in events]
+        self.states: dict[str, ActorState] = {SUPERVISOR: initial(SUPERVISOR)}
+        self.decisions = 0
+        self._outputs = _outputs_by_cause(events)
+        self._last_decided = _last_decided(events)
+        self._open: set[int] = set()
+        self._is_complete = _is_complete(events)
+
+    def run(self) -> Divergence | None:
+        """The first divergence in the order of the log, or None."""
+        return next(self.divergences(), None)
+
+    def divergences(self) -> Iterator[Divergence]:
+        """Every divergence; after the first, states may be off, so later ones may only follow from it."""
+        for event in self.events:
+            found = self._check_input(event) or self._check_decision(event)
+            if found is not None:
+                yield found
+
+    # --- inputs -------------------------------------------------------------------
+
+    def _check_input(self, event: Event) -> Divergence | None:
+        """Hold what was not computed to the protocol."""
+        if not 0 <= event.cause < event.seq:
+            return self._unexpected(event, "an event is caused by an earlier one")
+        body = event.body
+        if is_decider(event.sender):
+            cause = self.events[event.cause - 1] if event.cause else None
+            if cause is None or cause.recipient != event.sender:
+                return self._unexpected(event, "an actor posts only in answer to an event it received")
+        elif (rule := _ANSWERS.get(type(body))) is not None and rule[0] == event.sender:
+            if event.cause not in self._open or type(self.events[event.cause - 1].body) is not rule[1]:
+                return self._unexpected(event, "an answer needs a request that has no answer yet")
+            if type(body) is not ToolStarted:
+                self._open.discard(event.cause)
+        elif rule is not None:
+            return self._unexpected(event, f"only {rule[0]} posts {event.kind}")
+        if type(body) in (CallModel, CallTool, CheckSchema, SetTimer):
+            self._open.add(event.seq)
+        return None
+
+    def _unexpected(self, event: Event, rule: str) -> Divergence:
+        actual = f"cause {event.cause}, {shown(_value(event))}"
+        chain = chain_of(self.events, event.seq)
+        return Divergence(event.seq, event.sender, event.cause, "unexpected", "cause", rule, actual, chain)
+
+    # --- decisions ----------------------------------------------------------------
+
+    def _check_decision(self, event: Event) -> Divergence | None:
+        if not is_decider(event.recipient):
+            return None
+        logged = self._outputs.get(event.seq, ())
+        if logged and isinstance(logged[0].body, DeciderFailed):
+            return None
+        expected = self.decide(event)
+        if not expected and not logged:
+            return None
+        return self._compare(event, expected, logged)
+
+    def decide(self, event: Event) -> tuple[Post, ...]:
+        """Run one decision and keep its state; returns what the code posts now."""
+        self.decisions += 1
+        address = event.recipient
+        state = self.states.get(address) or initial(address)
+        state, posts = step(state, event)
+        self.states[address] = forgotten(address) if address != HOST and is_at_rest(state) else state
+        return posts
+
+    def _compare(
+        self, event: Event, expected: tuple[Post, ...], logged: Sequence[Event]
+    ) -> Divergence | None:
+        for place, post in enumerate(expected):
+            if place >= len(logged):
+                return self._missing(event, post, logged)
+            actual = logged[place]
+            if actual.seq != logged[0].seq + place:
+                return self._moved(event, actual, logged[0].seq + place)
+            if actual.recipient != post.recipient or self._bodies[actual.seq - 1] != encode(post.body):
+                return self._changed(event, post, actual)
+        if len(logged) > len(expected):
+            extra = logged[len(expected)]
+            return Divergence(
+                extra.seq,
+                event.recipient,
+                event.seq,
+                "extra",
+                actual=shown(_value(extra)),
+                chain=chain_of(self.events, event.seq),
+            )
+        return None
+
+    def _changed(self, event: Event, post: Post, actual: Event) -> Divergence:
+        field, expected, found = "recipient", post.recipient, actual.recipient
+        if expected == found:
+            now = msgspec.json.decode(encode(post.body))
+            field, one, other = first_difference(now, msgspec.json.decode(self._bodies[actual.seq - 1]))
+            expected, found = shown(one), shown(other)
+        chain = chain_of(self.events, event.seq)
+        return Divergence(actual.seq, event.recipient, event.seq, "changed", field, expected, found, chain)
+
+    def _missing(self, event: Event, post: Post, logged: Sequence[Event]) -> Divergence | None:
+        if not self._is_complete and (
+            logged[-1].seq == len(self.events)
+            if logged
+            else self._last_decided.get(event.recipient, 0) <= event.seq
+        ):
+            return None
+        after = logged[-1].seq if logged else event.seq
+        expected = f"to {post.recipient}: {shown(msgspec.json.decode(encode(post.body)))}"
+        chain = chain_of(self.events, event.seq)
+        return Divergence(after + 1, event.recipient, event.seq, "missing", expected=expected, chain=chain)
+
+    def _moved(self, event: Event, actual: Event, place: int) -> Divergence:
+        return Divergence(
+            actual.seq,
+            event.recipient,
+            event.seq,
+            "moved",
+            "seq",
+            f"seq {place}, with the other outputs of its decision",
+            f"seq {actual.seq}",
+            chain_of(self.events, event.seq),
+        )
+
+
+def _value(event: Event) -> object:
+    return msgspec.json.decode(encode(event.body))
+
+
+def _outputs_by_cause(events: Sequence[Event]) -> dict[int, list[Event]]:
+    """What deciders posted, by the event they decided on."""
+    found: dict[int, list[Event]] = {}
+    for event in events:
+        if is_decider(event.sender):
+            found.setdefault(event.cause, []).append(event)
+    return found
+
+
+def _last_decided(events: Sequence[Event]) -> dict[str, int]:
+    """The latest event, by actor, whose decision has outputs in the log."""
+    found: dict[str, int] = {}
+    for event in events:
+        if is_decider(event.sender):
+            found[event.sender] = max(found.get(event.sender, 0), event.cause)
+    return found
+
+
+def _is_complete(events: Sequence[Event]) -> bool:
+    """Whether the session was closed with nothing left undone, so that no output may be missing."""
+    if not events or not isinstance(events[-1].body, SessionClosed):
+        return False
+    return not any(isinstance(event.body, AskEnded) and event.body.in_doubt for event in events)

@@ -1,0 +1,242 @@
+"""The board of one session: the one place where events get their numbers.
+
+Rules
+  - One `post`: it takes the next seqs, hands the events to the writer, puts them into the inboxes of their
+    recipients, and only then does what the desk says. All posts of one decision stand together in the log
+    and in every inbox.
+  - Delivery, model calls and `read` tools do not wait for the disk. Everything else does: a request that
+    waits is kept in `_gated` until the log is durable up to and including it; what goes to the client is
+    kept in `_outbox` until then.
+  - When a commit fails, or an actor dies, the memory of this session is dead: nothing starts any more and
+    everyone who waits gets a typed error. The log stays and can be resumed.
+"""
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
+from callboard.actors.errors import SessionFailed
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import Begin, DeciderFailed
+from callboard.actors.step import ActorState, initial, is_at_rest, step
+from callboard.runtime.clock import now_ms
+from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.loop_actor import LoopActor
+
+logger = logging.getLogger("callboard.board")
+
+
+class Port(Protocol):
+    """An edge to the world: acts on requests and answers each once, through `Board.answer`."""
+
+    def start(self, request: Event) -> None:
+        """Act on a request; everything that it has to wait for has happened."""
+        ...
+
+    def abort(self, request: Event) -> bool:
+        """Give up what is under way; the answer still comes. False: this request never started."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give up everything, without answers."""
+        ...
+
+
+class TimerPort(Protocol):
+    """The clock."""
+
+    def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
+        """Fire a timer `after_ms` after `at`."""
+        ...
+
+    def disarm(self, timer: int) -> None:
+        """Forget a timer."""
+        ...
+
+
+class DeciderActor(LoopActor):
+    """The shell around a decider: receive, decide, post. Nothing else."""
+
+    use_registry = False
+
+    def __init__(self, board: "Board", address: str) -> None:
+        super().__init__(urn=address)
+        self.board = board
+        self.address = address
+        self.state: ActorState = initial(address)
+
+    def on_receive(self, message: Event) -> None:
+        """Handle one event. A decider that raises changes nothing and is never asked again."""
+        try:
+            state, posts = step(self.state, message)
+        except Exception as error:
+            self.board.decider_failed(self.address, message, error)
+            return
+        self.state = state
+        if posts:
+            self.board.post(self.address, message.seq, posts)
+        if is_at_rest(state) and self.address != HOST:
+            self.board.dismiss(self.address)
+
+    def on_crash(self, error: BaseException) -> None:
+        """The actor has ended without having been asked to: its state can no longer be trusted."""
+        self.board.fail(error)
+
+
+class Board:
+    """Posts, delivers, gates. Lives on one event loop; not safe to use from another thread."""
+
+    def __init__(self, session_id: str, epoch: int, head: int, writer: GroupWriter) -> None:
+        self.session_id = session_id
+        self.seq = head
+        self.error: BaseException | None = None
+        self.actors: dict[str, DeciderActor] = {}
+        self.ports: dict[str, Port] = {}
+        self.clock: TimerPort | None = None
+        self.on_client: Callable[[Event, Head], None] = lambda event, head: None
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        self.watchers: list[Callable[[Event], None]] = []
+        self.desk = Desk()
+        self._epoch = epoch
+        self._writer = writer
+        self._at = 0
+        self._gated: list[tuple[int, int, Callable[[], None]]] = []
+        self._waiting = 0
+        self._paused: deque[Event] = deque()
+        self._outbox: deque[Event] = deque()
+        self._unseen: deque[Event] = deque()
+        writer.on_durable(session_id, self._on_durable, self.fail)
+        self._spawn(SUPERVISOR)
+
+    # --- posting ------------------------------------------------------------------
+
+    def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
+        """Number the posts of one decision or port, log them, deliver them, and do what follows."""
+        if self.error is not None:
+            return
+        self._at = at = max(self._at, now_ms())
+        seq = self.seq
+        events = []
+        for recipient, body in posts:
+            seq += 1
+            events.append(Event(seq, at, sender, recipient, cause, body))
+        self.seq = seq
+        self._writer.stage(self.session_id, self._epoch, events)
+        actions: list[Action] = []
+        for event in events:
+            self._deliver(event)
+            actions += self.desk.posted(event)
+        if self.watchers:
+            self._unseen.extend(events)
+        for action in actions:
+            self._act(action)
+
+    def answer(self, request: Event, post: Post) -> None:
+        """Post a port's answer to a request, unless it has one."""
+        if self.desk.may_answer(request.seq):
+            self.post(request.recipient, request.seq, (post,))
+
+    def _deliver(self, event: Event) -> None:
+        actor = self.actors.get(event.recipient)
+        if actor is not None:
+            actor.deliver(event)
+        elif event.recipient == CLIENT:
+            self._outbox.append(event)
+        elif type(event.body) is Begin:
+            self._spawn(event.recipient).deliver(event)
+
+    def _spawn(self, address: str) -> DeciderActor:
+        actor = DeciderActor.spawn(self, address)
+        self.actors[address] = actor
+        return actor
+
+    def dismiss(self, address: str) -> None:
+        """A sub-agent has drained: it posts nothing any more, so it need not be kept."""
+        actor = self.actors.pop(address, None)
+        if actor is not None:
+            actor.stop()
+
+    # --- ports --------------------------------------------------------------------
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Start(request, waits):
+                if waits:
+                    self.when_durable(request.seq, lambda: self._start(request))
+                else:
+                    self._start(request)
+            case Refuse(request, sender, answer):
+                self.post(sender, request.seq, (answer,))
+            case Abort(request):
+                self._abort(request)
+            case Arm(timer, at, after_ms, request_seq):
+                if self.clock is not None:
+                    self.clock.arm(timer, request_seq, at, after_ms)
+            case Disarm(timer):
+                if self.clock is not None:
+                    self.clock.disarm(timer)
+
+    def _start(self, request: Event) -> None:
+        if not self.desk.may_answer(request.seq) or self.error is not None:
+            return
+        if self._writer.is_full:
+            self._paused.append(request)
+        else:
+            self.ports[request.recipient].start(request)
+
+    def _abort(self, request: Event) -> None:
+        if not self.ports[request.recipient].abort(request):
+            self.answer(request, cancelled(request))
+
+    def when_durable(self, seq: int, then: Callable[[], None]) -> None:
+        """Do something once the log is durable up to this seq."""
+        self._waiting += 1
+        heapq.heappush(self._gated, (seq, self._waiting, then))
+
+    def _on_durable(self, head: Head) -> None:
+        while self._unseen and self._unseen[0].seq <= head.seq:
+            event = self._unseen.popleft()
+            for watcher in tuple(self.watchers):
+                watcher(event)
+        while self._outbox and self._outbox[0].seq <= head.seq:
+            self.on_client(self._outbox.popleft(), head)
+        while self._gated and self._gated[0][0] <= head.seq:
+            heapq.heappop(self._gated)[2]()
+        while self._paused and not self._writer.is_full:
+            self._start(self._paused.popleft())
+
+    # --- failure and end ----------------------------------------------------------
+
+    def decider_failed(self, address: str, event: Event, error: Exception) -> None:
+        """Record that a decider raised; a supervisor's failure ends the session in this process."""
+        logger.error("session %s: %s failed on event %d", self.session_id, address, event.seq, exc_info=error)
+        if address == SUPERVISOR:
+            self.fail(error)
+            return
+        failed = DeciderFailed(event.seq, type(error).__name__)
+        self.post(address, event.seq, (Post(SUPERVISOR, failed),))
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing more happens here. Everyone who waits gets a SessionFailed that says why."""
+        if self.error is None:
+            failure = SessionFailed(
+                f"session {self.session_id} can go no further in this process ({type(error).__name__}: {error}); "
+                "what is in the log stays, and the session can be resumed from it"
+            )
+            failure.__cause__ = error
+            self.error = failure
+            self.on_failure(failure)
+
+    async def aclose(self) -> None:
+        """Stop the actors and ports of this session."""
+        for port in self.ports.values():
+            await port.aclose()
+        for actor in list(self.actors.values()):
+            actor.stop()
+        self.actors.clear()
+        self._writer.forget(self.session_id)

@@ -1,0 +1,42 @@
+"""The schema port: accepts schemas and checks reports, bounded in time."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from callboard.actors.addresses import SUPERVISOR
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.runtime.board import Board
+from callboard.runtime.ports.tasks import Tasks
+
+if TYPE_CHECKING:
+    from callboard.runtime.schemas.checker import SchemaChecker
+
+
+class SchemaPort:
+    """The checks of one session; the checker, and its worker process, belong to the runtime."""
+
+    def __init__(self, board: Board, checker: "SchemaChecker") -> None:
+        self._board = board
+        self._checker = checker
+        self._tasks = Tasks()
+
+    def start(self, request: Event) -> None:
+        """Check. What is cheap for sure is answered at once."""
+        assert isinstance(request.body, CheckSchema)
+        answer = self._checker.check(request.body)
+        if isinstance(answer, SchemaChecked):
+            self._board.answer(request, Post(SUPERVISOR, answer))
+        else:
+            self._tasks.spawn(request.seq, self._wait(request, answer))
+
+    def abort(self, request: Event) -> bool:
+        """Checks belong to the supervisor and are not given up when an agent stops."""
+        return True
+
+    async def aclose(self) -> None:
+        """Give up all checks."""
+        await self._tasks.aclose()
+
+    async def _wait(self, request: Event, work: Awaitable[SchemaChecked]) -> None:
+        self._board.answer(request, Post(SUPERVISOR, await work))

@@ -1,0 +1,234 @@
+"""The runtime: a log, and the sessions that run on it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Self
+
+from callboard.actors.addresses import CLIENT, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.base import Json
+from callboard.actors.codec import encode
+from callboard.actors.errors import InsideLoop, InvalidAgent, MisuseError
+from callboard.actors.events import Post
+from callboard.actors.limits import Limits, narrow
+from callboard.actors.messages import RULES, SessionOpened
+from callboard.actors.profiles import Profile
+from callboard.runtime.agent import Agent, roster
+from callboard.runtime.board import Board
+from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.models.protocol import Model
+from callboard.runtime.outcome import Outcome
+from callboard.runtime.ports.clock_port import ClockPort
+from callboard.runtime.ports.model_port import ModelPort
+from callboard.runtime.ports.schema_port import SchemaPort
+from callboard.runtime.ports.tool_port import ToolPort
+from callboard.runtime.schemas.checker import SchemaChecker
+from callboard.runtime.session import Session, with_head
+from callboard.runtime.tools.execution import ToolRunner
+
+
+class Runtime:
+    """Runs agents and records them.
+
+    log: a path, `":memory:"`, or any `EventLog`. model: what agents use that name none, inherited from
+    parent to child. limits: bounds of every session. durability: `"full"` survives a loss of power,
+    `"process"` only the death of the process (SQLite's synchronous=NORMAL).
+
+    Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
+    cannot be opened.
+
+        async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
+            outcome = await runtime.run(host, "What is here?")
+    """
+
+    def __init__(
+        self,
+        log: "str | Path | EventLog" = "callboard.db",
+        *,
+        model: Model | None = None,
+        limits: Limits | None = None,
+        durability: Literal["full", "process"] = "full",
+    ) -> None:
+        self._log = _log_of(log, durability)
+        self._model = model
+        self._limits = limits or Limits()
+        self._writer: GroupWriter | None = None
+        self._sessions: dict[str, Session] = {}
+        self._tools = ToolRunner()
+        self._checker = SchemaChecker()
+
+    @property
+    def log(self) -> EventLog:
+        """Where the sessions are kept."""
+        return self._log
+
+    async def __aenter__(self) -> Self:
+        await self._log.open()
+        self._writer = GroupWriter(self._log)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every session, cancelling what runs, then the log."""
+        await asyncio.gather(*(session.close() for session in list(self._sessions.values())))
+        if self._writer is not None:
+            await self._writer.aclose()
+            self._writer = None
+        await self._checker.aclose()
+        await self._tools.aclose()
+        await self._log.close()
+
+    # --- running ------------------------------------------------------------------
+
+    async def run(
+        self,
+        agent: Agent,
+        prompt: str | Sequence[Mapping[str, object]],
+        *,
+        output_schema: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        session_id: str = "",
+        request_id: str = "",
+    ) -> Outcome:
+        """One prompt, one outcome, in a session of its own. The parameters are those of `open` and `ask`."""
+        session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
+        try:
+            outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
+        finally:
+            head = await session.close()
+        return with_head(outcome, head)
+
+    def run_sync(
+        self,
+        agent: Agent,
+        prompt: str | Sequence[Mapping[str, object]],
+        *,
+        output_schema: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        session_id: str = "",
+        request_id: str = "",
+    ) -> Outcome:
+        """`run` for programs without an event loop: opens the log, runs, closes it.
+
+        Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
+        """
+        _refuse_inside_loop()
+
+        async def once() -> Outcome:
+            async with self:
+                return await self.run(
+                    agent,
+                    prompt,
+                    output_schema=output_schema,
+                    limits=limits,
+                    session_id=session_id,
+                    request_id=request_id,
+                )
+
+        return asyncio.run(once())
+
+    async def open(
+        self,
+        agent: Agent,
+        *,
+        session_id: str = "",
+        limits: Limits | None = None,
+        title: "str | Sequence[Mapping[str, object]]" = "",
+    ) -> Session:
+        """A new session with this agent as its host. limits: the narrower of these and the runtime's hold.
+
+        Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
+        """
+        if self._writer is None:
+            raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
+        agents = roster(agent)
+        host_model = self._model_of(agent)
+        opened, models = self._describe(agent, host_model, agents, limits)
+        name = session_id or new_session_id()
+        epoch = await self._log.create(name, now_ms(), title[:200] if isinstance(title, str) else "")
+        board = Board(name, epoch, 0, self._writer)
+        session = Session(board, self._log, unpriced(host_model, agents))
+        board.ports[MODEL] = ModelPort(board, models, session.on_text)
+        board.ports[TOOLS] = ToolPort(board, agents, self._tools)
+        board.ports[SCHEMA] = SchemaPort(board, self._checker)
+        board.clock = ClockPort(board)
+        self._sessions[name] = session
+        session.on_release = lambda: self._sessions.pop(name, None)
+        board.post(CLIENT, 0, (Post(SUPERVISOR, opened),))
+        return session
+
+    def _model_of(self, host: Agent) -> Model:
+        model = host.model or self._model
+        if model is None:
+            raise MisuseError(
+                f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "
+                "for example AnthropicModel(...) or, for tests, ScriptedModel(...)"
+            )
+        return model
+
+    def _describe(
+        self, host: Agent, model: Model, agents: Mapping[str, Agent], limits: Limits | None
+    ) -> tuple[SessionOpened, dict[str, Model]]:
+        """The first event, and the models by the names it uses."""
+        bounds = self._limits if limits is None else narrow(self._limits, limits)
+        profiles = [other.profile() for other in agents.values()]
+        _check_prices(bounds, unpriced(model, agents), agents)
+        models = _models([model, *(other.model for other in agents.values())])
+        raw = tuple(_raw(profile) for profile in profiles)
+        return SessionOpened(RULES, host.name, raw, model.spec, bounds), models
+
+
+def _log_of(log: "str | Path | EventLog", durability: Literal["full", "process"]) -> EventLog:
+    if isinstance(log, str | Path):
+        return MemoryLog() if str(log) == ":memory:" else SQLiteLog(log, durability=durability)
+    return log
+
+
+def _raw(profile: Profile) -> Json:
+    return Json(encode(profile))
+
+
+def _models(models: Sequence[Model | None]) -> dict[str, Model]:
+    found: dict[str, Model] = {}
+    for model in models:
+        if model is None:
+            continue
+        name = model.spec.name
+        if found.setdefault(name, model) is not model:
+            raise InvalidAgent(
+                f"two different models are named {name!r}; the log tells them apart by name, "
+                "so give one of them another"
+            )
+    return found
+
+
+def unpriced(model: Model, agents: Mapping[str, Agent]) -> str:
+    """The name of a model whose prices are not known, if there is one: no cost limit can hold then."""
+    for candidate in (model, *(agent.model for agent in agents.values())):
+        if candidate is not None and candidate.spec.prices is None:
+            return candidate.spec.name
+    return ""
+
+
+def _check_prices(bounds: Limits, model: str, agents: Mapping[str, Agent]) -> None:
+    is_costed = bounds.cost is not None or any(agent.limits.cost is not None for agent in agents.values())
+    if is_costed and model:
+        raise MisuseError(
+            f"a cost limit is set, and the prices of model {model!r} are not known; "
+            "pass prices=Prices(...) to the model, or limit tokens instead"
+        )
+
+
+def _refuse_inside_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InsideLoop("run_sync would block the running event loop; use `await runtime.run(...)` here")
+

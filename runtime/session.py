@@ -1,0 +1,217 @@
+"""A session: one conversation with a host agent, one stream in the log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from callboard.actors.addresses import CLIENT, SUPERVISOR
+from callboard.actors.base import NULL
+from callboard.actors.codec import decode
+from callboard.actors.errors import MisuseError, SessionBusy, SessionEnded
+from callboard.actors.events import Event, Post
+from callboard.actors.limits import Limits
+from callboard.actors.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
+from callboard.runtime.agent import prompt_json
+from callboard.runtime.board import Board
+from callboard.runtime.boundary import clean_text, to_json
+from callboard.runtime.clock import new_request_id
+from callboard.runtime.log.protocol import EventLog, Head, Stored
+from callboard.runtime.outcome import Outcome, outcome_of
+
+_PAGE = 1_000
+
+
+class Session:
+    """A running session. Made by `Runtime.open`; use it on the event loop it was made on.
+
+        async with runtime.open(host) as session: ...
+    """
+
+    def __init__(self, board: Board, log: EventLog, unpriced: str = "") -> None:
+        self._board = board
+        self._log = log
+        self._unpriced = unpriced
+        self.on_release: Callable[[], object] = lambda: None
+        self._running: tuple[str, asyncio.Future[Outcome]] | None = None
+        self._outcomes: dict[str, Outcome] = {}
+        self._closed: asyncio.Future[Head] | None = None
+        self._is_over = False
+        self._texts: list[asyncio.Queue[tuple[str, str] | None]] = []
+        self._feeds: list[asyncio.Queue[Event | None]] = []
+        board.on_client = self._on_client
+        board.on_failure = self._on_failure
+
+    @property
+    def session_id(self) -> str:
+        """The session's id in the log."""
+        return self._board.session_id
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- asking -------------------------------------------------------------------
+
+    async def ask(
+        self,
+        prompt: str | Sequence[Mapping[str, object]],
+        *,
+        output_schema: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        request_id: str = "",
+    ) -> Outcome:
+        """Give the host a prompt and wait for the outcome, which is durable when this returns.
+
+        output_schema: what the result must match (JSON schema, draft 2020-12); None for text.
+        request_id: a name for this ask; the same one again returns the same outcome instead of asking.
+        Cancelling the caller cancels the ask.
+        Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for a prompt
+        or schema that cannot be taken, SessionFailed when the log can no longer be written.
+        """
+        if request_id in self._outcomes:
+            return self._outcomes[request_id]
+        if self._running is not None and self._running[0] == request_id and request_id:
+            return await asyncio.shield(self._running[1])
+        self._check_usable()
+        if limits is not None and limits.cost is not None and self._unpriced:
+            raise MisuseError(
+                f"a cost limit is set, and the prices of model {self._unpriced!r} are not known; "
+                "pass prices=Prices(...) to the model, or limit tokens instead"
+            )
+        name = clean_text(request_id) or new_request_id()
+        schema = NULL if output_schema is None else to_json(dict(output_schema))
+        body = Ask(name, prompt_json(prompt), schema, limits or Limits())
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._running = (name, future)
+        self._say(body)
+        return await self._outcome(future)
+
+    def _check_usable(self) -> None:
+        if self._board.error is not None:
+            raise self._board.error
+        if self._is_over or self._closed is not None:
+            raise SessionEnded(f"session {self.session_id} is closed; open a new one, or resume it from the log")
+        if self._running is not None:
+            raise SessionBusy(
+                f"session {self.session_id} is working on another ask; await that, cancel it, or open a session "
+                "of its own"
+            )
+
+    async def _outcome(self, future: "asyncio.Future[Outcome]") -> Outcome:
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if not future.done():
+                self._say(Cancel("the caller was cancelled"))
+                await asyncio.wait([future])
+            raise
+
+    async def cancel(self, reason: str = "") -> Outcome | None:
+        """Stop the running ask and everything under it; returns its outcome, None if nothing runs."""
+        if self._running is None or self._board.error is not None:
+            return None
+        future = self._running[1]
+        self._say(Cancel(clean_text(reason)))
+        return await asyncio.shield(future)
+
+    async def close(self) -> Head:
+        """End the session; a running ask is cancelled first. Returns the final head. May be called twice."""
+        if self._closed is None:
+            self._closed = asyncio.get_running_loop().create_future()
+            if self._board.error is not None:
+                self._closed.set_result(Head(0, b""))
+            else:
+                self._say(Close())
+        try:
+            return await asyncio.shield(self._closed)
+        finally:
+            if self._closed.done():
+                await self._release()
+
+    async def _release(self) -> None:
+        self._is_over = True
+        for queue in [*self._texts, *self._feeds]:
+            queue.put_nowait(None)
+        await self._board.aclose()
+        self.on_release()
+
+    def _say(self, body: AnyMessage) -> None:
+        self._board.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+
+    # --- what comes back ----------------------------------------------------------
+
+    def _on_client(self, event: Event, head: Head) -> None:
+        """Something for the client, durable up to this head."""
+        body = event.body
+        if isinstance(body, AskEnded) and self._running is not None and body.request_id == self._running[0]:
+            outcome = outcome_of(self.session_id, body, (head.seq, head.digest.hex()))
+            self._outcomes[body.request_id] = outcome
+            future, self._running = self._running[1], None
+            if not future.done():
+                future.set_result(outcome)
+        elif isinstance(body, SessionClosed) and self._closed is not None and not self._closed.done():
+            self._closed.set_result(head)
+
+    def _on_failure(self, error: BaseException) -> None:
+        if self._running is not None and not self._running[1].done():
+            self._running[1].set_exception(error)
+            self._running[1].exception()  # whoever waits gets it; nobody waiting is no error of its own
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(Head(0, b""))
+        for queue in [*self._texts, *self._feeds]:
+            queue.put_nowait(None)
+
+    def on_text(self, address: str, piece: str) -> None:
+        """A piece of text that streams in; ephemeral."""
+        for queue in self._texts:
+            queue.put_nowait((address, piece))
+
+    async def text(self) -> AsyncIterator[tuple[str, str]]:
+        """Live text as (address, piece). Ephemeral: these are no events and may be of a reply that fails."""
+        queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
+        self._texts.append(queue)
+        try:
+            while not self._is_over and (item := await queue.get()) is not None:
+                yield item
+        finally:
+            self._texts.remove(queue)
+
+    async def events(self, start: int = 1) -> AsyncIterator[Event]:
+        """All events from a seq on, those in the log first, then live, each once it is durable.
+
+        Ends with the session. Raises SessionFailed if the session fails while it is watched.
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._feeds.append(queue)
+        self._board.watchers.append(queue.put_nowait)
+        try:
+            last = start - 1
+            while page := await self._log.read(self.session_id, last + 1, _PAGE):
+                for stored in page:
+                    last = stored.seq
+                    yield from_stored(stored)
+            while not self._is_over and (event := await queue.get()) is not None:
+                if event.seq > last:
+                    last = event.seq
+                    yield event
+            if self._board.error is not None:
+                raise self._board.error
+        finally:
+            self._board.watchers.remove(queue.put_nowait)
+            self._feeds.remove(queue)
+
+
+def from_stored(stored: Stored) -> Event:
+    """The event of a stored row. Raises UnreadableBody."""
+    return Event(
+        stored.seq, stored.at, stored.sender, stored.recipient, stored.cause, decode(stored.body)
+    )
+
+
+def with_head(outcome: Outcome, head: Head) -> Outcome:
+    """The outcome, with a later head of the same log."""
+    return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome
+
+

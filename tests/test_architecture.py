@@ -1,0 +1,160 @@
+"""The layout and its rules, as a table that fails with a sentence."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import callboard
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("actors", "runtime", "replay", "callboard")
+
+MAY_IMPORT = {
+    "actors": {"actors"},
+    "runtime": {"actors", "runtime"},
+    "replay": {"actors", "runtime.log", "replay"},
+    "callboard": {"actors", "runtime", "replay", "cli", "demo", ""},
+}
+"""Folder -> the parts of callboard it may import."""
+
+PURE = {
+    "collections", "dataclasses", "enum", "functools", "hashlib", "heapq", "itertools", "math", "msgspec",
+    "re", "types", "typing", "__future__",
+}  # fmt: skip
+"""All that the core may import from outside: nothing with a clock, chance, a thread or I/O."""
+
+ONLY_IN = {
+    "pykka": {"runtime/loop_actor.py"},
+    "time": {"runtime/clock.py"},
+    "random": set(),
+    "secrets": {"runtime/clock.py"},
+    "uuid": {"runtime/boundary.py"},
+}
+"""Modules that only these files of actors/, runtime/ and replay/ may import."""
+
+NO_PORTS_IN_REPLAY = {"pykka", "anthropic", "asyncio", "threading", "subprocess", "socket", "httpx2"}
+
+
+def sources(folder: str) -> list[Path]:
+    found = sorted((ROOT / folder).rglob("*.py"))
+    if folder == "callboard":
+        links = {ROOT / "callboard" / name for name in ("actors", "runtime", "replay")}
+        found = [path for path in found if not links & set(path.parents)]
+    return found
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno} relative import"
+            yield (node.module or "", node.lineno)
+
+
+def all_imports() -> Iterator[tuple[str, Path, str, int]]:
+    for folder in FOLDERS:
+        for path in sources(folder):
+            for name, line in imports(path):
+                yield folder, path.relative_to(ROOT), name, line
+
+
+def test_folders_import_only_what_their_layer_may() -> None:
+    for folder, path, name, line in all_imports():
+        if name.split(".")[0] != "callboard":
+            continue
+        part = name.removeprefix("callboard").removeprefix(".")
+        allowed = MAY_IMPORT[folder]
+        is_allowed = any(part == one or part.startswith(one + ".") for one in allowed if one) or (
+            not part and "" in allowed
+        )
+        assert is_allowed, f"{path}:{line}: {folder}/ may not import callboard.{part}"
+
+
+def test_the_core_imports_nothing_that_could_act() -> None:
+    for folder, path, name, line in all_imports():
+        if folder == "actors" and not name.startswith("callboard"):
+            assert name.split(".")[0] in PURE, f"{path}:{line}: actors/ decides, {name} could act"
+
+
+def test_clock_chance_and_pykka_have_one_home_each() -> None:
+    for folder, path, name, line in all_imports():
+        homes = ONLY_IN.get(name.split(".")[0])
+        if homes is not None and folder != "callboard":
+            assert str(path) in homes, f"{path}:{line}: {name} is imported only in {homes or 'no file'}"
+
+
+def test_nothing_that_can_act_is_reachable_from_replay() -> None:
+    script = (
+        "import sys, callboard.replay.recording, callboard.replay.verify; print(' '.join(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & (NO_PORTS_IN_REPLAY - {"threading", "asyncio", "subprocess", "socket"})
+    assert not [name for name in loaded if name.startswith("callboard.runtime.") and ".log" not in name]
+
+
+@pytest.mark.slow
+def test_importing_callboard_loads_none_of_the_heavy_libraries() -> None:
+    script = "import sys, callboard; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"anthropic", "hypothesis", "pydantic", "jsonschema", "rich", "pykka", "starlette"}
+
+
+@pytest.mark.slow
+def test_the_runtime_loads_neither_the_sdk_nor_the_schema_library_until_they_are_used() -> None:
+    script = "import sys; from callboard import Agent, Runtime, tool; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"anthropic", "hypothesis", "pydantic", "jsonschema"}
+
+
+def test_there_are_no_import_cycles() -> None:
+    graph: dict[str, set[str]] = {}
+    for _, path, name, _ in all_imports():
+        module = ".".join(path.with_suffix("").parts)
+        module = module if module.startswith("callboard") else f"callboard.{module}"
+        graph.setdefault(module.removesuffix(".__init__"), set()).add(name)
+    done: set[str] = set()
+
+    def visit(module: str, above: tuple[str, ...]) -> None:
+        assert module not in above, f"import cycle: {' -> '.join([*above, module])}"
+        if module not in done:
+            for other in graph.get(module, ()):
+                visit(other, (*above, module))
+            done.add(module)
+
+    for module in list(graph):
+        visit(module, ())
+
+
+def test_the_package_list_is_the_tree() -> None:
+    packages = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = set()
+    for folder in FOLDERS:
+        for path in sources(folder):
+            if path.name == "__init__.py":
+                parts = path.parent.relative_to(ROOT).parts
+                found.add(".".join(parts if parts[0] == "callboard" else ("callboard", *parts)))
+    assert packages == found
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in callboard.__all__:
+        assert getattr(callboard, name) is not None
+    assert set(callboard.__all__) == set(callboard._HOMES)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = callboard.nonsense  # type: ignore[attr-defined]
+
+
+def test_the_folders_refuse_to_be_imported_by_their_own_name() -> None:
+    for folder in ("actors", "runtime", "replay"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {folder}"], capture_output=True, text=True, cwd=ROOT, check=False
+        )
+        assert f"import callboard.{folder}, not {folder}" in done.stderr
