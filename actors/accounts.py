@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.supervisor_state import Account, Record
-from callboard.actors.usage import Need, Usage, plus
+from callboard.actors.usage import NOTHING, Need, Usage, plus
 
 Verdict: TypeAlias = Literal["now", "later", "never"]
 
@@ -34,7 +34,7 @@ def fits(chain: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     exhausted: list[str] = []
     for place in range(len(chain) - 1, -1, -1):
         account = chain[place].account
-        if place < len(chain) - 1 and account.closing != _NOTHING:
+        if place < len(chain) - 1 and account.closing != NOTHING:
             kept = add(kept, account.closing)
         verdict = _fits_in(account, kept)
         if verdict == "never":
@@ -82,5 +82,3 @@ def charge_of(need: Need, usage: Usage | None) -> Usage:
         return Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)
     return replace(usage, calls=1)
 
-
-_NOTHING = Need()

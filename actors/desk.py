@@ -17,7 +17,7 @@ Rules
 
 from typing import NamedTuple, TypeAlias
 
-from callboard.actors.addresses import SUPERVISOR, TOOLS
+from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.conversation import text_json
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import (
@@ -33,6 +33,7 @@ from callboard.actors.messages import (
     Stopped,
     TimerFired,
     ToolReturned,
+    ToolStarted,
 )
 from callboard.actors.usage import ZERO
 
@@ -40,10 +41,14 @@ NEVER_STARTED = text_json("Cancelled before it started.")
 
 
 class Start(NamedTuple):
-    """The port may act. waits: only when everything up to and including the request is durable."""
+    """The port may act. waits: only when everything up to and including the request is durable.
+
+    announcement: to be posted in the port's name first; then it is that which must be durable.
+    """
 
     request: Event
-    waits: bool
+    waits: bool = False
+    announcement: Post | None = None
 
 
 class Refuse(NamedTuple):
@@ -92,6 +97,15 @@ def cancelled(request: Event) -> Post:
     return Post(request.sender, ToolReturned(body.turn, body.call, "cancelled", NEVER_STARTED))
 
 
+def _start_of(event: Event) -> Start:
+    body = event.body
+    if not isinstance(body, CallTool) or body.effect == "read":
+        return Start(event)
+    if body.effect == "idempotent":
+        return Start(event, waits=True)
+    return Start(event, waits=True, announcement=Post(event.sender, ToolStarted(body.turn, body.call)))
+
+
 class Desk:
     """The port requests of one session that have no answer, and the agents that are stopped."""
 
@@ -117,10 +131,7 @@ class Desk:
             return (Refuse(event, sender, cancelled(event)),)
         if owner != SUPERVISOR:
             self._of.setdefault(owner, set()).add(event.seq)
-        body = event.body
-        return (
-            Start(event, event.recipient == TOOLS and isinstance(body, CallTool) and body.effect != "read"),
-        )
+        return (_start_of(event),)
 
     def _answer(self, event: Event) -> tuple[Action, ...]:
         request = self.open.pop(event.cause, None)

@@ -24,6 +24,9 @@ from callboard.actors.limits import Limits
 from callboard.actors.profiles import Effect, ModelSpec
 from callboard.actors.usage import ZERO, Need, Usage
 
+ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
+"""How a tool call came out."""
+
 RULES = 1
 """The rule set of this code's deciders; `SessionOpened` carries the one that a session lives by."""
 
@@ -268,7 +271,7 @@ class ToolReturned(Message, frozen=True):
 
     turn: int
     call: int
-    status: Literal["ok", "error", "cancelled", "interrupted"]
+    status: ToolStatus
     output: Json
 
 

@@ -14,6 +14,9 @@ class Need(Value, frozen=True):
     cost: int = 0
 
 
+NOTHING = Need()
+
+
 class Usage(Value, frozen=True):
     """What was used: tokens by kind, micro-dollars, and the number of model calls.
 

@@ -165,11 +165,12 @@ class Board:
 
     def _act(self, action: Action) -> None:
         match action:
-            case Start(request, waits):
-                if waits:
-                    self.when_durable(request.seq, lambda: self._start(request))
-                else:
-                    self._start(request)
+            case Start(request, False):
+                self._start(request)
+            case Start(request, True, announcement):
+                if announcement is not None:
+                    self.post(request.recipient, request.seq, (announcement,))
+                self.when_durable(self.seq if announcement else request.seq, lambda: self._start(request))
             case Refuse(request, sender, answer):
                 self.post(sender, request.seq, (answer,))
             case Abort(request):
@@ -224,8 +225,9 @@ class Board:
     def fail(self, error: BaseException) -> None:
         """Nothing more happens here. Everyone who waits gets a SessionFailed that says why."""
         if self.error is None:
+            why = f"{type(error).__name__}: {error}"
             failure = SessionFailed(
-                f"session {self.session_id} can go no further in this process ({type(error).__name__}: {error}); "
+                f"session {self.session_id} can go no further in this process ({why}); "
                 "what is in the log stays, and the session can be resumed from it"
             )
             failure.__cause__ = error

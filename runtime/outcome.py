@@ -7,7 +7,7 @@ import msgspec
 from callboard.actors.endings import EXPLAINED, STATUS, Kind, Status
 from callboard.actors.errors import OutcomeError
 from callboard.actors.messages import AskEnded
-from callboard.actors.usage import Need, Usage
+from callboard.actors.usage import NOTHING, Need, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Outcome:
     head: tuple[int, str]
     detail: str = ""
     by: int = 0
-    unsettled: Need = Need()
+    unsettled: Need = NOTHING
     in_doubt: tuple[str, ...] = ()
 
     @property

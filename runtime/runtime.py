@@ -155,7 +155,7 @@ class Runtime:
         board = Board(name, epoch, 0, self._writer)
         session = Session(board, self._log, unpriced(host_model, agents))
         board.ports[MODEL] = ModelPort(board, models, session.on_text)
-        board.ports[TOOLS] = ToolPort(board, agents, self._tools)
+        board.ports[TOOLS] = ToolPort(board, agents, self._tools, session.on_progress)
         board.ports[SCHEMA] = SchemaPort(board, self._checker)
         board.clock = ClockPort(board)
         self._sessions[name] = session
@@ -231,4 +231,3 @@ def _refuse_inside_loop() -> None:
     except RuntimeError:
         return
     raise InsideLoop("run_sync would block the running event loop; use `await runtime.run(...)` here")
-

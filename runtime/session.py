@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from callboard.actors.addresses import CLIENT, SUPERVISOR
 from callboard.actors.base import NULL
@@ -20,11 +21,13 @@ from callboard.runtime.outcome import Outcome, outcome_of
 
 _PAGE = 1_000
 
+Pieces: TypeAlias = "asyncio.Queue[tuple[str, str] | None]"
+
 
 class Session:
     """A running session. Made by `Runtime.open`; use it on the event loop it was made on.
 
-        async with runtime.open(host) as session: ...
+    async with runtime.open(host) as session: ...
     """
 
     def __init__(self, board: Board, log: EventLog, unpriced: str = "") -> None:
@@ -36,7 +39,8 @@ class Session:
         self._outcomes: dict[str, Outcome] = {}
         self._closed: asyncio.Future[Head] | None = None
         self._is_over = False
-        self._texts: list[asyncio.Queue[tuple[str, str] | None]] = []
+        self._texts: list[Pieces] = []
+        self._progress: list[Pieces] = []
         self._feeds: list[asyncio.Queue[Event | None]] = []
         board.on_client = self._on_client
         board.on_failure = self._on_failure
@@ -92,11 +96,13 @@ class Session:
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._closed is not None:
-            raise SessionEnded(f"session {self.session_id} is closed; open a new one, or resume it from the log")
+            raise SessionEnded(
+                f"session {self.session_id} is closed; open a new one, or resume it from the log"
+            )
         if self._running is not None:
             raise SessionBusy(
-                f"session {self.session_id} is working on another ask; await that, cancel it, or open a session "
-                "of its own"
+                f"session {self.session_id} is working on another ask; "
+                "await that, cancel it, or open a session of its own"
             )
 
     async def _outcome(self, future: "asyncio.Future[Outcome]") -> Outcome:
@@ -132,10 +138,15 @@ class Session:
 
     async def _release(self) -> None:
         self._is_over = True
-        for queue in [*self._texts, *self._feeds]:
-            queue.put_nowait(None)
+        self._end_feeds()
         await self._board.aclose()
         self.on_release()
+
+    def _end_feeds(self) -> None:
+        for live in (*self._texts, *self._progress):
+            live.put_nowait(None)
+        for feed in self._feeds:
+            feed.put_nowait(None)
 
     def _say(self, body: AnyMessage) -> None:
         self._board.post(CLIENT, 0, (Post(SUPERVISOR, body),))
@@ -160,23 +171,34 @@ class Session:
             self._running[1].exception()  # whoever waits gets it; nobody waiting is no error of its own
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(Head(0, b""))
-        for queue in [*self._texts, *self._feeds]:
-            queue.put_nowait(None)
+        self._end_feeds()
 
     def on_text(self, address: str, piece: str) -> None:
         """A piece of text that streams in; ephemeral."""
         for queue in self._texts:
             queue.put_nowait((address, piece))
 
-    async def text(self) -> AsyncIterator[tuple[str, str]]:
+    def on_progress(self, address: str, text: str) -> None:
+        """What a tool says of its progress; ephemeral."""
+        for queue in self._progress:
+            queue.put_nowait((address, text))
+
+    def text(self) -> AsyncIterator[tuple[str, str]]:
         """Live text as (address, piece). Ephemeral: these are no events and may be of a reply that fails."""
-        queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
-        self._texts.append(queue)
+        return self._live(self._texts)
+
+    def progress(self) -> AsyncIterator[tuple[str, str]]:
+        """What tools say of their progress, as (address, text). Ephemeral, like `text`."""
+        return self._live(self._progress)
+
+    async def _live(self, feeds: list[Pieces]) -> AsyncIterator[tuple[str, str]]:
+        queue: Pieces = asyncio.Queue()
+        feeds.append(queue)
         try:
             while not self._is_over and (item := await queue.get()) is not None:
                 yield item
         finally:
-            self._texts.remove(queue)
+            feeds.remove(queue)
 
     async def events(self, start: int = 1) -> AsyncIterator[Event]:
         """All events from a seq on, those in the log first, then live, each once it is durable.
@@ -205,13 +227,9 @@ class Session:
 
 def from_stored(stored: Stored) -> Event:
     """The event of a stored row. Raises UnreadableBody."""
-    return Event(
-        stored.seq, stored.at, stored.sender, stored.recipient, stored.cause, decode(stored.body)
-    )
+    return Event(stored.seq, stored.at, stored.sender, stored.recipient, stored.cause, decode(stored.body))
 
 
 def with_head(outcome: Outcome, head: Head) -> Outcome:
     """The outcome, with a later head of the same log."""
     return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome
-
-

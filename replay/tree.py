@@ -1,0 +1,227 @@
+"""The delegation tree of a session, built event by event: for a live view and for a recorded one alike."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from callboard.actors.addresses import HOST, child_of, parent_of
+from callboard.actors.base import Json
+from callboard.actors.endings import STATUS, Kind
+from callboard.actors.events import Event
+from callboard.actors.messages import (
+    AskEnded,
+    Begin,
+    CallModel,
+    CallTool,
+    DeciderFailed,
+    Delegate,
+    DelegationEnded,
+    Finished,
+    ModelReplied,
+    ReportBack,
+    ReportJudged,
+    Settled,
+    Stop,
+    TurnRequested,
+)
+from callboard.actors.usage import ZERO, Usage, plus
+
+
+@dataclass
+class Node:
+    """One agent. state: what it does now, or how it ended. started_at, ended_at: milliseconds since 1970.
+
+    turns, tools: how many it made. usage: its own; `Tree.usage_of` has the subtree's. kind: its ending.
+    """
+
+    address: str
+    profile: str = ""
+    prompt: str = ""
+    state: str = "waiting"
+    kind: Kind | Literal[""] = ""
+    detail: str = ""
+    turns: int = 0
+    tools: int = 0
+    reports: int = 0
+    retries: int = 0
+    usage: Usage = ZERO
+    started_at: int = 0
+    ended_at: int = 0
+    children: list[str] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.kind)
+
+    @property
+    def status(self) -> str:
+        """ok, failed or cancelled once it has ended; else running."""
+        return STATUS[self.kind] if self.kind else "running"
+
+
+class Tree:
+    """Agents by address. Feed it every event of a session in order."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.last_at = 0
+        self._tasks: dict[tuple[str, int, int], Delegate] = {}
+        self._tools: dict[tuple[str, int, int], str] = {}
+
+    def add(self, event: Event) -> None:
+        """Take one more event in."""
+        self.last_at = event.at
+        handler = _HANDLERS.get(type(event.body))
+        if handler is not None:
+            handler(self, event)
+        settled = getattr(event.body, "settled", None)
+        if isinstance(settled, Settled) and settled.usage is not None:
+            node = self._node(event.sender)
+            node.usage = plus(node.usage, msgspec.structs.replace(settled.usage, calls=1))
+
+    def walk(self, address: str = HOST, depth: int = 0) -> Iterator[tuple[int, Node]]:
+        """Each agent with its depth, parents before children, children in the order of their ordinals."""
+        node = self.nodes.get(address)
+        if node is not None:
+            yield depth, node
+            for child in sorted(node.children, key=lambda one: int(one.rpartition(".")[2])):
+                yield from self.walk(child, depth + 1)
+
+    def usage_of(self, address: str) -> Usage:
+        """What an agent and all below it used."""
+        total = ZERO
+        for _, node in self.walk(address):
+            total = plus(total, node.usage)
+        return total
+
+    # --- events -------------------------------------------------------------------
+
+    def _node(self, address: str) -> Node:
+        node = self.nodes.get(address)
+        if node is None:
+            node = self.nodes[address] = Node(address)
+            parent = self.nodes.get(parent_of(address))
+            if parent is not None:
+                parent.children.append(address)
+        return node
+
+    def _begin(self, event: Event) -> None:
+        assert isinstance(event.body, Begin)
+        node = self._node(event.recipient)
+        node.profile = msgspec.json.decode(event.body.profile, type=_Named).name
+        node.prompt = prompt_text(event.body.prompt)
+        node.state, node.kind, node.detail = "starting", "", ""
+        node.started_at, node.ended_at = event.at, 0
+
+    def _turn(self, event: Event) -> None:
+        assert isinstance(event.body, TurnRequested)
+        node = self._node(event.sender)
+        node.turns += event.body.attempt == 1
+        node.retries += event.body.attempt > 1
+        node.state = "waiting for a turn" if not event.body.after_ms else "waiting to retry"
+
+    def _granted(self, event: Event) -> None:
+        assert isinstance(event.body, CallModel)
+        self._node(event.body.agent).state = "thinking"
+
+    def _replied(self, event: Event) -> None:
+        self._node(event.recipient).state = "deciding"
+
+    def _tool(self, event: Event) -> None:
+        assert isinstance(event.body, CallTool)
+        node = self._node(event.sender)
+        node.tools += 1
+        node.state = f"tool {event.body.tool}"
+
+    def _delegate(self, event: Event) -> None:
+        assert isinstance(event.body, Delegate)
+        body = event.body
+        self._tasks[event.sender, body.turn, body.call] = body
+        self._node(event.sender).state = "waiting for sub-agents"
+
+    def _report(self, event: Event) -> None:
+        node = self._node(event.sender)
+        node.reports += 1
+        node.state = "reporting"
+
+    def _judged(self, event: Event) -> None:
+        assert isinstance(event.body, ReportJudged)
+        node = self._node(event.recipient)
+        if not node.is_over:
+            node.state = f"report {event.body.verdict}"
+            if event.body.verdict == "accepted":
+                self._end(node, "reported", "", event.at)
+
+    def _stop(self, event: Event) -> None:
+        assert isinstance(event.body, Stop)
+        self._end(self._node(event.recipient), event.body.reason, "", event.at)
+
+    def _finished(self, event: Event) -> None:
+        assert isinstance(event.body, Finished)
+        self._end(self._node(event.sender), event.body.kind, event.body.detail, event.at)
+
+    def _delegation_ended(self, event: Event) -> None:
+        """A denied delegation never began: its agent is shown all the same, with the reason."""
+        assert isinstance(event.body, DelegationEnded)
+        body = event.body
+        task = self._tasks.pop((event.recipient, body.turn, body.call), None)
+        if task is None or not body.address:
+            return
+        first = int(body.address.rpartition(".")[2])
+        for place, profile in enumerate(task.profiles):
+            node = self._node(child_of(event.recipient, first + place))
+            if not node.started_at:
+                node.profile, node.prompt = profile, prompt_text(task.prompt)
+                node.started_at = event.at
+                self._end(node, body.kind, body.detail, event.at)
+            elif not node.detail and node.kind == body.kind:
+                node.detail = body.detail
+
+    def _ask_ended(self, event: Event) -> None:
+        assert isinstance(event.body, AskEnded)
+        node = self._node(HOST)
+        self._end(node, event.body.kind, event.body.detail, event.at)
+        node.detail = node.detail or event.body.detail
+
+    def _crashed(self, event: Event) -> None:
+        self._end(self._node(event.sender), "crashed", "its decider raised", event.at)
+
+    def _end(self, node: Node, kind: Kind, detail: str, at: int) -> None:
+        if not node.is_over:
+            node.kind = node.state = kind
+            node.detail = detail
+            node.ended_at = at
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+def prompt_text(prompt: Json, longest: int = 200) -> str:
+    """The start of a prompt, on one line."""
+    value = msgspec.json.decode(prompt)
+    if isinstance(value, list):
+        parts = [part.get("text", "") for part in value if isinstance(part, dict)]
+        value = " ".join(part for part in parts if isinstance(part, str))
+    text = " ".join(str(value or "").split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+_HANDLERS = {
+    Begin: Tree._begin,
+    TurnRequested: Tree._turn,
+    CallModel: Tree._granted,
+    ModelReplied: Tree._replied,
+    CallTool: Tree._tool,
+    Delegate: Tree._delegate,
+    ReportBack: Tree._report,
+    ReportJudged: Tree._judged,
+    Stop: Tree._stop,
+    Finished: Tree._finished,
+    DelegationEnded: Tree._delegation_ended,
+    AskEnded: Tree._ask_ended,
+    DeciderFailed: Tree._crashed,
+}

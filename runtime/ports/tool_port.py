@@ -1,0 +1,94 @@
+"""The tools port: a posted call becomes one run of a tool, and its one answer."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+
+from callboard.actors.agent_state import AgentState, fixed_of
+from callboard.actors.base import Json
+from callboard.actors.conversation import text_json
+from callboard.actors.events import Event, Post
+from callboard.actors.limits import DEFAULTS
+from callboard.actors.messages import CallTool, ToolReturned, ToolStatus
+from callboard.runtime.agent import Agent
+from callboard.runtime.board import Board
+from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.execution import ToolRunner
+from callboard.runtime.tools.output import ToolOutcome
+
+
+class ToolPort:
+    """The tool calls of one session. on_progress: told the address and what a tool says of its progress."""
+
+    def __init__(
+        self,
+        board: Board,
+        agents: Mapping[str, Agent],
+        runner: ToolRunner,
+        on_progress: Callable[[str, str], None],
+    ) -> None:
+        self._board = board
+        self._agents = agents
+        self._runner = runner
+        self._on_progress = on_progress
+        self._tasks = Tasks()
+
+    def start(self, request: Event) -> None:
+        """Run the tool. A call whose arguments do not fit is answered at once."""
+        call = request.body
+        assert isinstance(call, CallTool)
+        actor = self._board.actors.get(request.sender)
+        state = actor.state if actor else None
+        if not isinstance(state, AgentState):
+            self._answer(request, call, "error", text_json("the agent that called is not there"))
+            return
+        agent = self._agents.get(fixed_of(state).profile.name)
+        tool = agent.tools.get(call.tool) if agent else None
+        if tool is None:
+            self._answer(request, call, "error", text_json(f"there is no tool {call.tool!r} in this program"))
+            return
+        limits = state.limits
+        result = self._runner.run(
+            tool,
+            call.arguments,
+            self._context(request, call),
+            timeout_s=limits.tool_timeout_s or DEFAULTS.tool_timeout_s or 120.0,
+            max_chars=limits.max_tool_output_chars or DEFAULTS.max_tool_output_chars or 50_000,
+        )
+        if isinstance(result, ToolOutcome):
+            self._answer(request, call, result.status, result.output)
+        else:
+            self._tasks.spawn(request.seq, self._wait(request, call, result))
+
+    def abort(self, request: Event) -> bool:
+        """Cancel the call; False if it is not under way."""
+        return self._tasks.cancel(request.seq)
+
+    async def aclose(self) -> None:
+        """Cancel all calls."""
+        await self._tasks.aclose()
+
+    def _context(self, request: Event, call: CallTool) -> ToolContext:
+        sender = request.sender
+        return ToolContext(
+            address=sender,
+            session_id=self._board.session_id,
+            tool=call.tool,
+            call_id=call.id,
+            idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
+            on_progress=lambda text: self._on_progress(sender, text),
+        )
+
+    async def _wait(
+        self, request: Event, call: CallTool, work: Coroutine[object, object, ToolOutcome]
+    ) -> None:
+        try:
+            outcome = await work
+        except asyncio.CancelledError:
+            never = text_json(f"{call.tool} was cancelled before it started")
+            outcome = ToolOutcome("cancelled", never)
+        self._answer(request, call, outcome.status, outcome.output)
+
+    def _answer(self, request: Event, call: CallTool, status: ToolStatus, output: Json) -> None:
+        returned = ToolReturned(call.turn, call.call, status, output)
+        self._board.answer(request, Post(request.sender, returned))
