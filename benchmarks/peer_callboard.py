@@ -1,0 +1,140 @@
+"""callboard on the reference workload, in the peers' row format.
+
+    python benchmarks/peer_callboard.py w1 full FOLDER [--agents N --turns N --latency S]
+
+Needs the shared bench folder (see README.md).
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+BENCH = Path(os.environ.get("CALLBOARD_BENCH", Path(__file__).parents[2] / "shared" / "bench" / "peers"))
+if not (BENCH / "workload.py").exists():
+    raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
+sys.path.insert(0, str(BENCH))
+
+import workload as w  # noqa: E402  (its folder is known only now)
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool  # noqa: E402
+from callboard.actors.request import ModelRequest  # noqa: E402
+from callboard.runtime.models.scripted import Reply  # noqa: E402
+
+REPORT = {
+    "type": "object",
+    "properties": {"agent": {"type": "integer"}, "total": {"type": "integer"}},
+    "required": ["agent", "total"],
+    "additionalProperties": False,
+}
+
+
+@tool(effect="read")
+async def add(a: int, b: int) -> int:
+    """The sum of two numbers."""
+    return w.add(a, b)
+
+
+@tool(effect="read")
+async def read_page(number: int) -> str:
+    """A page."""
+    return w.read_page(number)
+
+
+def said(turn: dict[str, object]) -> Reply:
+    """What the script says, as a reply."""
+    if "report" in turn:
+        return call("report_back", **turn["report"])
+    return call(str(turn["tool"]), **turn["args"])
+
+
+class FanOut:
+    """The scripted model of w1 and w2: a pure function of who and turn."""
+
+    def __init__(self, spec: w.Spec) -> None:
+        self.spec = spec
+        self.reports: list[dict[str, object]] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        if request.profile == "sub":
+            who = int(request.address.rpartition(".")[2]) - 1
+            return said(w.sub_turn(who, request.turn - 1, self.spec.turns))
+        if request.turn == 1:
+            tasks = [
+                call("task", agent="sub", prompt=w.TASK, output_schema=REPORT).calls[0]
+                for _ in range(self.spec.agents)
+            ]
+            return Reply(calls=tuple(tasks))
+        results = request.conversation[-1]["content"]
+        self.reports = [json.loads(result["content"]) for result in results]
+        return say("done")
+
+
+def limits_of(run: w.Run) -> Limits:
+    """What is raised for the size of the work; `policy` keeps every default but the number of children."""
+    count = run.spec.agents or 1
+    if run.variant == "policy":
+        return Limits(max_children=count, max_agents=max(1_000, count + 1))
+    return Limits(
+        max_children=count,
+        max_agents=count + 1,
+        max_parallel_calls=count,
+        max_iterations=max(30, run.spec.turns),
+    )
+
+
+def runtime_of(run: w.Run, model: ScriptedModel) -> Runtime:
+    """The runtime of a variant."""
+    durability = "process" if run.variant == "process" else "full"
+    return Runtime(run.folder / "log.db", model=model, limits=limits_of(run), durability=durability)
+
+
+async def fan_out(run: w.Run) -> list[dict[str, object]]:
+    script = FanOut(run.spec)
+
+    async def slow(request: ModelRequest) -> Reply:
+        await w.think(run.spec.latency)
+        return script(request)
+
+    model = ScriptedModel(slow if run.spec.latency else script)
+    host = Agent("host", agents=[Agent("sub", tools=[add])])
+    async with runtime_of(run, model) as runtime:
+        run.start()
+        outcome = await runtime.run(host, w.TASK)
+        run.stop()
+    assert outcome.is_ok, outcome
+    run.row["events"] = outcome.head[0]
+    return script.reports
+
+
+async def long_talk(run: w.Run) -> None:
+    def script(request: ModelRequest) -> Reply:
+        return said(w.long_turn(request.turn - 1, run.spec.turns))
+
+    async with runtime_of(run, ScriptedModel(script)) as runtime:
+        run.start()
+        outcome = await runtime.run(Agent("reader", tools=[read_page]), w.TASK, output_schema=REPORT)
+        run.stop()
+    assert outcome.structured_output == w.report_of(0, run.spec.turns), outcome
+    run.row["events"] = outcome.head[0]
+
+
+async def resume(run: w.Run) -> None:
+    from callboard.replay.recording import Recording
+
+    run.start()
+    found = Recording.open(run.folder / "log.db").verify()
+    run.stop()
+    found.raise_if_diverged()
+    run.row["events"] = found.events
+
+
+if __name__ == "__main__":
+    w.main(
+        "callboard",
+        ["pykka", "msgspec", "aiosqlite"],
+        ["full", "process", "policy"],
+        fan_out,
+        long_talk,
+        resume,
+    )
