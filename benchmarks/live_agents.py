@@ -43,7 +43,7 @@ class Crowd:
             return say("here")
         if request.length == 1:
             below = "branch" if request.profile == "host" else "leaf"
-            tasks = [call("task", agent=below, prompt="come").calls[0] for _ in range(self.width)]
+            tasks = [call("task", agent=below, prompt="come") for _ in range(self.width)]
             return Reply(calls=tuple(tasks))
         return say("all here")
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-BENCH = Path(os.environ.get("CALLBOARD_BENCH", Path(__file__).parents[2] / "shared" / "bench" / "peers"))
+BENCH = Path(os.environ.get("CALLBOARD_BENCH", Path(__file__).resolve().parents[2] / "shared" / "bench" / "peers"))
 if not (BENCH / "workload.py").exists():
     raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
 sys.path.insert(0, str(BENCH))
@@ -19,7 +19,7 @@ import workload as w  # noqa: E402  (its folder is known only now)
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool  # noqa: E402
 from callboard.actors.request import ModelRequest  # noqa: E402
-from callboard.runtime.models.scripted import Reply  # noqa: E402
+from callboard.runtime.models.scripted import Call, Reply  # noqa: E402
 
 REPORT = {
     "type": "object",
@@ -41,7 +41,7 @@ async def read_page(number: int) -> str:
     return w.read_page(number)
 
 
-def said(turn: dict[str, object]) -> Reply:
+def said(turn: dict[str, object]) -> Call:
     """What the script says, as a reply."""
     if "report" in turn:
         return call("report_back", **turn["report"])
@@ -55,13 +55,13 @@ class FanOut:
         self.spec = spec
         self.reports: list[dict[str, object]] = []
 
-    def __call__(self, request: ModelRequest) -> Reply:
+    def __call__(self, request: ModelRequest) -> Reply | Call:
         if request.profile == "sub":
             who = int(request.address.rpartition(".")[2]) - 1
             return said(w.sub_turn(who, request.turn - 1, self.spec.turns))
         if request.turn == 1:
             tasks = [
-                call("task", agent="sub", prompt=w.TASK, output_schema=REPORT).calls[0]
+                call("task", agent="sub", prompt=w.TASK, output_schema=REPORT)
                 for _ in range(self.spec.agents)
             ]
             return Reply(calls=tuple(tasks))
@@ -92,7 +92,7 @@ def runtime_of(run: w.Run, model: ScriptedModel) -> Runtime:
 async def fan_out(run: w.Run) -> list[dict[str, object]]:
     script = FanOut(run.spec)
 
-    async def slow(request: ModelRequest) -> Reply:
+    async def slow(request: ModelRequest) -> Reply | Call:
         await w.think(run.spec.latency)
         return script(request)
 
@@ -108,7 +108,7 @@ async def fan_out(run: w.Run) -> list[dict[str, object]]:
 
 
 async def long_talk(run: w.Run) -> None:
-    def script(request: ModelRequest) -> Reply:
+    def script(request: ModelRequest) -> Call:
         return said(w.long_turn(request.turn - 1, run.spec.turns))
 
     async with runtime_of(run, ScriptedModel(script)) as runtime:

@@ -16,7 +16,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 BENCH = Path(os.environ.get("CALLBOARD_BENCH", HERE.parents[1] / "shared" / "bench" / "peers"))
 
 Row = dict[str, object]

@@ -11,9 +11,9 @@ class Divergence(msgspec.Struct, frozen=True):
     """The first place where the deciders do not do what the log says.
 
     seq: the event that is not as computed (for a missing one, the seq it should have had). actor: whose
-    decision it is; decision: the seq of the event that was decided on. what: changed, missing, extra, moved
-    or unexpected. field: path into the event, such as `body.need.tokens`. expected is what the code computes
-    now, actual what the log has; both JSON, cut for display. chain: how it came to this decision.
+    decision it is; decision: the seq of the event that was decided on. what: changed, missing, extra, moved,
+    raised or unexpected. field: path into the event, such as `body.need.tokens`. expected is what the code
+    computes now, actual what the log has; both JSON, cut for display. chain: how it came to this decision.
     """
 
     seq: int

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from callboard.actors.addresses import CLOCK, HOST, MODEL, SCHEMA, SUPERVISOR, TOOLS, is_decider
+from callboard.actors.addresses import CLIENT, CLOCK, HOST, MODEL, SCHEMA, SUPERVISOR, TOOLS, is_decider
 from callboard.actors.codec import encode
+from callboard.actors.desk import owner_of
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import (
     AskEnded,
@@ -34,13 +35,17 @@ from callboard.actors.messages import (
 from callboard.actors.step import ActorState, forgotten, initial, is_at_rest, step
 from callboard.replay.divergence import Divergence, chain_of, first_difference, shown
 
-_ANSWERS: dict[type, tuple[str, type]] = {
-    ModelReplied: (MODEL, CallModel),
-    ToolStarted: (TOOLS, CallTool),
-    ToolReturned: (TOOLS, CallTool),
-    SchemaChecked: (SCHEMA, CheckSchema),
-    TimerFired: (CLOCK, SetTimer),
+_ANSWERS: dict[type, tuple[str, type, tuple[str, ...]]] = {
+    ModelReplied: (MODEL, CallModel, ("turn", "attempt")),
+    ToolStarted: (TOOLS, CallTool, ("turn", "call")),
+    ToolReturned: (TOOLS, CallTool, ("turn", "call")),
+    SchemaChecked: (SCHEMA, CheckSchema, ("check",)),
+    TimerFired: (CLOCK, SetTimer, ("timer",)),
 }
+"""Which port posts an answer, what it answers, and what it repeats of that."""
+
+
+_REQUESTS = frozenset({CallModel, CallTool, CheckSchema, SetTimer})
 
 
 class Verifier:
@@ -74,23 +79,41 @@ class Verifier:
 
     def _check_input(self, event: Event) -> Divergence | None:
         """Hold what was not computed to the protocol."""
-        if not 0 <= event.cause < event.seq:
-            return self._unexpected(event, "an event is caused by an earlier one")
-        body = event.body
-        if is_decider(event.sender):
-            cause = self.events[event.cause - 1] if event.cause else None
-            if cause is None or cause.recipient != event.sender:
-                return self._unexpected(event, "an actor posts only in answer to an event it received")
-        elif (rule := _ANSWERS.get(type(body))) is not None and rule[0] == event.sender:
-            if event.cause not in self._open or type(self.events[event.cause - 1].body) is not rule[1]:
-                return self._unexpected(event, "an answer needs a request that has no answer yet")
-            if type(body) is not ToolStarted:
-                self._open.discard(event.cause)
-        elif rule is not None:
-            return self._unexpected(event, f"only {rule[0]} posts {event.kind}")
-        if type(body) in (CallModel, CallTool, CheckSchema, SetTimer):
+        rule = self._broken_rule(event)
+        if rule:
+            return self._unexpected(event, rule)
+        if type(event.body) in _ANSWERS and type(event.body) is not ToolStarted:
+            self._open.discard(event.cause)
+        if type(event.body) in _REQUESTS:
             self._open.add(event.seq)
         return None
+
+    def _broken_rule(self, event: Event) -> str:
+        """The rule that an event breaks by its mere place, or nothing."""
+        if not 0 <= event.cause < event.seq:
+            return "an event is caused by an earlier one"
+        cause = self.events[event.cause - 1] if event.cause else None
+        answer = _ANSWERS.get(type(event.body))
+        if is_decider(event.sender):
+            is_good = cause is not None and cause.recipient == event.sender and answer is None
+            return (
+                ""
+                if is_good
+                else "an actor posts only in answer to an event it received, and no port's answers"
+            )
+        if event.sender == CLIENT:
+            return (
+                ""
+                if event.cause == 0 and event.recipient == SUPERVISOR
+                else "the client speaks to the supervisor"
+            )
+        if answer is None or answer[0] != event.sender:
+            return f"{event.sender} does not post {event.kind}"
+        if cause is None or event.cause not in self._open or type(cause.body) is not answer[1]:
+            return "an answer needs a request that has no answer yet"
+        if any(getattr(event.body, name) != getattr(cause.body, name) for name in answer[2]):
+            return f"an answer repeats {' and '.join(answer[2])} of its request"
+        return "" if event.recipient == owner_of(cause) else f"this answer is for {owner_of(cause)}"
 
     def _unexpected(self, event: Event, rule: str) -> Divergence:
         actual = f"cause {event.cause}, {shown(_value(event))}"
@@ -105,7 +128,10 @@ class Verifier:
         logged = self._outputs.get(event.seq, ())
         if logged and isinstance(logged[0].body, DeciderFailed):
             return None
-        expected = self.decide(event)
+        try:
+            expected = self.decide(event)
+        except Exception as error:
+            return self._raised(event, error)
         if not expected and not logged:
             return None
         return self._compare(event, expected, logged)
@@ -118,6 +144,12 @@ class Verifier:
         state, posts = step(state, event)
         self.states[address] = forgotten(address) if address != HOST and is_at_rest(state) else state
         return posts
+
+    def _raised(self, event: Event, error: Exception) -> Divergence:
+        """The decider fails on what it took when this was recorded (DeciderFailed would stand in the log)."""
+        expected = f"the decider raises {type(error).__name__}: {error}"[:400]
+        chain = chain_of(self.events, event.seq)
+        return Divergence(event.seq, event.recipient, event.seq, "raised", expected=expected, chain=chain)
 
     def _compare(
         self, event: Event, expected: tuple[Post, ...], logged: Sequence[Event]

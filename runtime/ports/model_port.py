@@ -51,7 +51,7 @@ class ModelPort:
             self._answer(request, grant, answer)
         else:
             limit = actor.state.limits.model_timeout_s or DEFAULTS.model_timeout_s
-            self._tasks.spawn(request.seq, self._wait(request, grant, answer, limit))
+            self._tasks.spawn(request.seq, self._wait(request, grant, answer, limit), answer)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call; False if there is none under way."""

@@ -28,7 +28,7 @@ class SchemaPort:
         if isinstance(answer, SchemaChecked):
             self._board.answer(request, Post(SUPERVISOR, answer))
         else:
-            self._tasks.spawn(request.seq, self._wait(request, answer))
+            self._tasks.spawn(request.seq, self._wait(request, answer), answer)
 
     def abort(self, request: Event) -> bool:
         """Checks belong to the supervisor and are not given up when an agent stops."""

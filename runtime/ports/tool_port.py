@@ -1,6 +1,5 @@
 """The tools port: a posted call becomes one run of a tool, and its one answer."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 
 from callboard.actors.agent_state import AgentState, fixed_of
@@ -58,7 +57,7 @@ class ToolPort:
         if isinstance(result, ToolOutcome):
             self._answer(request, call, result.status, result.output)
         else:
-            self._tasks.spawn(request.seq, self._wait(request, call, result))
+            self._tasks.spawn(request.seq, self._wait(request, call, result), result)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call; False if it is not under way."""
@@ -82,11 +81,7 @@ class ToolPort:
     async def _wait(
         self, request: Event, call: CallTool, work: Coroutine[object, object, ToolOutcome]
     ) -> None:
-        try:
-            outcome = await work
-        except asyncio.CancelledError:
-            never = text_json(f"{call.tool} was cancelled before it started")
-            outcome = ToolOutcome("cancelled", never)
+        outcome = await work
         self._answer(request, call, outcome.status, outcome.output)
 
     def _answer(self, request: Event, call: CallTool, status: ToolStatus, output: Json) -> None:

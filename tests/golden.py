@@ -1,0 +1,155 @@
+"""Golden logs: recorded sessions that every later version must replay to the byte.
+
+    python -m tests.golden       write tests/data/golden/ anew (only while no format is frozen)
+
+One file a session, one event a line: `[seq, at, sender, recipient, cause, body]`, the body as it is stored.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, calls, fail, say, tool
+from callboard.actors.codec import decode
+from callboard.actors.events import Event
+from callboard.actors.request import ModelRequest
+from callboard.replay.recording import Recording, read_rows
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import Append
+from callboard.runtime.models.scripted import Policy, Step
+
+FOLDER = Path(__file__).parent / "data" / "golden"
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@tool(effect="read")
+async def look(path: str) -> str:
+    """What is there."""
+    if path == "nowhere":
+        raise FileNotFoundError(path)
+    return f"contents of {path}"
+
+
+@tool
+async def save(text: str, ctx: ToolContext) -> str:
+    """Keep a text."""
+    return f"saved {text}"
+
+
+def _everything(request: ModelRequest) -> Step:
+    """A host that uses all there is: tools, a report, a race, a denial, a cap, a retry."""
+    turn, who = request.turn, request.profile
+    if who == "host" and turn == 1:
+        return calls(
+            call("task", agent="finder", prompt="count", output_schema=SCHEMA),
+            call("task", agents=["quick", "slow"], prompt="race", output_schema=SCHEMA),
+            call("task", agent="runaway", prompt="never stop"),
+            call("task", agent="digger", prompt="dig"),
+            call("task", agent="stranger", prompt="hello"),
+            call("look", path="nowhere"),
+            call("save", text="a note"),
+            call("nonsense", x=1),
+            text="I ask everybody.",
+        )
+    if who == "host":
+        return say("Everybody has answered.")
+    if who == "finder":
+        return (
+            [calls(call("look", path="a"), call("look", path="b")), call("report_back", m=1)][turn - 1]
+            if (turn < 3)
+            else call("report_back", n=2)
+        )
+    if who == "quick":
+        return call("report_back", n=1)
+    if who == "slow":
+        return call("look", path="again")
+    if who == "runaway":
+        return call("look", path="more")
+    return call("task", agent="digger", prompt="deeper") if turn == 1 else say("that deep")
+
+
+def _flaky(request: ModelRequest) -> Step:
+    if request.attempt == 1:
+        return fail("overloaded_error", is_retryable=True, retry_after_s=0.001)
+    return say("at the second attempt")
+
+
+def _agents() -> Agent:
+    digger = Agent("digger", description="Digs.")
+    digger.may_delegate_to(digger)
+    return Agent(
+        "host",
+        instructions="You are the host.",
+        tools=[look, save],
+        agents=[
+            Agent("finder", description="Finds.", tools=[look]),
+            Agent("quick"),
+            Agent("slow", tools=[look], limits=Limits(max_iterations=50)),
+            Agent("runaway", tools=[look], limits=Limits(max_iterations=3)),
+            digger,
+        ],
+    )
+
+
+SESSIONS: dict[str, tuple[Callable[[], Agent], Policy, dict[str, object] | None]] = {
+    "everything": (_agents, _everything, None),
+    "flaky": (lambda: Agent("host"), _flaky, None),
+    "report": (lambda: Agent("host"), lambda request: call("report_back", n=7), SCHEMA),
+    "no-report": (lambda: Agent("host"), lambda request: say("I will not"), SCHEMA),
+}
+
+
+async def record(name: str) -> list[Event]:
+    """Run a golden session and return its events."""
+    make, policy, schema = SESSIONS[name]
+    log = MemoryLog()
+    async with Runtime(log, model=ScriptedModel(policy)) as runtime:
+        await runtime.run(make(), "go", output_schema=schema, session_id=name)
+    return Recording.open(MemoryReader(log), name).events
+
+
+def written(events: Iterable[Event]) -> str:
+    """Events as the text of a golden file."""
+    from callboard.actors.codec import encode
+
+    lines = [
+        json.dumps([e.seq, e.at, e.sender, e.recipient, e.cause, encode(e.body).decode()]) for e in events
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def golden(name: str) -> list[Event]:
+    """The events of a golden file."""
+    rows = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
+    return [Event(seq, at, sender, to, cause, decode(body)) for seq, at, sender, to, cause, body in rows]
+
+
+def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
+    """A recording of these events, their digests computed as a store does."""
+
+    async def store() -> MemoryLog:
+        log = MemoryLog()
+        await log.open()
+        await log.create(session_id, 0, "")
+        (answer,) = await log.append([Append(session_id, 0, 1, list(events))])
+        if isinstance(answer, Exception):
+            raise answer
+        return log
+
+    reader = MemoryReader(asyncio.run(store()))
+    head = reader.verify_chain(session_id)
+    return Recording(session_id, read_rows(reader, session_id, head.seq), head)
+
+
+def main() -> None:
+    """Write the golden files anew."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in SESSIONS:
+        events = asyncio.run(record(name))
+        (FOLDER / f"{name}.jsonl").write_text(written(events))
+        print(name, len(events))
+
+
+if __name__ == "__main__":
+    main()
