@@ -165,12 +165,8 @@ class Board:
 
     def _act(self, action: Action) -> None:
         match action:
-            case Start(request, False):
-                self._start(request)
-            case Start(request, True, announcement):
-                if announcement is not None:
-                    self.post(request.recipient, request.seq, (announcement,))
-                self.when_durable(self.seq if announcement else request.seq, lambda: self._start(request))
+            case Start():
+                self._admit(action)
             case Refuse(request, sender, answer):
                 self.post(sender, request.seq, (answer,))
             case Abort(request):
@@ -181,6 +177,15 @@ class Board:
             case Disarm(timer):
                 if self.clock is not None:
                     self.clock.disarm(timer)
+
+    def _admit(self, start: Start) -> None:
+        request = start.request
+        if start.announcement is not None:
+            self.post(request.recipient, request.seq, (start.announcement,))
+        if start.waits:
+            self.when_durable(self.seq, lambda: self._start(request))
+        else:
+            self._start(request)
 
     def _start(self, request: Event) -> None:
         if not self.desk.may_answer(request.seq) or self.error is not None:

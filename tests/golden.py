@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, calls, fail, say, tool
-from callboard.actors.codec import decode
+from callboard.actors.codec import decode, encode
 from callboard.actors.events import Event
 from callboard.actors.request import ModelRequest
 from callboard.replay.recording import Recording, read_rows
@@ -20,7 +20,7 @@ from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Policy, Step
 
 FOLDER = Path(__file__).parent / "data" / "golden"
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 @tool(effect="read")
@@ -54,12 +54,10 @@ def _everything(request: ModelRequest) -> Step:
         )
     if who == "host":
         return say("Everybody has answered.")
+    if who == "finder" and turn == 1:
+        return calls(call("look", path="a"), call("look", path="b"))
     if who == "finder":
-        return (
-            [calls(call("look", path="a"), call("look", path="b")), call("report_back", m=1)][turn - 1]
-            if (turn < 3)
-            else call("report_back", n=2)
-        )
+        return call("report_back", m=1) if turn == 2 else call("report_back", n=2)
     if who == "quick":
         return call("report_back", n=1)
     if who == "slow":
@@ -92,11 +90,19 @@ def _agents() -> Agent:
     )
 
 
+def _report(request: ModelRequest) -> Step:
+    return call("report_back", n=7)
+
+
+def _no_report(request: ModelRequest) -> Step:
+    return say("I will not")
+
+
 SESSIONS: dict[str, tuple[Callable[[], Agent], Policy, dict[str, object] | None]] = {
     "everything": (_agents, _everything, None),
     "flaky": (lambda: Agent("host"), _flaky, None),
-    "report": (lambda: Agent("host"), lambda request: call("report_back", n=7), SCHEMA),
-    "no-report": (lambda: Agent("host"), lambda request: say("I will not"), SCHEMA),
+    "report": (lambda: Agent("host"), _report, SCHEMA),
+    "no-report": (lambda: Agent("host"), _no_report, SCHEMA),
 }
 
 
@@ -111,8 +117,6 @@ async def record(name: str) -> list[Event]:
 
 def written(events: Iterable[Event]) -> str:
     """Events as the text of a golden file."""
-    from callboard.actors.codec import encode
-
     lines = [
         json.dumps([e.seq, e.at, e.sender, e.recipient, e.cause, encode(e.body).decode()]) for e in events
     ]
