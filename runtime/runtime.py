@@ -58,6 +58,7 @@ class Runtime:
         self._limits = limits or Limits()
         self._writer: GroupWriter | None = None
         self._sessions: dict[str, Session] = {}
+        self._models: dict[int, Model] = {}
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
 
@@ -75,11 +76,12 @@ class Runtime:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every session, cancelling what runs, then the log."""
+        """Close every session, cancelling what runs, then the models that were used, then the log."""
         await asyncio.gather(*(session.close() for session in list(self._sessions.values())))
         if self._writer is not None:
             await self._writer.aclose()
             self._writer = None
+        await asyncio.gather(*(model.aclose() for model in self._models.values()))
         await self._checker.aclose()
         await self._tools.aclose()
         await self._log.close()
@@ -152,6 +154,7 @@ class Runtime:
         opened, models = self._describe(agent, host_model, agents, limits)
         name = session_id or new_session_id()
         epoch = await self._log.create(name, now_ms(), title[:200] if isinstance(title, str) else "")
+        self._models.update((id(one), one) for one in models.values())
         board = Board(name, epoch, 0, self._writer)
         session = Session(board, self._log, unpriced(host_model, agents))
         board.ports[MODEL] = ModelPort(board, models, session.on_text)

@@ -45,5 +45,5 @@ class Model(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give back what it holds."""
+        """Give back what it holds. Called by a runtime that used it; a later call may take it up again."""
         ...
