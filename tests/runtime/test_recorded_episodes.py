@@ -2,9 +2,10 @@
 recorded results, and the messages of every request must equal the recorded ones.
 
 Equal up to what the recorded clients added for themselves: cache marks, keys that say nothing (`null`,
-`"is_error": false`, the `caller` that is everybody's), and a text that stands as a string or as one text block. Ten of the recorded steps
-(`tool_use-equal`) are of clients that dropped text blocks or marks from the answer before they sent it back;
-callboard keeps answers verbatim, so there the calls must be equal, and all the rest of the request.
+`"is_error": false`, the `caller` that is everybody's), text blocks of white space, and a text that stands as
+a string or as one text block. Ten of the recorded steps (`tool_use-equal`) are of clients that dropped text
+blocks or marks from the answer before they sent it back; callboard keeps answers verbatim, so there the
+calls must be equal, and all the rest of the request.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ EPISODES = episodes(is_pure_tool_loop=True)
 def plain(value: Any) -> Any:
     """A message without what says nothing."""
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item) for item in value if not is_blank(item)]
     if not isinstance(value, dict):
         return value
     found = {key: plain(item) for key, item in value.items() if key != "cache_control" and item is not None}
@@ -35,6 +36,11 @@ def plain(value: Any) -> Any:
     if isinstance(found.get("content"), str) and "role" in found:
         found["content"] = [{"type": "text", "text": found["content"]}]
     return found
+
+
+def is_blank(block: Any) -> bool:
+    """A text block that some clients put in because an empty text is refused."""
+    return isinstance(block, dict) and block.get("type") == "text" and not str(block["text"]).strip()
 
 
 def without_own_words(message: Any) -> Any:
