@@ -2,26 +2,23 @@
 
 An actor owns no thread: its inbox takes turns with those of the other actors of its loop (`loop_parts`
 says how). In all else it does what `pykka.ThreadingActor` does, and Pykka's own suite is the reference
-(`make conformance`), except that
+(`make conformance`), except that what would make the loop's thread wait for the loop itself is refused
+before anything is posted (`InsideLoop`), that an actor whose loop is closed is dead, and that an ask whose
+handling raises `SystemExit` or the like is answered with `ActorDeadError`, and not left waiting.
 
-  - what would make the loop's thread wait for the loop itself is refused, before anything is posted;
-  - an actor whose loop is closed is dead: `ActorDeadError`, not silence;
-  - an ask whose handling raises `SystemExit` or the like is answered too, with `ActorDeadError`.
-
-With `use_registry = False`, as the actors of a session have it, an actor stays out of Pykka's registry,
-whose removal is linear and whose `stop_all`, called for any actor's `SystemExit`, stops everybody. It then
-does without a UUID and a lock of its own; what it does at `SystemExit` is said at `on_crash`.
+With `use_registry = False`, as sessions have it, an actor stays out of Pykka's registry, whose removal is
+linear and whose `stop_all`, called for any actor's `SystemExit`, stops everybody; for its own see `on_crash`.
 
 Pykka's private parts that are used here (`Envelope`, `_ActorStop`, `_get_hook`, and what `Actor` has of
 `_handle_...`) are why its version is pinned.
 """
 
-import functools
 import logging
 import sys
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 from pykka import Actor, ActorDeadError, ActorRef, ActorRegistry, Future, ThreadingFuture
@@ -74,10 +71,9 @@ class LoopFuture(ThreadingFuture[T]):
     __iter__ = __await__
 
     def _until_answered(self) -> Generator[Any, None, None]:
-        """Wait for the answer, or for all that a future made by `map`, `join` and so on is made of.
+        """Wait for the answer, or for those that a future of `map`, `join` and so on is made of.
 
-        Such a future's hook is left alone until then: another thread may sit in it, holding its lock,
-        until this very loop answers.
+        Only then is its hook safe: another thread may sit in it, with its lock, until this loop answers.
         """
         for source in self._sources:
             if isinstance(source, LoopFuture):
@@ -132,18 +128,17 @@ class LoopRef(ActorRef[A]):
         if block and self.is_alive():
             refuse_to_block(self.actor_inbox.loop, "stop()")
         asked: Future[Any] = self.ask(_ActorStop(), block=False)
-        stopped: LoopFuture[bool] = LoopFuture()
-        stopped.set_get_hook(lambda timeout: _was_alive(asked, timeout))
-        _made_of(stopped, asked)
+
+        def was_alive(timeout: float | None) -> bool:
+            try:
+                asked.get(timeout=timeout)
+            except ActorDeadError:
+                return False
+            return True
+
+        stopped = _made_of(LoopFuture[bool](), asked)
+        stopped.set_get_hook(was_alive)
         return stopped.get(timeout=timeout) if block else stopped
-
-
-def _was_alive(asked: Future[Any], timeout: float | None) -> bool:
-    try:
-        asked.get(timeout=timeout)
-    except ActorDeadError:
-        return False
-    return True
 
 
 class LoopActor(Actor):
@@ -165,8 +160,7 @@ class LoopActor(Actor):
             self.actor_inbox = self._create_actor_inbox()
             self.actor_stopped = StopFlag()
             self.actor_urn = type(self).__name__
-        if urn:
-            self.actor_urn = urn
+        self.actor_urn = urn or self.actor_urn
         self._actor_ref = LoopRef(self)
 
     @staticmethod
@@ -185,7 +179,7 @@ class LoopActor(Actor):
     @classmethod
     def spawn(cls, *args: Any, **kwargs: Any) -> Self:
         """`start`, for an owner who wants the actor itself, to `deliver` to it."""
-        loop_for(cls.__name__, cls.event_loop)  # raises before there is anything to undo
+        loop_for(cls, cls.event_loop)  # raises before there is anything to undo
         actor = cls(*args, **kwargs)
         if cls.use_registry:
             ActorRegistry.register(actor.actor_ref)
@@ -194,13 +188,12 @@ class LoopActor(Actor):
         return actor
 
     def _start_actor_loop(self) -> None:
-        worker = functools.partial(self._work, is_first=True)
-        self.actor_inbox.open(loop_for(type(self).__name__, self.event_loop), worker)
+        self.actor_inbox.open(loop_for(type(self), self.event_loop), partial(self._work, is_first=True))
 
     def deliver(self, message: Any) -> None:
         """`tell` without an envelope: straight to `on_receive`, in its turn among all other messages.
 
-        Raises ActorDeadError if the actor has stopped; unlike `tell` it does not look at a closed loop.
+        Raises ActorDeadError if the actor has stopped; that its loop is closed is not looked at.
         """
         if self.actor_stopped.is_set():
             raise ActorDeadError(f"{self} not found")
@@ -236,9 +229,8 @@ class LoopActor(Actor):
             self._crash(error)
         finally:
             if is_stopped():
-                # The inbox lets go of the actor, whose state is thus freed without the garbage collector.
-                self.actor_inbox.worker = functools.partial(_refuse, str(self))
-                _refuse(str(self), queue)
+                self.actor_inbox.worker = refuse = partial(_refuse, str(self))
+                refuse(queue)  # and the inbox has let go of the actor: no garbage collector is needed
         return messages_max - left
 
     def _handle(self, envelope: Envelope[Any]) -> None:
@@ -267,7 +259,7 @@ class LoopActor(Actor):
             self._handle_failure(*sys.exc_info())
 
     def _fail(self, error: Exception, is_starting: bool) -> None:
-        """What nobody waits for has raised: the actor ends. As in Pykka, `on_failure` is not for `on_start`."""
+        """What nobody waits for has raised. As in Pykka, `on_failure` does not hear of `on_start`."""
         self._handle_failure(*sys.exc_info())
         try:
             if not is_starting:
@@ -284,8 +276,7 @@ class LoopActor(Actor):
             raise error
         logger.debug(f"{error!r} in {self}. Stopping all actors.")
         self._stop()
-        # Pykka waits for them here; this is the thread that they have to stop on.
-        ActorRegistry.stop_all(block=False)
+        ActorRegistry.stop_all(block=False)  # Pykka waits, but this is the thread that they stop on
         self._report(error)
 
     def _report(self, error: BaseException) -> None:

@@ -188,11 +188,13 @@ def _release(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def loop_for(name: str, given: AbstractEventLoop | None) -> AbstractEventLoop:
+def loop_for(actor: type, given: AbstractEventLoop | None) -> AbstractEventLoop:
     """The given loop, else the one that runs here. Raises MisuseError if there is neither."""
     if (loop := given or running_loop()) is not None:
         return loop
-    raise MisuseError(f"{name}: no event loop is running here; start the actor inside one or set event_loop")
+    raise MisuseError(
+        f"{actor.__name__}: no event loop is running here; start the actor inside one or set event_loop"
+    )
 
 
 def refuse_to_block(loop: AbstractEventLoop | None, what: str) -> None:

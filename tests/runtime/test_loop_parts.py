@@ -1,0 +1,182 @@
+import asyncio
+import threading
+from collections import deque
+from typing import Any
+
+import pytest
+
+from callboard.actors.errors import MisuseError
+from callboard.runtime import loop_parts
+from callboard.runtime.loop_parts import PASS_MESSAGES_MAX, Gate, LoopInbox, StopFlag, loop_for, rota_of
+
+
+def take_all(queue: deque[Any], messages_max: int) -> int:
+    taken = min(len(queue), messages_max)
+    for _ in range(taken):
+        queue.popleft()()
+    return taken
+
+
+def test_a_loop_has_one_rota_and_a_closed_loop_none() -> None:
+    async def main() -> None:
+        rota = rota_of(asyncio.get_running_loop())
+        assert rota_of(asyncio.get_running_loop()) is rota
+
+    for _ in range(3):
+        asyncio.run(main())
+        assert len([loop for loop in loop_parts._rotas if loop.is_closed()]) == 1
+
+
+def test_an_inbox_is_in_order_and_waits_until_it_is_opened() -> None:
+    async def main() -> None:
+        inbox, seen = LoopInbox(), list[int]()
+        for number in range(3):
+            inbox.put(lambda number=number: seen.append(number))
+        await asyncio.sleep(0)
+        assert (inbox.empty(), seen) == (False, [])
+        inbox.open(asyncio.get_running_loop(), take_all)
+        await asyncio.sleep(0)
+        assert (inbox.empty(), seen) == (True, [0, 1, 2])
+
+    asyncio.run(main())
+
+
+def test_turns_without_messages_are_bounded_too() -> None:
+    async def main() -> None:
+        turns = list[int]()
+
+        def start(queue: deque[Any], messages_max: int) -> int:
+            turns.append(messages_max)
+            return 0
+
+        for _ in range(PASS_MESSAGES_MAX + 1):
+            LoopInbox().open(asyncio.get_running_loop(), start)
+        await asyncio.sleep(0)
+        assert turns == list(range(PASS_MESSAGES_MAX, 0, -1))
+        await asyncio.sleep(0)
+        assert len(turns) == PASS_MESSAGES_MAX + 1
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_raises_is_called_again_for_what_is_left() -> None:
+    async def main() -> None:
+        reported, seen = list[object](), list[str]()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: reported.append(str(context["exception"])))
+        inbox, other = LoopInbox(), LoopInbox()
+        inbox.open(loop, take_all)
+        other.open(loop, take_all)
+
+        def fail() -> None:
+            raise ValueError("no")
+
+        inbox.put(fail)
+        inbox.put(lambda: seen.append("rest"))
+        other.put(lambda: seen.append("other"))
+        await asyncio.sleep(0.001)
+        assert (reported, seen) == (["no"], ["other", "rest"])
+
+    asyncio.run(main())
+
+
+def test_a_post_of_another_thread_wakes_an_idle_loop() -> None:
+    async def main() -> None:
+        inbox, woken = LoopInbox(), asyncio.get_running_loop().create_future()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        threading.Timer(0.01, inbox.put, [lambda: woken.set_result(None)]).start()
+        await asyncio.wait_for(woken, 5)
+
+    asyncio.run(main())
+
+
+def test_a_post_that_makes_an_inbox_ready_on_a_closed_loop_raises() -> None:
+    async def main() -> LoopInbox:
+        inbox = LoopInbox()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        await asyncio.sleep(0)
+        return inbox
+
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(main()).put(print)
+
+
+def test_a_stop_flag_wakes_who_waits_for_it_and_nobody_else() -> None:
+    flag, other = StopFlag(), StopFlag()
+    woken = list[bool]()
+    thread = threading.Thread(target=lambda: woken.append(flag.wait(5)))
+    thread.start()
+    other.set()
+    assert not flag.is_set()
+    assert flag.wait(0.01) is False
+    flag.set()
+    thread.join()
+    assert woken == [True]
+    assert flag.wait() is True
+    flag.clear()
+    assert flag.wait(0) is False
+    assert "unset" in repr(flag)
+
+
+def test_a_gate_lets_all_through_once_it_is_open() -> None:
+    async def main() -> None:
+        gate = Gate()
+
+        async def wait() -> bool:
+            await gate
+            return gate.is_open
+
+        waiting = [asyncio.create_task(wait()) for _ in range(3)]
+        await asyncio.sleep(0)
+        gate.open()
+        assert await asyncio.gather(*waiting, wait()) == [True] * 4
+        assert not gate._waiters
+
+    asyncio.run(main())
+
+
+def test_who_gives_up_while_a_gate_is_being_opened_elsewhere_does_no_harm() -> None:
+    async def main() -> None:
+        reported = list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+        gate = Gate()
+
+        async def wait() -> None:
+            await gate
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        opener = threading.Thread(target=gate.open)
+        opener.start()
+        opener.join()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (waiting.cancelled(), reported) == (True, [])
+
+    asyncio.run(main())
+
+
+def test_a_gate_forgets_who_waited_on_a_loop_that_is_closed() -> None:
+    gate = Gate()
+    loop = asyncio.new_event_loop()
+    waiting = gate.__await__()
+    loop.run_until_complete(_step(waiting))
+    loop.close()
+    gate.open()
+    waiting.close()
+    assert gate.is_open
+
+
+async def _step(waiting: Any) -> None:
+    next(waiting)
+
+
+def test_a_loop_is_found_where_one_runs_and_asked_for_where_none_does() -> None:
+    async def main() -> None:
+        assert loop_for(object, None) is asyncio.get_running_loop()
+
+    asyncio.run(main())
+    with pytest.raises(
+        MisuseError, match="object: no event loop is running here; start the actor inside one"
+    ):
+        loop_for(object, None)
