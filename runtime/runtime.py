@@ -20,7 +20,7 @@ from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.outcome import Outcome
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
@@ -183,6 +183,9 @@ class Runtime:
         profiles = [other.profile() for other in agents.values()]
         _check_prices(bounds, unpriced(model, agents), agents)
         models = _models([model, *(other.model for other in agents.values())])
+        for one in models.values():
+            if isinstance(one, Checkable):
+                one.check()
         raw = tuple(_raw(profile) for profile in profiles)
         return SessionOpened(RULES, host.name, raw, model.spec, bounds), models
 

@@ -6,7 +6,7 @@ agent's decision, so every attempt is an event and is charged.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from callboard.actors.base import NULL, Json, Value
 from callboard.actors.messages import ModelFailure
@@ -30,6 +30,15 @@ class ModelAnswer(Value, frozen=True):
     usage: Usage | None = None
     failure: ModelFailure | None = None
     model: str = ""
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A model that can tell beforehand that no call of it could work."""
+
+    def check(self) -> None:
+        """Raises MisuseError (a missing key, say). Called before a session is created."""
+        ...
 
 
 class Model(Protocol):

@@ -1,0 +1,144 @@
+"""What the Messages API refuses with a 400, as far as an agent runtime can get it wrong.
+
+Each rule is one that the service documents or that stands in a recorded refusal; test_messages_api.py checks
+that every recorded request that was answered passes them all.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+JsonObject = Mapping[str, object]
+
+MARKS_MAX = 4
+
+
+def problem_of(body: object, version: str = "2023-06-01") -> str:
+    """Why this version of the API would refuse this request, or nothing."""
+    if not isinstance(body, dict):
+        return "the body is no JSON object"
+    rules = _RULES if version < "2026-10-21" else (*_RULES, _since_2026)
+    return next((problem for rule in rules for problem in rule(body)), "")
+
+
+def _fields(body: JsonObject) -> Iterator[str]:
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        yield "model: Field required"
+    if not isinstance(body.get("max_tokens"), int):
+        yield "max_tokens: Field required"
+    if not isinstance(body.get("messages"), list) or not body["messages"]:
+        yield "messages: at least one message is required"
+
+
+def _roles(body: JsonObject) -> Iterator[str]:
+    roles = [message.get("role") for message in _messages(body)]
+    if unknown := set(roles) - {"user", "assistant", "system"}:
+        yield f"messages: unexpected roles {unknown}"
+    if roles and roles[0] != "user":
+        yield "messages: first message must use the user role"
+
+
+def _contents(body: JsonObject) -> Iterator[str]:
+    for at, message in enumerate(_messages(body)):
+        content = message.get("content")
+        is_last = at == len(_messages(body)) - 1
+        if not content and not (is_last and message.get("role") == "assistant"):
+            yield f"messages.{at}: all messages must have non-empty content"
+        for index, block in enumerate(_blocks(message)):
+            if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+                yield f"messages.{at}.content.{index}.type: Field required"
+            elif block["type"] == "text" and not block.get("text"):
+                yield f"messages.{at}.content.{index}: text content blocks must be non-empty"
+
+
+def _tool_results(body: JsonObject) -> Iterator[str]:
+    """Each call has its one result in the next turn, each result its call in the turn before."""
+    turns = _turns(body)
+    for at, (role, blocks) in enumerate(turns):
+        called = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+        returned = [block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"]
+        if role == "assistant":
+            after = turns[at + 1][1] if at + 1 < len(turns) else None
+            found = [block.get("tool_use_id") for block in after or [] if block.get("type") == "tool_result"]
+            if after is not None and (missing := [id for id in called if id not in found]):
+                yield f"messages: `tool_use` ids were found without `tool_result` blocks: {missing}"
+        before = turns[at - 1][1] if at else []
+        known = {block.get("id") for block in before if block.get("type") == "tool_use"}
+        if unknown := [id for id in returned if id not in known]:
+            yield f"messages: unexpected `tool_use_id` found in `tool_result` blocks: {unknown}"
+        if len(set(called)) < len(called) or len(set(returned)) < len(returned):
+            yield "messages: `tool_use` ids must be unique"
+
+
+def _tools(body: JsonObject) -> Iterator[str]:
+    names = [tool.get("name") for tool in cast(Sequence[JsonObject], body.get("tools") or [])]
+    if len(set(names)) < len(names):
+        yield "tools: Tool names must be unique."
+    choice, thinking = body.get("tool_choice"), body.get("thinking")
+    if not isinstance(choice, dict):
+        return
+    if choice.get("type") == "tool" and choice.get("name") not in names:
+        yield f"tool_choice: tool {choice.get('name')!r} not found"
+    is_thinking = isinstance(thinking, dict) and thinking.get("type") != "disabled"
+    if choice.get("type") in ("tool", "any") and is_thinking:
+        yield "Thinking may not be enabled when tool_choice forces tool use."
+
+
+def _marks(body: JsonObject) -> Iterator[str]:
+    marked = [block for block in _everything(body) if isinstance(block, dict) and block.get("cache_control")]
+    if len(marked) + bool(body.get("cache_control")) > MARKS_MAX:
+        yield f"A maximum of 4 blocks with cache_control may be provided. Found {len(marked)}."
+    for block in marked:
+        if block.get("type") in ("thinking", "redacted_thinking"):
+            yield "thinking.cache_control: Extra inputs are not permitted"
+        if block.get("type") == "text" and not block.get("text"):
+            yield "cache_control cannot be set for empty text blocks"
+        if block.get("defer_loading"):
+            yield "Tools with defer_loading cannot have cache_control"
+
+
+def _since_2026(body: JsonObject) -> Iterator[str]:
+    """https://platform.claude.com/docs/en/api/migration-2026-10-21"""
+    if gone := {"temperature", "top_p", "top_k"} & body.keys():
+        yield f"{gone}: Extra inputs are not permitted"
+    for message in _messages(body):
+        for block in _blocks(message):
+            if message.get("role") == "assistant" and block.get("type") == "document":
+                yield "document blocks are not permitted in assistant messages"
+            if message.get("role") == "user" and block.get("type") == "text" and block.get("citations"):
+                yield "citations are not permitted in user messages"
+
+
+_RULES = (_fields, _roles, _contents, _tool_results, _tools, _marks)
+
+
+def _messages(body: JsonObject) -> Sequence[JsonObject]:
+    return cast(Sequence[JsonObject], body.get("messages") or [])
+
+
+def _blocks(message: JsonObject) -> Sequence[JsonObject]:
+    content = message.get("content")
+    return cast(Sequence[JsonObject], content) if isinstance(content, list) else []
+
+
+def _turns(body: JsonObject) -> list[tuple[str, list[JsonObject]]]:
+    """The conversation with neighbours of the same role made one, as the API does; no system messages."""
+    turns: list[tuple[str, list[JsonObject]]] = []
+    for message in _messages(body):
+        role = str(message.get("role"))
+        if role == "system":
+            continue
+        if not turns or turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].extend(_blocks(message))
+    return turns
+
+
+def _everything(body: JsonObject) -> Iterator[JsonObject]:
+    yield from cast(Sequence[JsonObject], body.get("tools") or [])
+    if isinstance(body.get("system"), list):
+        yield from cast(Sequence[JsonObject], body["system"])
+    for message in _messages(body):
+        for block in _blocks(message):
+            yield block
+            if block.get("type") == "tool_result":
+                yield from _blocks(block)
