@@ -1,0 +1,93 @@
+"""Which step of a script answers a request: a function of turn and attempt, of nothing else.
+
+The n-th turn of an agent gets the n-th turn of its script. A turn of a script is: any failures that may be
+retried and the step after them, one for each attempt; or a list of steps, one for each attempt. An attempt
+beyond them is answered as the last one was, if that was an answer: it was lost on the way.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from callboard.actors.errors import ScriptError
+from callboard.actors.messages import ModelFailure
+from callboard.actors.request import ModelRequest
+
+Ask: TypeAlias = Callable[[ModelRequest], object]
+
+_SHOWN = 10
+
+
+class Script:
+    """A list of steps, or a function that makes them, and which of them were played.
+
+    kinds: the types of a step; anything callable is a step too, and makes one of the request.
+    Raises ScriptError for anything else.
+    """
+
+    def __init__(self, steps: object, kinds: tuple[type, ...], *, is_plain: bool = False) -> None:
+        self._policy: Ask | None = steps if callable(steps) else None
+        self._kinds = kinds
+        self._is_plain = is_plain
+        self._owner = ""
+        self._played: set[tuple[int, int]] = set()
+        self._turns = [] if callable(steps) else self._grouped(steps)
+
+    def step(self, request: ModelRequest) -> object:
+        """The step for this request, or what the policy makes of it. Raises ScriptError."""
+        if self._policy is not None:
+            return self._policy(request)
+        if self._is_plain and self._owner != request.address:
+            self._belongs_to(request.address)
+        step = self._find(request.turn, request.attempt)
+        return step(request) if callable(step) else step
+
+    def unplayed(self) -> list[str]:
+        """What nobody asked for, in words. Turns before the first that was asked for count as played:
+        a resumed session or a fork starts behind them."""
+        first = min((turn for turn, _ in self._played), default=1)
+        left = [
+            f"step {step!r:.100} of turn {turn} was never played"
+            for turn, attempts in enumerate(self._turns, 1)
+            for place, step in enumerate(attempts)
+            if turn >= first and (turn, place) not in self._played
+        ]
+        return left[:_SHOWN] + ([f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else [])
+
+    def _belongs_to(self, address: str) -> None:
+        if self._owner:
+            raise ScriptError(
+                f"the script is a plain list, which is for one agent, and {self._owner} has it; "
+                "give a dict with a list for each profile name or address"
+            )
+        self._owner = address
+
+    def _find(self, turn: int, attempt: int) -> object:
+        attempts = self._turns[turn - 1] if turn <= len(self._turns) else []
+        if attempt > len(attempts) and (not attempts or isinstance(attempts[-1], ModelFailure)):
+            raise ScriptError(f"the script has {len(self._turns)} turns, and no step for this one")
+        place = min(attempt, len(attempts)) - 1
+        self._played.add((turn, place))
+        return attempts[place]
+
+    def _grouped(self, steps: object) -> list[list[object]]:
+        if not isinstance(steps, Sequence) or isinstance(steps, str):
+            raise ScriptError(f"a script is a list of steps or a function, not {steps!r:.100}")
+        turns: list[list[object]] = []
+        is_open = False
+        for step in steps:
+            if isinstance(step, list | tuple) and step:
+                turns.append([self._checked(part) for part in step])
+                is_open = False
+                continue
+            if not is_open:
+                turns.append([])
+            turns[-1].append(self._checked(step))
+            is_open = isinstance(step, ModelFailure) and step.is_retryable
+        return turns
+
+    def _checked(self, step: object) -> object:
+        if isinstance(step, self._kinds) or callable(step):
+            return step
+        raise ScriptError(
+            f"{step!r:.100} is no step; give text, say(), call(), calls(), fail() or a function"
+        )

@@ -1,0 +1,253 @@
+"""A model that answers from a script, or from a function of the request: for tests, demos and simulation.
+
+    ScriptedModel([call("read_file", path="a.txt"), "The file says hello."])
+    ScriptedModel({"host": [call("task", ...), "Done."], "explorer": ["Found it."]})
+    ScriptedModel(lambda request: call("add", a=1, b=2) if request.turn == 1 else "3")
+
+Which step is played is a function of who asks, in which turn and which attempt, and of nothing else: the
+n-th turn of an agent gets the n-th step of its script. So parallel agents, several sessions, a resumed
+session in a new process and a fork all get the same answers. A failure that may be retried belongs to the
+turn of the step after it; a list among the steps is all attempts of one turn.
+
+Strict: a request that no step is for ends its agent as `model_error` with a text that says so, and
+`assert_done()` raises for it, and for steps that were never played.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from callboard.actors.base import Json
+from callboard.actors.content import read
+from callboard.actors.errors import ScriptError
+from callboard.actors.messages import ModelFailure
+from callboard.actors.profiles import ModelSpec, Prices
+from callboard.actors.request import ModelRequest
+from callboard.actors.usage import Usage
+from callboard.runtime.boundary import clean_text, to_json
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.script import Script
+
+MAX_PROBLEMS: Final = 100
+"""Problems that are kept for `assert_done`."""
+
+MAX_ASKED_BYTES: Final = 300
+"""Bytes of the last message that a problem shows."""
+
+_NOMINAL = Usage(input_tokens=1, output_tokens=1)
+_encode = msgspec.json.Encoder().encode
+
+
+class Call:
+    """A tool call that the model makes; its id is made when it is played."""
+
+    __slots__ = ("input", "tool")
+
+    def __init__(self, tool: str, /, **arguments: object) -> None:
+        self.tool = tool
+        self.input = to_json(arguments, what=f"The arguments of {tool}")
+
+    def __repr__(self) -> str:
+        return f"call({self.tool!r}, {bytes(self.input).decode()})"
+
+
+class Reply:
+    """One answer: text, then tool calls; or content blocks as they are.
+
+    stop_reason: `tool_use` if there are calls, else `end_turn`. usage: the model's default if None.
+    content: the blocks of a Messages API answer, instead of text and calls; ids and all are sent as given.
+    """
+
+    __slots__ = ("calls", "content", "stop_reason", "text", "usage")
+
+    def __init__(
+        self,
+        text: str = "",
+        calls: Sequence[Call] = (),
+        stop_reason: str | None = None,
+        usage: Usage | None = None,
+        content: Sequence[Mapping[str, object]] | Json | None = None,
+    ) -> None:
+        if content is not None and (text or calls):
+            raise ScriptError("a Reply has either content or text and calls; put the text into the content")
+        self.text = text
+        self.calls = tuple(calls)
+        self.content = None if content is None else to_json(content, what="The content")
+        self.stop_reason = stop_reason or (
+            "tool_use" if self.calls or _has_calls(self.content) else "end_turn"
+        )
+        self.usage = usage
+
+    def __repr__(self) -> str:
+        return f"Reply({self.text!r}, {list(self.calls)!r}, {self.stop_reason!r})"
+
+
+Step: TypeAlias = str | Reply | Call | ModelFailure
+"""What a script says at one point: text, a reply, one call, or a failure (`fail(...)`)."""
+
+Policy: TypeAlias = Callable[[ModelRequest], Step | Awaitable[Step]]
+"""A function of the request, sync or async. It gives the same step for the same request, or is no model."""
+
+Steps: TypeAlias = Sequence[Step | Policy | Sequence[Step | Policy]]
+"""Steps in the order of an agent's turns; a list among them is the attempts of one turn."""
+
+_KINDS = (str, Reply, Call, ModelFailure)
+
+
+def say(text: str) -> Reply:
+    """A reply in text."""
+    return Reply(text)
+
+
+def call(tool: str, /, **arguments: object) -> Call:
+    """A reply with one tool call.
+
+    >>> call("read_file", path="a.txt")
+    call('read_file', {"path":"a.txt"})
+    """
+    return Call(tool, **arguments)
+
+
+def calls(*made: Call, text: str = "") -> Reply:
+    """A reply with several tool calls, which run in parallel."""
+    return Reply(text, made)
+
+
+def fail(
+    code: str = "overloaded_error",
+    message: str = "",
+    *,
+    is_retryable: bool = True,
+    retry_after_s: float | None = None,
+) -> ModelFailure:
+    """A failed attempt, as a service reports one. Retried with the turn's next attempt if it may be."""
+    wait_ms = None if retry_after_s is None else round(retry_after_s * 1_000)
+    return ModelFailure(code, message or f"scripted {code}", is_retryable, wait_ms)
+
+
+class ScriptedModel:
+    """Answers from a script: a list of steps for one agent, a list for each profile name or address (the
+    address goes first), or a function of the request.
+
+    max_tokens, prices: as for a real model, for budgets. usage: of every reply without one of its own;
+    one token in and one out if None.
+
+    >>> model = ScriptedModel(["Hello."], name="greeter")
+    >>> model.spec.name
+    'greeter'
+    """
+
+    def __init__(
+        self,
+        script: Steps | Policy | Mapping[str, Steps | Policy],
+        *,
+        name: str = "scripted",
+        max_tokens: int = 1_024,
+        prices: Prices | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        self._spec = ModelSpec(name, max_tokens, prices=prices)
+        self._usage = usage or _NOMINAL
+        self._problems: list[str] = []
+        self._only: Script | None = None
+        self._scripts: dict[str, Script] = {}
+        if isinstance(script, Mapping):
+            self._scripts = {key: Script(steps, _KINDS) for key, steps in script.items()}
+        else:
+            self._only = Script(script, _KINDS, is_plain=True)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """How the log names it."""
+        return self._spec
+
+    def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
+        """The step for this request, at once unless the policy is async."""
+        try:
+            step = self._step(request)
+            if not isinstance(step, _KINDS) and inspect.isawaitable(step):
+                return self._later(request, step, on_text)
+            return self._answer(request, step, on_text)
+        except Exception as error:
+            return self._broken(request, error)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    def assert_done(self) -> None:
+        """Raise ScriptError if a request met no step or a policy failed, or if a step was never played."""
+        problems = list(self._problems)
+        if self._only is not None:
+            problems += self._only.unplayed()
+        problems += [f"{key}: {text}" for key, script in self._scripts.items() for text in script.unplayed()]
+        if problems:
+            raise ScriptError("the script was not followed:\n  " + "\n  ".join(problems))
+
+    def _step(self, request: ModelRequest) -> object:
+        script = self._only or self._scripts.get(request.address) or self._scripts.get(request.profile)
+        if script is None:
+            raise ScriptError(f"no script is for it; there is one for {', '.join(self._scripts) or 'nobody'}")
+        return script.step(request)
+
+    async def _later(self, request: ModelRequest, step: Awaitable[object], on_text: OnText) -> ModelAnswer:
+        try:
+            return self._answer(request, await step, on_text)
+        except Exception as error:
+            return self._broken(request, error)
+
+    def _answer(self, request: ModelRequest, step: object, on_text: OnText) -> ModelAnswer:
+        if isinstance(step, ModelFailure):
+            return ModelAnswer(failure=step, model=self._spec.name)
+        reply = _reply(step)
+        if reply.text:
+            on_text(clean_text(reply.text))
+        usage = reply.usage or self._usage
+        return ModelAnswer(_content(reply, request), reply.stop_reason, usage, model=self._spec.name)
+
+    def _broken(self, request: ModelRequest, error: Exception) -> ModelAnswer:
+        """The session ends with a readable detail, and `assert_done` remembers it."""
+        why = str(error) if isinstance(error, ScriptError) else f"{type(error).__name__}: {error}"
+        text = clean_text(
+            f'{request.address} (profile "{request.profile}") asked for turn {request.turn}, '
+            f"attempt {request.attempt}: {why}; it was asked: {_asked(request)}"
+        )
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(text)
+        return ModelAnswer(failure=ModelFailure("script_error", text), model=self._spec.name)
+
+
+def _reply(step: object) -> Reply:
+    if isinstance(step, Reply):
+        return step
+    if isinstance(step, Call):
+        return Reply(calls=(step,))
+    if isinstance(step, str):
+        return Reply(step)
+    raise ScriptError(f"the policy gave {step!r:.100}, which is no text, reply, call or failure")
+
+
+def _has_calls(content: Json | None) -> bool:
+    said = None if content is None else read(content)
+    return said is not None and bool(said.uses)
+
+
+def _content(reply: Reply, request: ModelRequest) -> Json:
+    """The blocks of a reply, as the Messages API has them. Ids are unique in a session, and not by chance."""
+    if reply.content is not None:
+        return reply.content
+    blocks: list[dict[str, object]] = []
+    if reply.text:
+        blocks.append({"type": "text", "text": clean_text(reply.text)})
+    for index, made in enumerate(reply.calls):
+        where = request.address.replace(".", "-")
+        use = f"toolu_{where}_{request.turn}_{request.attempt}_{index}"
+        blocks.append({"type": "tool_use", "id": use, "name": made.tool, "input": made.input})
+    return Json(_encode(blocks))
+
+
+def _asked(request: ModelRequest) -> str:
+    """The end of the conversation, cut: what a failed script was asked."""
+    last = bytes(request.messages[-1]) if request.length else b"nothing"
+    return last[:MAX_ASKED_BYTES].decode(errors="replace") + ("..." if len(last) > MAX_ASKED_BYTES else "")

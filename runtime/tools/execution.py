@@ -1,0 +1,289 @@
+"""Running one tool call to its one outcome, whatever the tool does.
+
+    bad arguments            an error that says what to mend, at once
+    returns                  ok
+    raises                   an error with class and message; the traceback goes to the log at debug level
+    takes too long           an error; what a thread still brings is dropped
+    is cancelled             read tools `cancelled`; others `interrupted`, for what they did is not known
+    is cancelled, not begun  `cancelled`
+
+An async tool runs inside the task that awaits `run`, without a task or layer of its own: its first step
+is made at once, and only if it really waits is a timer set. One that is cancelled or timed out may clean
+up for `grace_s`, then it is closed. A sync tool runs on a daemon thread with a copy of the context
+variables; nothing can end a thread, so its cancel flag is set and after the grace it is given up.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import threading
+import types
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Final
+
+from callboard.actors.base import Json
+from callboard.actors.errors import InvalidPrompt
+from callboard.runtime.tools.arguments import Bound
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
+from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
+from callboard.runtime.tools.tool import Tool
+
+GRACE_S: Final = 5.0
+"""Seconds that a cancelled tool has to end by itself: half of an outcome's `cancel_grace_s`."""
+
+_LOG = logging.getLogger("callboard.tools")
+
+
+class ToolRunner:
+    """Runs tool calls on the event loop and on threads of its own. One is enough for a process.
+
+    max_threads: sync tools that run at the same time; more wait, and their time runs. grace_s: seconds
+    that a cancelled tool has to end by itself.
+    """
+
+    def __init__(self, *, max_threads: int = MAX_THREADS, grace_s: float = GRACE_S) -> None:
+        self._threads = Threads(max_threads)
+        self._grace_s = grace_s
+
+    def run(
+        self, tool: Tool, arguments: Json, ctx: ToolContext, *, timeout_s: float, max_chars: int
+    ) -> ToolOutcome | Coroutine[object, object, ToolOutcome]:
+        """Call the tool: an outcome at once for arguments that do not fit, else one to await in a task.
+
+        timeout_s: seconds, or the tool's own if that is less. max_chars: characters of the output.
+        The awaited call never raises for what a tool does, and answers a cancelled task with an outcome.
+        Only a task that is cancelled before its first step raises CancelledError: nothing has started.
+        KeyboardInterrupt on the main thread passes through.
+        """
+        try:
+            call = tool.bind(arguments, ctx)
+        except InvalidPrompt as error:
+            return failed(str(error), max_chars)
+        if tool.timeout_s is not None and tool.timeout_s < timeout_s:
+            timeout_s = tool.timeout_s
+        ctx.begin(asyncio.get_running_loop(), timeout_s)
+        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s)
+        return one.on_loop() if tool.is_async else one.on_thread(self._threads)
+
+    async def aclose(self) -> None:
+        """Let idle threads go. Those that are busy end with their tools, or with the process."""
+        self._threads.close()
+
+
+class _TimedOut(Exception):
+    """The call took longer than it may."""
+
+
+class _Call:
+    """One call on its way to its outcome."""
+
+    __slots__ = ("call", "ctx", "grace_s", "max_chars", "timeout_s", "tool")
+
+    def __init__(
+        self,
+        tool: Tool,
+        call: Bound,
+        ctx: ToolContext,
+        timeout_s: float,
+        max_chars: int,
+        grace_s: float,
+    ) -> None:
+        self.tool = tool
+        self.call = call
+        self.ctx = ctx
+        self.timeout_s = timeout_s
+        self.max_chars = max_chars
+        self.grace_s = grace_s
+
+    # --- async tools --------------------------------------------------------------
+
+    async def on_loop(self) -> ToolOutcome:
+        """The outcome of an async tool."""
+        try:
+            coroutine = _coroutine(self.call())
+            try:
+                waiting = coroutine.send(None)
+            except StopIteration as end:  # it never waited: no timer was needed
+                value = end.value
+            else:
+                value = await self._finished(coroutine, waiting)
+            return returned(value, self.max_chars)
+        except BaseException as error:
+            return self._after(error)
+        finally:
+            self.ctx.end()
+
+    async def _finished(self, coroutine: Coroutine[object, None, object], waiting: object) -> object:
+        limit = asyncio.timeout(self.timeout_s)
+        try:
+            async with limit:
+                return await _driven(coroutine, waiting, self.ctx, self.grace_s)
+        except Exception as error:
+            if limit.expired():
+                raise _TimedOut from error
+            raise
+
+    def _after(self, error: BaseException) -> ToolOutcome:
+        """The outcome of a call that raised on the loop."""
+        if isinstance(error, GeneratorExit):  # the task itself is thrown away
+            raise error
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            return self.stopped()
+        return self.raised(error)
+
+    # --- sync tools ---------------------------------------------------------------
+
+    async def on_thread(self, threads: Threads) -> ToolOutcome:
+        """The outcome of a sync tool."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[ToolOutcome] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            outcome = context.run(self.attempt)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(_answer, answered, outcome)
+
+        job = Job(run)
+        threads.submit(job)
+        try:
+            await asyncio.wait([answered], timeout=self.timeout_s)
+            return answered.result() if answered.done() else self._given_up(threads, job)
+        except asyncio.CancelledError:
+            return await self._stopped_thread(threads, job, answered)
+        finally:
+            self.ctx.end()
+
+    def attempt(self) -> ToolOutcome:
+        """The outcome of the function, called here and now, on a thread."""
+        try:
+            return returned(self.call(), self.max_chars)
+        except asyncio.CancelledError as error:
+            return self.stopped() if self.ctx.is_cancelled else self.raised(error)
+        except BaseException as error:
+            return self.raised(error)
+
+    def _given_up(self, threads: Threads, job: Job) -> ToolOutcome:
+        self.ctx.cancel()
+        if threads.give_up(job):
+            return self.raised(_TimedOut())
+        text = (
+            f"{self.tool.name} was not started: no thread was free for {self.timeout_s:g} s; try again later"
+        )
+        return failed(text, self.max_chars)
+
+    async def _stopped_thread(
+        self, threads: Threads, job: Job, answered: "asyncio.Future[ToolOutcome]"
+    ) -> ToolOutcome:
+        """The outcome of a cancelled call: its own, if it ends within the grace."""
+        self.ctx.cancel()
+        if not job.is_started and not threads.give_up(job):
+            return ToolOutcome(
+                "cancelled", failed(f"{self.tool.name} was cancelled before it started").output
+            )
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([answered], timeout=self.grace_s)
+        if answered.done():
+            return answered.result()
+        threads.give_up(job)
+        return self.stopped()
+
+    # --- outcomes -----------------------------------------------------------------
+
+    def stopped(self) -> ToolOutcome:
+        """The outcome of a tool that began, and was cancelled."""
+        if self.tool.effect == "read":
+            return ToolOutcome("cancelled", failed(f"{self.tool.name} was cancelled").output)
+        text = f"{self.tool.name} was cancelled while it ran; whether it had its effect is not known"
+        return ToolOutcome("interrupted", failed(text).output)
+
+    def raised(self, error: BaseException) -> ToolOutcome:
+        """The error result of a tool that raised this."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if isinstance(error, KeyboardInterrupt) and is_main:
+            raise error
+        _LOG.debug("tool %s failed", self.tool.name, exc_info=error)
+        if isinstance(error, _TimedOut):
+            text = f"{self.tool.name} timed out after {self.timeout_s:g} s"
+            if self.tool.effect != "read":
+                text += "; whether it had its effect is not known"
+            return failed(text, self.max_chars)
+        return failed(describe(error), self.max_chars)
+
+
+def _answer(answered: "asyncio.Future[ToolOutcome]", outcome: ToolOutcome) -> None:
+    if not answered.done():
+        answered.set_result(outcome)
+
+
+def _coroutine(value: object) -> Coroutine[object, None, object]:
+    """What an async function gave; a decorator may have made it some other awaitable."""
+    if isinstance(value, types.CoroutineType):
+        return value
+    if inspect.isawaitable(value):
+        return _awaited(value)
+    raise TypeError("the function is marked as async, but gave nothing to await")
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
+
+
+@types.coroutine
+def _driven(
+    coroutine: Coroutine[object, None, object], waiting: object, ctx: ToolContext, grace_s: float
+) -> Generator[object, None, object]:
+    """Carry on a coroutine that has begun, as `await` would, except that a cancelled one has an end.
+
+    The first cancellation reaches the coroutine and starts its grace. The second one, ours when the grace
+    is over or anybody's, closes it: a tool that swallows cancellations cannot hold its agent for ever.
+    """
+    patience: _Patience | None = None
+    try:
+        while True:
+            try:
+                yield waiting
+            except asyncio.CancelledError as error:
+                ctx.cancel()
+                if patience is not None:
+                    patience.settle()
+                    raise
+                patience = _Patience(grace_s)
+                waiting = coroutine.throw(error)
+            else:
+                waiting = coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    finally:
+        if patience is not None:
+            patience.stop()
+        with contextlib.suppress(Exception, SystemExit, asyncio.CancelledError):
+            coroutine.close()
+
+
+class _Patience:
+    """Cancels the current task once more when the grace is over, and takes that cancellation back."""
+
+    def __init__(self, grace_s: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._is_over = False
+        self._timer = asyncio.get_running_loop().call_later(grace_s, self._end)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._task.cancel()
+
+    def settle(self) -> None:
+        """The second cancellation has arrived; if it is ours, nobody else shall see it."""
+        if self._is_over:
+            self._task.uncancel()
+
+    def stop(self) -> None:
+        """The coroutine has ended in time."""
+        self._timer.cancel()

@@ -1,0 +1,148 @@
+"""From what a tool returned, or raised, to what the model reads.
+
+    text                        as it is
+    None                        "(no output)"
+    numbers, dicts, structs     their JSON, as text
+    content blocks              as they are: a list of dicts that are text, image, document, search_result or
+                                tool_reference blocks of the Messages API, or any list inside `Blocks`
+    bytes, generators, other    an error that says what to return instead
+
+Whatever is longer than the limit is cut, and says so. Text is cut before anything is made of it.
+"""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias, TypeGuard
+
+from callboard.actors.base import Json, Value
+from callboard.actors.errors import InvalidPrompt, ToolError
+from callboard.runtime.boundary import clean_text, to_json
+
+Status: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
+
+NO_OUTPUT: Final = to_json("(no output)")
+"""What a model reads where a tool returned None: neither success nor "nothing found" is claimed."""
+
+MAX_ERROR_CHARS: Final = 2_000
+"""Characters of an exception's message that reach the model."""
+
+_NOTICE_ROOM = 130
+_BLOCK_KEYS: Final = {
+    "text": "text",
+    "image": "source",
+    "document": "source",
+    "search_result": "content",
+    "tool_reference": "tool_name",
+}
+
+
+class ToolOutcome(Value, frozen=True):
+    """What came of a tool call. output: a JSON string or a list of content blocks."""
+
+    status: Status
+    output: Json
+
+
+class Blocks:
+    """Content blocks of any type, to be sent as they are: dicts with a `type`.
+
+    >>> Blocks([{"type": "text", "text": "hello"}]).blocks
+    [{'type': 'text', 'text': 'hello'}]
+    """
+
+    def __init__(self, blocks: Iterable[Mapping[str, object]]) -> None:
+        self.blocks = [dict(block) for block in blocks]
+
+
+def failed(text: str, max_chars: int = MAX_ERROR_CHARS) -> ToolOutcome:
+    """An error result with this text: for a tool that is unknown, not allowed, and the like."""
+    return ToolOutcome("error", to_json(cut(text, max_chars)))
+
+
+def returned(value: object, max_chars: int) -> ToolOutcome:
+    """The outcome of a tool that returned this value. Never raises."""
+    if value is None:
+        return ToolOutcome("ok", NO_OUTPUT)
+    try:
+        if isinstance(value, str):
+            return ToolOutcome("ok", to_json(cut(value, max_chars)))
+        if type(value) is int:
+            return ToolOutcome("ok", to_json(cut(str(value), max_chars)))
+        if isinstance(value, Blocks):
+            return ToolOutcome("ok", _blocks(value.blocks, max_chars))
+        if _is_blocks(value):
+            return ToolOutcome("ok", _blocks(value, max_chars))
+        text = bytes(to_json(value, what="it")).decode()
+        return ToolOutcome("ok", to_json(cut(text, max_chars)))
+    except Exception as error:
+        reason = _unfinished(value) or (str(error) if isinstance(error, InvalidPrompt) else describe(error))
+        return failed(f"The tool ran, but what it returned cannot be used: {reason}", max_chars)
+
+
+def cut(text: str, max_chars: int) -> str:
+    """The text, or its beginning and a notice, together at most max_chars (or 130 more, if that is tiny)."""
+    if len(text) <= max_chars:
+        return text
+    kept = max(max_chars - _NOTICE_ROOM, max_chars // 2)
+    return (
+        f"{text[:kept]}\n[cut: these are the first {kept:,} of {len(text):,} characters; "
+        "ask for a part, or for less, to see the rest]"
+    )
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: class and message, without a traceback. Never raises.
+
+    A `ToolError` is its message alone: its author wrote that for the model.
+    """
+    try:
+        message = str(error)[:MAX_ERROR_CHARS]
+        if isinstance(error, BaseExceptionGroup):
+            message = "; ".join(describe(part) for part in error.exceptions[:3])[:MAX_ERROR_CHARS]
+    except Exception:
+        message = "its message cannot be read"
+    name = type(error).__name__
+    if isinstance(error, ToolError) and message:
+        return clean_text(message)
+    return clean_text(f"{name}: {message}" if message else name)
+
+
+def _unfinished(value: object) -> str:
+    """Why something that still had to run is no result; a coroutine is closed, so that nobody warns of it."""
+    if inspect.iscoroutine(value):
+        value.close()
+        return "it is a coroutine; declare the function with async def"
+    if inspect.isawaitable(value):
+        return "it is an awaitable; declare the function with async def"
+    if isinstance(value, Iterator) or inspect.isasyncgen(value):
+        return "it is an iterator, which has not run yet; return a list"
+    return ""
+
+
+def _is_blocks(value: object) -> TypeGuard[list[dict[str, object]]]:
+    """Whether a plain list is content for a model, and not data that happens to have a `type`."""
+    return isinstance(value, list) and bool(value) and all(_is_block(item) for item in value)
+
+
+def _is_block(item: object) -> bool:
+    if not isinstance(item, dict):
+        return False
+    kind = item.get("type")
+    return isinstance(kind, str) and _BLOCK_KEYS.get(kind) in item
+
+
+def _blocks(blocks: list[dict[str, object]], max_chars: int) -> Json:
+    """The blocks, with the texts in them cut to max_chars together."""
+    left, kept = max_chars, []
+    for block in blocks:
+        if not isinstance(block.get("type"), str):
+            raise InvalidPrompt("it has a block without a type; a block is a dict with a type, such as text")
+        text = block.get("text")
+        if isinstance(text, str):
+            if left <= 0:
+                continue
+            kept.append({**block, "text": cut(text, left)})
+            left -= len(text)
+        else:
+            kept.append(block)
+    return to_json(kept, what="it")

@@ -1,0 +1,175 @@
+"""From a function's signature to a JSON schema.
+
+The schema that a model sees and the check of what it sends are made from the same struct, so they cannot
+differ.
+"""
+
+import enum
+import functools
+import inspect
+import math
+import types
+import typing
+
+import msgspec
+
+from callboard.actors.errors import InvalidAgent
+from callboard.runtime.boundary import clean_text
+from callboard.runtime.tools.arguments import Function, TypedSignature
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.docstrings import described
+
+_ANYTHING = ["object", "array", "string", "number", "boolean", "null"]
+_NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def typed_signature(function: Function, name: str) -> TypedSignature:
+    """The signature of a typed function. Raises InvalidAgent saying what to change."""
+    parameters = _parameters(function, name)
+    hints = _hints(function, name)
+    told = described(undecorated(function).__doc__).parameters
+    context, fields, descriptions = "", [], {}
+    for parameter in parameters:
+        hint = hints.get(parameter.name, parameter.annotation)
+        if _is_context(hint):
+            if context:
+                raise InvalidAgent(
+                    f"tool {name}: {context!r} and {parameter.name!r} both want the ToolContext"
+                )
+            context = parameter.name
+            continue
+        fields.append((parameter.name, hint, *_default(parameter, hint, name)))
+        descriptions[parameter.name] = _told(hint) or told.get(parameter.name, "")
+    shape = _shape(fields, name)
+    schema = _schema(shape, name)
+    for key, part in typing.cast("dict[str, dict[str, object]]", schema["properties"]).items():
+        if descriptions[key]:
+            part.setdefault("description", clean_text(descriptions[key]))
+    return TypedSignature(name, shape, schema, context)
+
+
+def context_parameter(function: Function) -> str:
+    """The name of the parameter that wants the ToolContext, or nothing."""
+    try:
+        hints = _hints(function, "")
+    except InvalidAgent:
+        return ""
+    return next((key for key, hint in hints.items() if _is_context(hint)), "")
+
+
+def undecorated(function: Function) -> Function:
+    """The function inside of partials."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise InvalidAgent(
+            f"tool {name}: its signature cannot be read; wrap it in a typed function"
+        ) from None
+    for parameter in parameters:
+        if parameter.kind not in _NAMED_KINDS:
+            raise InvalidAgent(
+                f"tool {name}: models send arguments by name, so {str(parameter)!r} cannot be filled; "
+                "name every parameter, or give a ready schema with Tool(...)"
+            )
+        if parameter.annotation is inspect.Parameter.empty:
+            is_method = parameter.name in ("self", "cls")
+            hint = "apply tool() to the bound method" if is_method else "write its type"
+            raise InvalidAgent(f"tool {name}: parameter {parameter.name!r} has no annotation; {hint}")
+    return parameters
+
+
+def _hints(function: Function, name: str) -> dict[str, object]:
+    """Annotations with their names resolved; what the function returns does not matter."""
+    plain = undecorated(function)
+    plain = plain if inspect.isroutine(plain) else type(plain).__call__
+    plain = inspect.unwrap(plain)
+    annotations = {key: hint for key, hint in inspect.get_annotations(plain).items() if key != "return"}
+    holder = type("holder", (), {"__annotations__": annotations})
+    names = getattr(plain, "__globals__", {})
+    try:
+        return typing.get_type_hints(holder, globalns=names, include_extras=True)
+    except Exception as error:
+        raise InvalidAgent(
+            f"tool {name}: an annotation cannot be resolved ({error}); it must name something that the "
+            "function's module knows when the tool is made"
+        ) from None
+
+
+def _is_context(hint: object) -> bool:
+    while typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return any(_is_context(part) for part in typing.get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, ToolContext)
+
+
+def _told(hint: object) -> str:
+    """The plain text in Annotated[..., "text"]; `Meta(description=...)` is msgspec's own business."""
+    if typing.get_origin(hint) is not typing.Annotated:
+        return ""
+    return next((part for part in typing.get_args(hint)[1:] if isinstance(part, str)), "")
+
+
+def _default(parameter: inspect.Parameter, hint: object, name: str) -> tuple[object, ...]:
+    """The default as the struct needs it: nothing, the value, or a function that gives it."""
+    value = parameter.default
+    if value is inspect.Parameter.empty:
+        return ()
+    try:
+        checked = msgspec.convert(msgspec.to_builtins(value), hint)
+    except (msgspec.ValidationError, TypeError) as error:
+        if value is None and isinstance(error, msgspec.ValidationError):
+            raise InvalidAgent(
+                f"tool {name}: {parameter.name!r} defaults to None, which its type does not allow; add | None"
+            ) from None
+        checked = msgspec.UNSET
+    is_plain = checked == value and isinstance(value, str | int | float | enum.Enum | None)
+    if is_plain and not (isinstance(value, float) and math.isinf(value)):
+        return (value,)
+    return (msgspec.field(default_factory=lambda: value),)
+
+
+def _shape(fields: list[tuple[object, ...]], name: str) -> type[msgspec.Struct]:
+    try:
+        return msgspec.defstruct(
+            f"arguments of {name}",
+            typing.cast("list[tuple[str, type]]", fields),
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+    except (TypeError, ValueError, NameError) as error:
+        raise _unsuitable(name, error) from None
+
+
+def _schema(shape: type[msgspec.Struct], name: str) -> dict[str, object]:
+    """The schema with the arguments at its top and everything they refer to in `$defs`."""
+    try:
+        (top,), parts = msgspec.json.schema_components((shape,), schema_hook=_anything)
+        msgspec.json.Decoder(shape)
+    except Exception as error:  # msgspec, and whatever the types' own code does
+        raise _unsuitable(name, error) from None
+    schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
+    schema.pop("title", None)
+    if parts:
+        schema["$defs"] = parts
+    return schema
+
+
+def _anything(kind: type) -> dict[str, object]:
+    if kind is object:
+        return {"type": _ANYTHING}
+    raise NotImplementedError
+
+
+def _unsuitable(name: str, error: Exception) -> InvalidAgent:
+    reason = str(error).replace("\n", " ")[:400]
+    return InvalidAgent(
+        f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
+        f"dicts, Literal, dataclasses, TypedDicts or msgspec Structs ({reason})"
+    )

@@ -1,0 +1,168 @@
+import asyncio
+import dataclasses
+import doctest
+from collections import deque
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.runtime.tools import output
+from callboard.runtime.tools.output import Blocks, cut, describe, failed, returned
+
+TEXT = {"type": "text", "text": "hello"}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
+
+
+class Point(msgspec.Struct):
+    x: int
+
+
+@dataclasses.dataclass
+class Box:
+    label: str
+
+
+def read(value: object, max_chars: int = 1_000) -> object:
+    outcome = returned(value, max_chars)
+    assert outcome.status == "ok"
+    return msgspec.json.decode(outcome.output)
+
+
+def refusal(value: object) -> str:
+    outcome = returned(value, 1_000)
+    assert outcome.status == "error"
+    text = msgspec.json.decode(outcome.output, type=str)
+    assert text.startswith("The tool ran, but what it returned cannot be used: ")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (None, "(no output)"),
+        (3, "3"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        ((1, 2), "[1,2]"),
+        ([], "[]"),
+        (Point(1), '{"x":1}'),
+        (Box("b"), '{"label":"b"}'),
+        ([{"type": "user", "id": 1}], '[{"type":"user","id":1}]'),
+        ([{"type": "text", "value": 1}], '[{"type":"text","value":1}]'),
+        ([TEXT, 3], '[{"type":"text","text":"hello"},3]'),
+        ("a\0\ud800", "a␀\ufffd"),
+    ],
+)
+def test_what_a_tool_returns_becomes_text(value: object, text: str) -> None:
+    assert read(value) == text
+
+
+def test_content_blocks_are_passed_on_as_they_are() -> None:
+    assert read([TEXT, IMAGE]) == [TEXT, IMAGE]
+    custom = {"type": "new_kind", "x": 1}
+    assert read(Blocks([custom, TEXT])) == [custom, TEXT]
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (b"raw", "decode it"),
+        ({"a": b"raw"}, "`$.a`"),
+        ({1, 2}, "sorted"),
+        (float("nan"), "JSON has no such number"),
+        (deque([1]), "pass text"),
+        ((n for n in (1, 2)), "return a list"),
+        (map(str, [1]), "return a list"),
+        (Blocks([{"text": "x"}]), "without a type"),
+        pytest.param(10**5_000, "4300 digits", id="huge"),
+    ],
+)
+def test_what_no_model_can_read_is_an_error_that_says_what_to_return(value: object, advice: str) -> None:
+    assert advice in refusal(value)
+
+
+def test_a_coroutine_is_closed_and_refused_without_a_warning() -> None:
+    async def later() -> int:
+        return 1
+
+    assert "async def" in refusal(later())
+
+
+def test_another_awaitable_is_refused() -> None:
+    async def main() -> None:
+        assert "async def" in refusal(asyncio.get_running_loop().create_future())
+
+    asyncio.run(main())
+
+
+def test_long_text_is_cut_with_a_notice_of_how_much() -> None:
+    text = read("x" * 12_345, max_chars=1_000)
+    assert isinstance(text, str)
+    assert len(text) <= 1_000
+    assert text.startswith("x" * 870 + "\n[cut: these are the first 870 of 12,345 characters; ask for a part")
+    assert "first" in str(read(list(range(1_000)), max_chars=300))
+    assert read("x" * 1_000, max_chars=1_000) == "x" * 1_000
+
+
+def test_texts_of_blocks_are_cut_together_and_images_are_kept() -> None:
+    long = {"type": "text", "text": "y" * 900}
+    blocks = read([long, IMAGE, long, long], max_chars=1_000)
+    assert isinstance(blocks, list)
+    assert [block["type"] for block in blocks] == ["text", "image", "text"]
+    assert blocks[0] == long
+    assert "of 900 characters" in blocks[2]["text"]
+
+
+def test_an_error_text_is_cut_and_cleaned() -> None:
+    outcome = failed("e\0" + "x" * 10_000)
+    assert outcome.status == "error"
+    assert len(bytes(outcome.output)) < 2_100
+    assert bytes(outcome.output).startswith('"e␀x'.encode())
+
+
+def test_an_exception_is_told_by_class_and_message() -> None:
+    assert describe(ValueError("no \ud800")) == "ValueError: no \ufffd"
+    assert describe(KeyError()) == "KeyError"
+    assert len(describe(ValueError("x" * 10_000))) == 2_012
+
+
+def test_a_group_of_exceptions_is_told_by_its_parts() -> None:
+    group = ExceptionGroup("many", [ValueError("a"), ExceptionGroup("inner", [KeyError("b")]), OSError("c")])
+    assert describe(group) == "ExceptionGroup: ValueError: a; ExceptionGroup: KeyError: 'b'; OSError: c"
+
+
+def test_an_exception_whose_message_cannot_be_read_is_told_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert describe(Mute()) == "Mute: its message cannot be read"
+
+
+def test_a_value_that_fights_being_read_is_an_error() -> None:
+    class Hostile(dict[str, object]):
+        def items(self) -> object:  # type: ignore[override]
+            raise OSError("no")
+
+    assert "OSError: no" in refusal(Hostile(a=1))
+
+
+@given(st.text(max_size=600), st.integers(1, 500))
+def test_a_cut_text_is_whole_or_a_beginning_with_a_notice(text: str, max_chars: int) -> None:
+    shown = cut(text, max_chars)
+    if len(text) <= max_chars:
+        assert shown == text
+    else:
+        kept, _, notice = shown.rpartition("\n[cut: ")
+        assert text.startswith(kept)
+        assert f"of {len(text):,} characters" in notice
+        assert len(shown) <= max(max_chars, 130 + max_chars // 2)
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(output).failed == 0

@@ -1,0 +1,160 @@
+import asyncio
+import doctest
+import functools
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, assert_type
+
+import msgspec
+import pytest
+
+from callboard.actors.base import NULL, Json
+from callboard.actors.errors import InvalidAgent
+from callboard.actors.profiles import ToolSpec
+from callboard.runtime.tools import tool as module
+from callboard.runtime.tools.tool import FunctionTool, Tool, tool
+
+EMPTY: dict[str, object] = {"type": "object"}
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two
+    numbers.
+
+    The second paragraph is for people.
+
+    Args:
+        a: The one.
+    """
+    return a + b
+
+
+@tool(name="fetch-it", description="Fetch.", effect="read", timeout_s=3, extra={"strict": True})
+async def fetch(url: str) -> str:
+    return url
+
+
+def nothing(arguments: dict[str, object]) -> None: ...
+
+
+def test_a_decorated_function_is_a_tool_and_still_the_function() -> None:
+    assert isinstance(add, Tool)
+    assert_type(add(1), int)
+    assert add(1) == 2
+    assert add(1, b=4) == 5
+    assert asyncio.run(fetch("x")) == "x"
+    assert (inspect.unwrap(add), add.__doc__) == (add.function, add.function.__doc__)
+    assert inspect.signature(add) == inspect.signature(add.function)
+
+
+def test_the_spec_is_what_the_model_is_told() -> None:
+    assert (add.name, add.description, add.effect, add.timeout_s, add.is_async) == (
+        "add",
+        "Add two numbers.",
+        "write",
+        None,
+        False,
+    )
+    assert msgspec.json.decode(add.input_schema)["properties"]["a"]["description"] == "The one."
+    spec = fetch.spec()
+    assert spec == ToolSpec("fetch-it", "Fetch.", fetch.input_schema, "read", spec.extra)
+    assert bytes(spec.extra) == b'{"strict":true}'
+    assert (fetch.timeout_s, fetch.is_async) == (3, True)
+    assert add.spec().extra is NULL
+    assert repr(fetch) == "Tool('fetch-it', effect='read')"
+
+
+def test_a_ready_schema_keeps_its_bytes_and_key_order() -> None:
+    text = b'{"required": ["b"], "type": "object", "properties": {"b": {}, "a": {}}}'
+    made = Tool("raw", "Raw.", Json(text), nothing, "idempotent", extra=Json(b'{"z": 1, "a": 2}'))
+    assert bytes(made.input_schema) == text
+    assert bytes(made.spec().extra) == b'{"z": 1, "a": 2}'
+    assert made.effect == "idempotent"
+
+
+def test_callable_objects_and_partials_can_be_tools() -> None:
+    class Adder:
+        """Adds."""
+
+        async def __call__(self, a: int) -> int:
+            return a
+
+    async def scale(a: int, by: int) -> int:
+        """Scale."""
+        return a * by
+
+    assert tool(name="adder")(Adder()).is_async
+    made = tool(name="double")(functools.partial(scale, by=2))
+    assert made.is_async
+    assert made.description == "Scale."
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "a\n", "<lambda>"])
+def test_names_that_models_cannot_call_are_refused(name: str) -> None:
+    with pytest.raises(InvalidAgent, match="1 to 64 letters"):
+        Tool(name, "", EMPTY, nothing)
+
+
+@pytest.mark.parametrize("name", ["task", "report_back"])
+def test_the_names_of_the_runtimes_own_tools_are_refused(name: str) -> None:
+    with pytest.raises(InvalidAgent, match="rename it"):
+        Tool(name, "", EMPTY, nothing)
+
+
+def test_a_lambda_has_no_name_for_a_model() -> None:
+    with pytest.raises(InvalidAgent, match="name="):
+        tool(lambda: 1)
+    assert tool(name="one")(lambda: 1)() == 1
+
+
+def test_functions_that_give_no_single_result_are_refused() -> None:
+    def generator() -> Iterator[int]:
+        yield 1
+
+    async def generator_too() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (generator, generator_too):
+        with pytest.raises(InvalidAgent, match="return a list instead of yielding"):
+            tool(function)
+    nonsense: list[Any] = [int, add, 3]
+    for no_function in nonsense:
+        with pytest.raises(InvalidAgent, match="not a function"):
+            Tool("x", "", EMPTY, no_function)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        ({"effect": "delete"}, "effect is read, idempotent or write"),
+        ({"timeout_s": 0}, "positive number"),
+        ({"timeout_s": float("inf")}, "positive number"),
+        ({"timeout_s": float("nan")}, "positive number"),
+        ({"description": None}, "description is text"),
+        ({"extra": {"name": "x"}}, "extra may not hold name"),
+        ({"extra": [1]}, "extra is no JSON object"),
+        ({"input_schema": {"type": "string"}}, 'needs "type": "object"'),
+        ({"input_schema": True}, "no JSON object"),
+        ({"input_schema": Json(b"true")}, "give a dict"),
+        ({"input_schema": Json(b'{"type": "object", "type": 1}')}, "twice"),
+        ({"input_schema": {"type": "object", "x": {1, 2}}}, r"\$.x"),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused_when_the_tool_is_made(
+    arguments: dict[str, object], advice: str
+) -> None:
+    with pytest.raises(InvalidAgent, match=advice):
+        Tool(**{"name": "x", "description": "", "input_schema": EMPTY, "function": nothing, **arguments})  # type: ignore[arg-type]
+
+
+def test_attributes_of_the_function_do_not_become_the_tools() -> None:
+    def f(a: int) -> None: ...
+
+    f.effect = "read"  # type: ignore[attr-defined]
+    assert isinstance(made := tool(f), FunctionTool)
+    assert made.effect == "write"
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(module).failed == 0
