@@ -81,4 +81,3 @@ def charge_of(need: Need, usage: Usage | None) -> Usage:
     if usage is None:
         return Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)
     return replace(usage, calls=1)
-

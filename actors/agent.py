@@ -8,8 +8,7 @@ Rules
   - The calls of one reply run in parallel; their results go back in call order. Reports wait until every
     other call of the reply is answered, so that the history is complete when they are judged.
   - Stopped, it starts nothing. It waits for the answers that ports still owe it, then posts `Stopped`.
-  - A message that does not fit the phase changes nothing. That is not sloppiness: after a stop, answers
-    and judgements for the old life are on their way, and a replayed log must take them as calmly.
+  - Which messages mean something in which phase is a table (`agent_phases`); all others change nothing.
 """
 
 from typing import assert_never
@@ -19,15 +18,9 @@ from msgspec.structs import replace
 from callboard.actors import prompts
 from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.agent_calls import all_answered, results, start_calls
-from callboard.actors.agent_state import (
-    AgentState,
-    Answer,
-    fixed_of,
-    has_turns_left,
-    need_of,
-    with_message,
-)
-from callboard.actors.agent_turns import Decision, ask_turn, drain, finish
+from callboard.actors.agent_phases import AGENT
+from callboard.actors.agent_state import AgentState, Answer, fixed_of, has_turns_left, need_of, with_message
+from callboard.actors.agent_turns import Decision, ask_turn, ask_turn_if_left, drain, finish
 from callboard.actors.base import Json
 from callboard.actors.content import Said, read
 from callboard.actors.conversation import message, rolled, text_json, tool_result, user_message
@@ -43,6 +36,7 @@ from callboard.actors.messages import (
     ReportJudged,
     Settled,
     Stop,
+    Stopped,
     ToolReturned,
     ToolStarted,
     TurnRequested,
@@ -51,11 +45,14 @@ from callboard.actors.retry import backoff_ms
 from callboard.actors.usage import priced
 
 _GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
-_LOST = ModelFailure("lost", "the answer did not survive a crash", is_retryable=True, retry_after_ms=1)
+_CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
+_UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """The agent's next state and what it posts, for one message with its seq."""
+    if type(body) not in AGENT[state.phase]:
+        return state, ()
     match body:
         case ModelReplied():
             return _on_reply(state, seq, body)
@@ -76,8 +73,6 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    if state.phase not in ("new", "idle"):
-        return state, ()
     fixed = fixed_parts(begin)
     digest, tokens = state.digest, state.context_tokens
     if state.fixed is None or state.fixed.digest != fixed.digest:
@@ -109,11 +104,8 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
     if (reply.turn, reply.attempt) != (state.turn, state.attempt):
         return state, ()
     usage = reply.usage and priced(reply.usage, state.model.prices)
-    if state.phase == "stopping" and state.is_model_out:
-        state = replace(state, is_model_out=False)
-        return drain(state, Settled(usage))
     if state.phase != "thinking":
-        return state, ()
+        return _on_owed(state, Settled(usage))
     said = read(reply.content) if reply.status == "ok" else None
     settled = Settled(usage, said.text if said else "")
     if said is None:
@@ -123,37 +115,47 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
         return finish(state, "model_refused", settled)
     if reply.stop_reason == "model_context_window_exceeded":
         return finish(state, "context_full", settled)
-    return _on_said(_remember(state, seq, reply), said, reply.stop_reason, settled)
+    return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
+
+
+def _on_owed(state: AgentState, settled: Settled) -> Decision:
+    """The answer of an agent that will not use it any more: only its end is still to be told."""
+    if not state.is_model_out:
+        return state, ()
+    state = replace(state, is_model_out=False, owed=settled)
+    return drain(state) if state.phase == "stopping" else (state, ())
 
 
 def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
-    failure = _GARBAGE if reply.status == "ok" else _LOST if reply.status == "lost" else reply.failure
-    failure = failure or ModelFailure("cancelled", "the model call was cancelled")
+    """No answer: ask again after a while, or end. A `lost` one says nothing about the model: ask at once."""
+    if reply.status == "lost":
+        return _ask_again(state, settled, 0)
+    failure = _GARBAGE if reply.status == "ok" else reply.failure
+    failure = failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
     wait = backoff_ms(failure, state.attempt, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
-        state = replace(state, attempt=state.attempt + 1)
-        again = TurnRequested(
-            state.turn,
-            state.attempt,
-            need_of(state),
-            state.digest,
-            after_ms=0 if reply.status == "lost" else wait,
-            settled=settled,
-        )
-        return state, (Post(SUPERVISOR, again),)
+        return _ask_again(state, settled, wait)
     kind: Kind = "context_full" if failure.code == "context_full" else "model_error"
     return finish(state, kind, settled, f"{failure.code}: {failure.message}")
 
 
-def _remember(state: AgentState, seq: int, reply: ModelReplied) -> AgentState:
-    """The reply in the conversation; an empty one leaves no trace, since services refuse it back."""
+def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
+    state = replace(state, attempt=state.attempt + 1)
+    again = TurnRequested(
+        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled
+    )
+    return state, (Post(SUPERVISOR, again),)
+
+
+def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
+    """The reply in the conversation; a blank one leaves no trace, since services refuse it back."""
     bound = state.context_tokens
     if reply.usage is not None and reply.usage.tokens:
         bound = reply.usage.tokens
     else:
         bound += len(reply.content)
     state = replace(state, context_tokens=bound, fresh=())
-    if bytes(reply.content).strip() == b"[]":
+    if said.is_blank:
         return state
     return with_message(state, message("assistant", reply.content), 0, seq)
 
@@ -163,9 +165,7 @@ def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) 
         return start_calls(state, said.uses, stop_reason == "max_tokens", settled)
     state = replace(state, uses=())
     if stop_reason == "pause_turn":
-        if has_turns_left(state):
-            return ask_turn(state, settled)
-        return finish(state, "iteration_cap", settled)
+        return ask_turn_if_left(state, settled)
     return _on_silence(state, said, stop_reason, settled)
 
 
@@ -188,7 +188,7 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
 
 def _is_open(state: AgentState, turn: int, call: int) -> bool:
     """Whether this call of this turn exists and has no answer yet."""
-    return turn == state.turn and call < len(state.uses) and state.answers.get(call) is None
+    return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
 
 
 def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> AgentState:
@@ -199,27 +199,31 @@ def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bo
 
 
 def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
-    if not _is_open(state, returned.turn, returned.call) or state.phase not in ("acting", "stopping"):
+    if not _is_open(state, returned.turn, returned.call):
         return state, ()
     state = _answered(state, seq, returned.call, returned.output, returned.status != "ok")
     state = replace(state, tools_out=state.tools_out - 1)
     if state.phase == "stopping":
         return drain(state)
-    return all_answered(state) if not state.unanswered else (state, ())
+    return _go_on(state)
 
 
-def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
-    if not _is_open(state, end.turn, end.call) or state.phase not in ("acting", "stopping"):
-        return state, ()
-    text, is_error = prompts.delegation_result(end)
-    state = _answered(state, seq, end.call, text_json(text), is_error)
-    if state.phase == "stopping" or state.unanswered:
+def _go_on(state: AgentState) -> Decision:
+    """After a result: nothing, as long as others are to come; and nothing ever for one that has failed."""
+    if state.phase != "acting" or state.unanswered:
         return state, ()
     return all_answered(state)
 
 
+def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
+    if not _is_open(state, end.turn, end.call):
+        return state, ()
+    text, is_error = prompts.delegation_result(end)
+    return _go_on(_answered(state, seq, end.call, text_json(text), is_error))
+
+
 def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
-    if not _is_open(state, judged.turn, judged.call) or state.phase not in ("judging", "stopping"):
+    if not _is_open(state, judged.turn, judged.call):
         return state, ()
     text, is_error = prompts.judged_result(judged)
     state = _answered(state, seq, judged.call, text_json(text), is_error)
@@ -228,7 +232,7 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
         is_accepted=state.is_accepted or judged.verdict == "accepted",
         report_attempts=state.report_attempts + (judged.verdict == "invalid"),
     )
-    if state.phase == "stopping" or state.unanswered:
+    if state.phase != "judging" or state.unanswered:
         return state, ()
     blocks, seqs = results(state)
     ended = replace(state, carry=blocks, fresh=state.fresh + seqs)
@@ -243,7 +247,24 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
 
 
 def _on_stop(state: AgentState, stop: Stop) -> Decision:
-    if state.phase in ("idle", "stopping"):
-        return state, ()
-    is_model_out = state.phase == "thinking" and stop.granted == (state.turn, state.attempt)
+    may_be_out = state.phase == "thinking" or state.is_model_out
+    is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
+
+
+def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
+    """The agent after its decider has raised on this message, and what it posts in place of that decision.
+
+    It counts what has come in and waits to be stopped. If it raises even then, it forgets its
+    conversation and rests at once: nothing may hang on it.
+    """
+    if state.phase == "idle" and not isinstance(body, Begin):
+        return state, ()
+    if state.phase not in ("failed", "stopping"):
+        failed = replace(state, phase="failed", is_model_out=state.phase == "thinking")
+        try:
+            return decide_agent(failed, seq, body)
+        except Exception:
+            pass
+    rested = AgentState(state.address, phase="idle", turn=state.turn)
+    return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

@@ -15,11 +15,10 @@ from callboard.actors.agent_state import (
     need_of,
     with_message,
 )
-from callboard.actors.agent_turns import Decision, ask_turn, finish
+from callboard.actors.agent_turns import Decision, ask_turn, finish_without_turns
 from callboard.actors.base import NULL, Json
 from callboard.actors.content import ToolUse
 from callboard.actors.conversation import text_json, tool_result, user_message
-from callboard.actors.endings import Kind
 from callboard.actors.events import Post
 from callboard.actors.intmap import IntMap
 from callboard.actors.messages import CallTool, Delegate, ReportBack, Settled, TurnSettled
@@ -29,11 +28,17 @@ COPIES_MAX: Final = 10_000
 
 
 class _Task(msgspec.Struct, frozen=True):
+    """The arguments of a `task` call; models write null for what they leave out."""
+
     prompt: Json
-    agent: str = ""
-    agents: tuple[str, ...] = ()
-    copies: int = 1
+    agent: str | None = None
+    agents: tuple[str, ...] | None = None
+    copies: int | None = None
     output_schema: Json = NULL
+
+
+class _Block(msgspec.Struct, frozen=True):
+    type: str
 
 
 class _Wrapped(msgspec.Struct, frozen=True):
@@ -46,24 +51,19 @@ _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Send out what a reply calls. is_cut: the reply ended at max_tokens, within its last call."""
-    state = replace(state, uses=uses, answers=IntMap(), reports=())
+    state = replace(state, uses=uses)
     posts: list[Post] = []
     reports: list[int] = []
     answers: IntMap[Answer] = IntMap()
     for call, use in enumerate(uses):
-        refusal = ""
-        if is_cut and call == len(uses) - 1:
-            refusal = prompts.TRUNCATED
-        elif use.name == prompts.REPORT_BACK and fixed_of(state).reports:
+        if use.name == prompts.REPORT_BACK and fixed_of(state).reports and not _is_cut(state, call, is_cut):
             reports.append(call)
+            continue
+        post = prompts.TRUNCATED if _is_cut(state, call, is_cut) else _post_for(state, call, use)
+        if isinstance(post, Post):
+            posts.append(post)
         else:
-            post = _post_for(state, call, use)
-            if isinstance(post, Post):
-                posts.append(post)
-            else:
-                refusal = post
-        if refusal:
-            answers = answers.put(call, Answer(tool_result(use.id, text_json(refusal), is_error=True)))
+            answers = answers.put(call, Answer(tool_result(use.id, text_json(post), is_error=True)))
     state = replace(
         state,
         phase="acting",
@@ -72,9 +72,11 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         tools_out=len([post for post in posts if post.recipient == TOOLS]),
         reports=tuple(reports),
     )
-    if posts:
-        return state, settled_in(posts, settled)
-    return all_answered(state, settled)
+    return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
+
+
+def _is_cut(state: AgentState, call: int, is_reply_cut: bool) -> bool:
+    return is_reply_cut and call == len(state.uses) - 1
 
 
 def _post_for(state: AgentState, call: int, use: ToolUse) -> Post | str:
@@ -93,17 +95,24 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     unusable = prompts.UNUSABLE_TASK + ", ".join(known)
     try:
         task = _TASK.decode(use.input)
-        prompt = msgspec.json.decode(task.prompt, type=str | list[msgspec.Raw])
+        prompt = msgspec.json.decode(task.prompt, type=str | tuple[_Block, ...])
     except (msgspec.DecodeError, RecursionError):
         return unusable
-    names = task.agents or ((task.agent,) if task.agent else known if len(known) == 1 else ())
-    if not prompt or not names or (task.agents and task.agent) or not 1 <= task.copies <= COPIES_MAX:
+    names = _racers(task, known)
+    is_empty = not (prompt.strip() if isinstance(prompt, str) else prompt)
+    if is_empty or not names:
         return unusable
-    racers = names * task.copies
-    if len(racers) > COPIES_MAX:
-        return unusable
-    body = Delegate(state.turn, call, racers, task.prompt, task.output_schema, need_of(state))
+    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state))
     return Post(SUPERVISOR, body)
+
+
+def _racers(task: _Task, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Whom a `task` call names, each as often as it is to run; nobody if the call makes no sense."""
+    copies = 1 if task.copies is None else task.copies
+    names = task.agents or ((task.agent,) if task.agent else known if len(known) == 1 else ())
+    if (task.agents and task.agent) or not 1 <= copies * len(names) <= COPIES_MAX:
+        return ()
+    return names * copies
 
 
 def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
@@ -130,8 +139,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
         return _report(state, settled)
     blocks, seqs = results(state)
     if not has_turns_left(state):
-        kind: Kind = "invalid_report" if state.report_attempts else "iteration_cap"
-        return finish(replace(state, carry=blocks, fresh=state.fresh + seqs), kind, settled)
+        return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
     size = sum(len(block) for block in blocks)
     return ask_turn(with_message(state, user_message(blocks), size, *seqs), settled)
 

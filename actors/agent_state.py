@@ -1,30 +1,18 @@
-"""What an agent knows, and what follows from it without any message: the request, the bounds.
-
-An agent is in one of six phases:
-
-    new        nothing has reached it yet
-    thinking   it has asked for a turn, or the model is at work
-    acting     tools or delegations of the last reply are out
-    judging    its reports are with the supervisor
-    stopping   it was stopped, and waits until every port request of its is answered
-    idle       it has finished or drained; the host begins again with the next ask
-"""
-
-from typing import Literal, TypeAlias
+"""What an agent knows, and what follows from it without any message: the request, the bounds."""
 
 import msgspec
 
+from callboard.actors.agent_phases import Phase
 from callboard.actors.base import Json
 from callboard.actors.content import ToolUse
 from callboard.actors.conversation import rolled
 from callboard.actors.fixed import Fixed
 from callboard.actors.intmap import IntMap
 from callboard.actors.limits import DEFAULTS, Limits
+from callboard.actors.messages import Settled
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Need, bound
-
-Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "stopping", "idle"]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -39,8 +27,9 @@ class AgentState(msgspec.Struct, frozen=True):
 
     context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
     it. uses, answers, unanswered, tools_out: the calls of the last reply, what came back, how many calls
-    and how many port requests have no answer. reports: indexes of its report_back calls. carry: results
-    that the next prompt is put behind.
+    and how many port requests have no answer. is_model_out, owed: while it stops or has failed, whether
+    the model may still owe an answer, and the end of a grant that is still to be told. reports: indexes
+    of its report_back calls. carry: results that the next prompt is put behind.
     """
 
     address: str
@@ -64,6 +53,7 @@ class AgentState(msgspec.Struct, frozen=True):
     unanswered: int = 0
     tools_out: int = 0
     is_model_out: bool = False
+    owed: Settled | None = None
     reports: tuple[int, ...] = ()
     is_accepted: bool = False
     carry: tuple[Json, ...] = ()

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from callboard.actors import prompts
 from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.agent_state import AgentState, need_of
+from callboard.actors.agent_state import AgentState, has_turns_left, need_of
 from callboard.actors.base import Json
 from callboard.actors.conversation import text_json, tool_result
 from callboard.actors.endings import Kind
@@ -45,17 +45,28 @@ def finish(state: AgentState, kind: Kind, settled: Settled | None = None, detail
     return _at_rest(state), (Post(SUPERVISOR, finished),)
 
 
-def drain(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Say `Stopped` once no port owes an answer; until then, only what must be settled."""
+def finish_without_turns(state: AgentState, settled: Settled | None = None) -> Decision:
+    """End because no turn is left, though the last reply was not the agent's last word."""
+    return finish(state, "invalid_report" if state.report_attempts else "iteration_cap", settled)
+
+
+def ask_turn_if_left(state: AgentState, settled: Settled | None = None) -> Decision:
+    """Ask for the next turn if there is one, else end."""
+    return ask_turn(state, settled) if has_turns_left(state) else finish_without_turns(state, settled)
+
+
+def drain(state: AgentState) -> Decision:
+    """Say `Stopped`, with what is still to be settled, once no port owes an answer; until then, nothing."""
     if state.tools_out or state.is_model_out:
         return state, ()
     seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
+    stopped = Stopped(state.owed)
     state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)
-    return _at_rest(state), (Post(SUPERVISOR, Stopped(settled)),)
+    return _at_rest(state), (Post(SUPERVISOR, stopped),)
 
 
 def _at_rest(state: AgentState) -> AgentState:
-    return replace(state, phase="idle", uses=(), answers=IntMap(), unanswered=0, reports=())
+    return replace(state, phase="idle", uses=(), answers=IntMap(), unanswered=0, reports=(), owed=None)
 
 
 def _given_up(state: AgentState) -> tuple[Json, ...]:

@@ -6,11 +6,13 @@ Rules
     a dict or a set. The check runs when the class is made, not when it is used.
   - Foreign JSON (schemas, arguments, model blocks, reports) is kept as its own bytes in its own key
     order (`Json`), because reordering a user's schema changes what models write.
-  - An absent `Json` is always the constant `NULL`, so that equal messages have equal bytes.
+  - Equal messages have equal bytes. The encoder leaves a field out when it holds the very object that is
+    its default (msgspec compares by identity), so a field that equals its default is made to hold it.
 """
 
 import types
 import typing
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,7 +21,7 @@ Json: TypeAlias = msgspec.Raw
 """One JSON value as its own bytes. Checked once, at the boundary, before it is wrapped."""
 
 NULL: Json = msgspec.Raw(b"null")
-"""The absent `Json`. Use this object, not another null: it is the one that is left out when encoded."""
+"""The absent `Json`."""
 
 _SCALARS = (int, str, bool, float, bytes, type(None), msgspec.Raw)
 
@@ -32,19 +34,56 @@ def _why_mutable(hint: Any) -> str:
     if hint in _SCALARS or hint is Ellipsis or origin is typing.Literal:
         return ""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return "" if hint.__struct_config__.frozen else f"{hint.__name__} is not frozen"
+        return _why_mutable_part(hint)
     return f"{getattr(hint, '__name__', hint)} can change or is not known to be immutable"
+
+
+@cache
+def _why_mutable_part(cls: type[msgspec.Struct]) -> str:
+    if not cls.__struct_config__.frozen:
+        return f"{cls.__name__} is not frozen"
+    for name, hint in _fields(cls):
+        if why := _why_mutable(hint):
+            return f"{cls.__name__}.{name}: {why}"
+    return ""
+
+
+def _fields(cls: type) -> list[tuple[str, Any]]:
+    return [
+        (name, hint)
+        for name, hint in typing.get_type_hints(cls).items()
+        if not name.startswith("__") and typing.get_origin(hint) is not typing.ClassVar
+    ]
 
 
 def check_immutable(cls: type) -> None:
     """Refuse a class with a field that could change. Raises TypeError naming the field."""
-    for name, hint in typing.get_type_hints(cls).items():
-        if name.startswith("__") or typing.get_origin(hint) is typing.ClassVar:
-            continue
+    for name, hint in _fields(cls):
         if why := _why_mutable(hint):
             raise TypeError(
                 f"{cls.__name__}.{name}: {why}; messages hold scalars, tuples, frozen structs or Json"
             )
+
+
+@cache
+def _defaults(cls: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    """The fields whose default can be equalled by another object than itself.
+
+    The first instance of a class asks for them, which is also the first moment at which the class's own
+    configuration can be seen: a class that is not frozen gets no instance.
+    """
+    if not cls.__struct_config__.frozen:
+        raise TypeError(f"{cls.__name__} is not frozen; messages and their parts are")
+    return tuple(
+        (field.name, field.default)
+        for field in msgspec.structs.fields(cls)
+        if field.default is not msgspec.NODEFAULT and not _is_one_object(field.default)
+    )
+
+
+def _is_one_object(value: Any) -> bool:
+    """Whether CPython keeps one object for this value: a flag, nothing, the empty, a small number."""
+    return isinstance(value, bool) or value in (None, "", ()) or (type(value) is int and 0 <= value <= 256)
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -53,6 +92,12 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def __init_subclass__(cls, **config: Any) -> None:
         super().__init_subclass__(**config)
         check_immutable(cls)
+
+    def __post_init__(self) -> None:
+        for name, default in _defaults(type(self)):
+            value = getattr(self, name)
+            if value is not default and value == default:
+                msgspec.structs.force_setattr(self, name, default)
 
 
 class Message(
@@ -69,3 +114,9 @@ class Message(
     def __init_subclass__(cls, **config: Any) -> None:
         super().__init_subclass__(**config)
         check_immutable(cls)
+
+    def __post_init__(self) -> None:
+        for name, default in _defaults(type(self)):
+            value = getattr(self, name)
+            if value is not default and value == default:
+                msgspec.structs.force_setattr(self, name, default)

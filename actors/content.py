@@ -20,10 +20,11 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """The text and the tool calls of one reply, in order."""
+    """The text and the tool calls of one reply, in order. is_blank: there is nothing in it but blank text."""
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
+    is_blank: bool = False
 
 
 class _Block(msgspec.Struct, frozen=True):
@@ -54,12 +55,11 @@ def read(content: Json) -> Said | None:
         if found is None:
             return None
         blocks = found
-    uses = tuple(
-        [ToolUse(b.id, b.name, b.input) for b in blocks if b.type == "tool_use"],
-    )
+    uses = tuple([ToolUse(b.id, b.name, b.input) for b in blocks if b.type == "tool_use"])
     if any(not use.name or not bytes(use.input).startswith(b"{") for use in uses):
         return None
-    return Said("\n".join([b.text for b in blocks if b.type == "text" and b.text]), uses)
+    text = "\n".join([b.text for b in blocks if b.type == "text" and b.text])
+    return Said(text, uses, not text.strip() and all(b.type == "text" for b in blocks))
 
 
 def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:

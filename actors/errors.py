@@ -23,6 +23,8 @@
       CorruptLog                  events that contradict their digests, order or format
       Diverged                    the code no longer does what the log says
 
+    ToolError                     raised by users' tools: its text reaches the model as it is
+
 Limit endings are outcomes, not exceptions. A message says what happened, where, and what to do next.
 """
 
@@ -130,3 +132,7 @@ class CorruptLog(CallboardError):
 
 class Diverged(CallboardError):
     """The code no longer does what the log says."""
+
+
+class ToolError(Exception):
+    """Raise it in a tool to tell the model what went wrong in your own words, without a class name."""

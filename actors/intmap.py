@@ -31,7 +31,7 @@ class IntMap(Generic[V]):
     def get(self, key: int) -> V | None:
         """The value, or None."""
         node, shift = self._root, self._shift
-        if node is None or key >> shift >= _WIDTH:
+        if node is None or not 0 <= key >> shift < _WIDTH:
             return None
         while shift:
             node = node[(key >> shift) & _MASK]
@@ -41,7 +41,9 @@ class IntMap(Generic[V]):
         return cast("V | None", node[key & _MASK])
 
     def put(self, key: int, value: V) -> "IntMap[V]":
-        """This map with the value under the key."""
+        """This map with the value under the key. Raises ValueError for a key below 0, or None."""
+        if key < 0 or value is None:
+            raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
         root, shift = self._root, self._shift
         if root is None:
             while key >> shift >= _WIDTH:
@@ -58,6 +60,10 @@ class IntMap(Generic[V]):
         if self._root is None or self.get(key) is None:
             return self
         return IntMap(_drop(self._root, self._shift, key), self._shift, self.size - 1)
+
+    def first(self) -> tuple[int, V] | None:
+        """The lowest key and its value, or None."""
+        return next(self.items(), None)
 
     def items(self) -> Iterator[tuple[int, V]]:
         """Keys and values, in the order of the keys."""

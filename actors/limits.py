@@ -61,6 +61,7 @@ class Limits(Value, frozen=True):
                 msgspec.structs.force_setattr(self, name, float(value))
             elif not isinstance(value, int):
                 raise ValueError(f"Limits.{name} must be a whole number, not {value!r}")
+        super().__post_init__()
 
 
 DEFAULTS: Final = Limits(

@@ -99,16 +99,14 @@ def _wrapped(schema: Json) -> Json:
         fields = msgspec.json.decode(schema, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         fields = {}
-    definitions = fields.pop("$defs", NULL)
+    definitions = {key: fields.pop(key) for key in ("$defs", "definitions") if key in fields}
     outer: dict[str, object] = {
         "type": "object",
         "properties": {"value": fields},
         "required": ["value"],
         "additionalProperties": False,
     }
-    if definitions is not NULL:
-        outer["$defs"] = definitions
-    return Json(msgspec.json.encode(outer))
+    return Json(msgspec.json.encode(outer | definitions))
 
 
 def with_report_note(instructions: Json) -> Json:

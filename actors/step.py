@@ -3,15 +3,18 @@
 It also answers the one question that is not in any decider: what happens to a message that its recipient
 has no use for. Nothing: no posts, the same state. A log may hold such messages (answers to an agent that
 is gone), and replay takes them as calmly as the live run did.
+
+A decider that raises is not asked again about the same event. `failed` says what stands in place of its
+decision: live where it raised, replay where the log says that it did.
 """
 
 from typing import TypeAlias, cast, get_args
 
 from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.agent import decide_agent
+from callboard.actors.agent import decide_agent, fail_agent
 from callboard.actors.agent_state import AgentState, initial_agent
 from callboard.actors.events import Event, Post
-from callboard.actors.messages import AgentInput, SupervisorInput
+from callboard.actors.messages import AgentInput, DeciderFailed, SupervisorInput
 from callboard.actors.supervisor import decide_supervisor, initial_supervisor
 from callboard.actors.supervisor_state import SupervisorState
 
@@ -36,6 +39,21 @@ def step(state: ActorState, event: Event) -> Decision:
     elif type(body) in _FOR_SUPERVISOR:
         return decide_supervisor(state, event.seq, event.sender, cast("SupervisorInput", body))
     return state, ()
+
+
+def failed(state: ActorState, event: Event, error: str) -> Decision:
+    """What stands in place of an agent's decision that raised: the failure, and its drained state.
+
+    The supervisor ends the agent as `crashed`; the agent counts the answers that are still to come and
+    drains. error: the name of the exception's class. Raises TypeError for the supervisor, whose failure
+    ends the session in this process.
+    """
+    if not isinstance(state, AgentState):
+        raise TypeError("a session does not go on without its supervisor")
+    posts: tuple[Post, ...] = ()
+    if type(event.body) in _FOR_AGENTS:
+        state, posts = fail_agent(state, event.seq, cast("AgentInput", event.body))
+    return state, (Post(SUPERVISOR, DeciderFailed(event.seq, error)), *posts)
 
 
 def is_at_rest(state: ActorState) -> bool:

@@ -12,8 +12,7 @@ from typing import TypeAlias, assert_never
 from msgspec.structs import replace
 
 from callboard.actors import supervisor_asks as asks
-from callboard.actors.addresses import parent_of
-from callboard.actors.base import NULL
+from callboard.actors.addresses import HOST, parent_of
 from callboard.actors.events import Post
 from callboard.actors.messages import (
     Ask,
@@ -33,13 +32,24 @@ from callboard.actors.messages import (
     TurnSettled,
 )
 from callboard.actors.supervisor_delegating import on_delegate
-from callboard.actors.supervisor_ending import copy_ended, drained, end_agent, retire, stop_below, win
+from callboard.actors.supervisor_ending import (
+    agent_crashed,
+    copy_ended,
+    drained,
+    end_agent,
+    retire,
+    stop_below,
+    win,
+)
 from callboard.actors.supervisor_reports import on_report, on_schema_checked
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.supervisor_turns import on_turn_requested, on_turn_timer, serve_queue, settle
 from callboard.actors.supervisor_work import Work
 
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
+
+_UNKNOWN = Settled()
+"""Whoever leaves holds nothing any more: what it does not account for is charged as reserved."""
 
 
 def initial_supervisor() -> SupervisorState:
@@ -53,10 +63,8 @@ def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: Super
         return state, ()
     work = Work(state, seq)
     _handle(work, sender, body)
-    if work.has_freed and work.state.queue.size:
-        serve_queue(work)
-    if work.state.ask is not None:
-        asks.conclude(work)
+    serve_queue(work)
+    asks.conclude(work)
     return work.state, tuple(work.posts)
 
 
@@ -75,12 +83,11 @@ def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
             on_report(work, sender, body)
         case SchemaChecked():
             on_schema_checked(work, body)
-            _begin_host_if_accepted(work)
         case Finished():
-            settle(work, sender, body.settled)
+            settle(work, sender, body.settled or _UNKNOWN)
             _on_finished(work, sender, body)
         case Stopped():
-            settle(work, sender, body.settled)
+            settle(work, sender, body.settled or _UNKNOWN)
             drained(work, sender)
         case TimerFired():
             _on_timer(work, body)
@@ -93,19 +100,9 @@ def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
         case Close():
             asks.on_close(work)
         case DeciderFailed():
-            _on_decider_failed(work, sender, body)
+            agent_crashed(work, sender, f"{body.error} while it handled event {body.event}")
         case _:
             assert_never(body)
-
-
-def _begin_host_if_accepted(work: Work) -> None:
-    """The client's delegation begins here: starting the host is not the business of delegating."""
-    ask = work.state.ask
-    if ask is None or ask.outcome is not None:
-        return
-    delegation = ask.delegation
-    if not delegation.running and not delegation.is_checking and not delegation.reasons:
-        asks.begin_host(work)
 
 
 def _on_finished(work: Work, sender: str, finished: Finished) -> None:
@@ -119,8 +116,8 @@ def _on_finished(work: Work, sender: str, finished: Finished) -> None:
     if not record.is_running:
         return
     if finished.kind == "answered":
-        parent = parent_of(sender)
-        win(work, parent, record.delegation, sender, "answered", NULL, finished.text)
+        parent, key = parent_of(sender), record.delegation
+        win(work, parent, key, sender, "answered", text=finished.text, detail=finished.detail)
     else:
         record = replace(record, text=finished.text or record.text)
         copy_ended(work, record, finished.kind, finished.detail)
@@ -136,17 +133,7 @@ def _on_timer(work: Work, fired: TimerFired) -> None:
     elif timer.purpose == "deadline":
         work.edit(timer.address, deadline_timer=0)
         end_agent(work, timer.address, "deadline")
+        if timer.address == HOST:
+            asks.on_deadline(work)
     else:
         asks.conclude(work, is_grace_over=True)
-
-
-def _on_decider_failed(work: Work, sender: str, failed: DeciderFailed) -> None:
-    """An agent's decider raised: end it; if draining fails as well, book what it held as used."""
-    record = work.record(sender)
-    if record is None:
-        return
-    if record.is_running:
-        end_agent(work, sender, "crashed", f"{failed.error} while it handled event {failed.event}")
-        return
-    settle(work, sender, Settled())
-    drained(work, sender)

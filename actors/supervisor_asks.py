@@ -11,32 +11,35 @@ from msgspec.structs import replace
 
 from callboard.actors.addresses import CLIENT, HOST
 from callboard.actors.base import NULL
-from callboard.actors.limits import fill, micro, millis, narrow
-from callboard.actors.messages import (
-    Ask,
-    AskEnded,
-    Begin,
-    SessionClosed,
-    SessionOpened,
-)
+from callboard.actors.limits import Limits, fill, micro, millis, narrow
+from callboard.actors.messages import Ask, AskEnded, Begin, SessionClosed, SessionOpened
 from callboard.actors.profiles import Profile
 from callboard.actors.supervisor_delegating import ask_schema, roster_of
 from callboard.actors.supervisor_ending import end_delegation, stop_below, stop_one
-from callboard.actors.supervisor_state import Account, AskState, Delegation, Record, Timer
+from callboard.actors.supervisor_state import (
+    Account,
+    AskOutcome,
+    AskState,
+    Delegation,
+    Record,
+    SupervisorState,
+    Timer,
+)
 from callboard.actors.supervisor_work import Work
-from callboard.actors.usage import ZERO, Need, minus
+from callboard.actors.usage import NOTHING, ZERO, Usage, minus
 
-_HOST_KEY: Final = 0
+_HOST_ORDINAL: Final = 0
 
 
 def on_opened(work: Work, opened: SessionOpened) -> None:
     """The first event: who may appear, and what bounds them."""
     if work.state.phase != "new":
         return
-    profiles = {}
-    for raw in opened.profiles:
-        profile = msgspec.json.decode(raw, type=Profile)
-        profiles[profile.name] = (profile, raw)
+    try:
+        read = [msgspec.json.decode(raw, type=Profile) for raw in opened.profiles]
+    except (msgspec.DecodeError, RecursionError):
+        return  # asks will be refused: the session is not open
+    profiles = {profile.name: (profile, raw) for profile, raw in zip(read, opened.profiles, strict=True)}
     work.change(
         phase="open",
         host_name=opened.host,
@@ -46,29 +49,53 @@ def on_opened(work: Work, opened: SessionOpened) -> None:
     )
 
 
+# --- the start of an ask ----------------------------------------------------------
+
+
 def on_ask(work: Work, ask: Ask) -> None:
     """A prompt for the host; refused while another one runs or drains, and after the end."""
-    state = work.state
-    if state.phase != "open" or state.live or state.is_closing or state.host_name not in state.profiles:
-        work.post(CLIENT, AskEnded(ask.request_id, "denied", detail=_why_refused(work), by=work.seq))
+    refusal = _why_refused(work.state, ask)
+    if refusal:
+        work.post(CLIENT, AskEnded(ask.request_id, "denied", detail=refusal, by=work.seq))
         return
+    state = work.state
     profile = state.profiles[state.host_name][0]
+    limits = narrow(narrow(state.limits, profile.limits), ask.limits)
     schema = ask.schema if ask.schema != NULL else profile.schema
-    delegation = Delegation(_HOST_KEY, 0, 0, (_HOST_KEY,), schema)
-    before = state.host.account.spent if state.host else ZERO
-    running = AskState(ask.request_id, delegation, before, prompt=ask.prompt, limits=ask.limits)
+    delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema)
+    spent = state.host.account.spent if state.host else ZERO
+    timer = 0
+    if limits.deadline_s is not None:
+        timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
+    running = AskState(
+        ask.request_id, delegation, ask.prompt, limits, ask.limits, before=spent, deadline_timer=timer
+    )
     work.change(phase="asking", ask=running)
-    if schema == NULL or bytes(schema) in state.accepted:
+    if schema == NULL or work.has_accepted(schema):
         begin_host(work)
     else:
         work.keep(CLIENT, replace(delegation, is_checking=True))
         ask_schema(work, CLIENT, delegation, "accept", NULL)
 
 
-def _why_refused(work: Work) -> str:
-    if work.state.phase == "asking" or work.state.live:
+def _why_refused(state: SupervisorState, ask: Ask) -> str:
+    """Why an ask cannot start now, in words for the client; nothing if it can."""
+    if state.phase == "closed" or state.is_closing:
+        return "the session is closed"
+    if state.phase == "asking":
         return "another ask is running"
-    return "the session is closed" if work.state.phase == "closed" else "the session is not open"
+    if state.phase != "open":
+        return "the session is not open"
+    if state.live:
+        return f"{state.live} agents of an earlier ask have not stopped yet"
+    if state.host_name not in state.profiles:
+        return f"there is no agent {state.host_name!r}"
+    profile = state.profiles[state.host_name][0]
+    model = profile.model or state.model
+    is_costed = any(limits.cost is not None for limits in (state.limits, profile.limits, ask.limits))
+    if is_costed and model.prices is None:
+        return f"a cost limit applies and the prices of {model.name} are not known"
+    return ""
 
 
 def begin_host(work: Work) -> None:
@@ -76,39 +103,46 @@ def begin_host(work: Work) -> None:
     ask, state = work.state.ask, work.state
     assert ask is not None
     profile, raw = state.profiles[state.host_name]
-    limits = narrow(narrow(state.limits, profile.limits), ask.limits)
-    spent = ask.before
-    account = Account(
-        _least(narrow(state.limits, profile.limits).tokens, ask.limits.tokens, spent.tokens),
-        _least(micro(narrow(state.limits, profile.limits).cost), micro(ask.limits.cost), spent.cost),
-        spent,
-    )
-    timer = 0
-    if limits.deadline_s is not None:
-        timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
-    old = state.host
     record = Record(
         HOST,
-        _HOST_KEY,
-        _HOST_KEY,
+        _HOST_ORDINAL,
+        ask.delegation.key,
         profile,
         profile.model or state.model,
-        limits,
+        ask.limits,
         0,
-        account,
-        deadline_timer=timer,
-        next_ordinal=old.next_ordinal if old else 1,
+        _host_account(narrow(state.limits, profile.limits), ask.own, ask.before),
+        deadline_timer=ask.deadline_timer,
+        next_ordinal=state.host.next_ordinal if state.host else 1,
     )
     work.keep(CLIENT, replace(ask.delegation, running=1, is_checking=False))
-    work.change(host=record, live=work.state.live + 1, agents=max(1, work.state.agents))
-    roster = roster_of(state, profile, 0, limits)
-    work.post(HOST, Begin(raw, ask.prompt, record.model, limits, ask.delegation.schema, 0, roster))
+    work.change(host=record, live=state.live + 1, agents=max(1, state.agents))
+    roster = roster_of(state, profile, 0, ask.limits)
+    work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
+
+
+def _host_account(session: Limits, ask: Limits, spent: Usage) -> Account:
+    """The session's limits count from its start, the ask's from now."""
+    return Account(
+        _least(session.tokens, ask.tokens, spent.tokens),
+        _least(micro(session.cost), micro(ask.cost), spent.cost),
+        spent,
+    )
 
 
 def _least(session: int | None, ask: int | None, spent: int) -> int | None:
-    """The session's limit counts from its start, the ask's from now."""
     bounds = [bound for bound in (session, None if ask is None else spent + ask) if bound is not None]
     return min(bounds, default=None)
+
+
+# --- the end of an ask ------------------------------------------------------------
+
+
+def on_deadline(work: Work) -> None:
+    """The time for the running ask is over before its host could begin."""
+    ask = work.state.ask
+    if ask is not None and ask.delegation.is_checking:
+        end_delegation(work, CLIENT, ask.delegation.key, "deadline")
 
 
 def on_cancel(work: Work, reason: str) -> None:
@@ -116,11 +150,9 @@ def on_cancel(work: Work, reason: str) -> None:
     ask = work.state.ask
     if ask is None or ask.outcome is not None:
         return
-    host = work.state.host
     stop_below(work, HOST)
     stop_one(work, HOST, "cancelled")
-    text = host.text if host else ""
-    end_delegation(work, CLIENT, _HOST_KEY, "cancelled", text=text, detail=reason)
+    end_delegation(work, CLIENT, ask.delegation.key, "cancelled", detail=reason)
 
 
 def on_close(work: Work) -> None:
@@ -145,42 +177,47 @@ def conclude(work: Work, is_grace_over: bool = False) -> None:
     ask = work.state.ask
     if ask is None or ask.outcome is None:
         return
+    work.cancel_timer(ask.deadline_timer)
     if work.state.live and not is_grace_over:
-        if not ask.grace_timer and _has_stragglers(work):
-            timer = work.set_timer(Timer("grace"), millis(work.state.limits.cancel_grace_s, 10_000))
+        if not ask.grace_timer and _has_stragglers(work, ask.outcome):
+            timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
             work.change(ask=replace(ask, grace_timer=timer))
         return
     work.cancel_timer(ask.grace_timer)
-    host, outcome = work.state.host, ask.outcome
-    spent = host.account.spent if host else ZERO
     work.change(ask=None, phase="open")
-    ended = AskEnded(
+    work.post(CLIENT, _ended(work.state, ask, ask.outcome))
+    if work.state.is_closing:
+        _closed(work)
+
+
+def _ended(state: SupervisorState, ask: AskState, outcome: AskOutcome) -> AskEnded:
+    host = state.host
+    return AskEnded(
         ask.request_id,
         outcome.kind,
         outcome.value,
         outcome.text,
         outcome.detail,
-        minus(spent, ask.before),
-        host.account.reserved if host else Need(),
+        minus(host.account.spent if host else ZERO, ask.before),
+        host.account.reserved if host else NOTHING,
         outcome.by,
-        tuple(_undrained(host)) if host and work.state.live else (),
+        tuple(_undrained(host)) if host and state.live else (),
     )
-    work.post(CLIENT, ended)
-    if work.state.is_closing:
-        _closed(work)
 
 
-def _has_stragglers(work: Work) -> bool:
+def _has_stragglers(work: Work, outcome: AskOutcome) -> bool:
     """Whether anyone but a host whose report has just won, and who will finish by itself, is left."""
     host = work.state.host
-    is_finishing = host is not None and not host.is_drained and not host.children.size
-    ask = work.state.ask
-    won = ask is not None and ask.outcome is not None and ask.outcome.kind == "reported"
-    return not (won and is_finishing and work.state.live == 1)
+    is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
+    return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
 
 
-def _undrained(record: Record) -> list[str]:
-    found = [] if record.is_drained else [record.address]
-    for child in record.children.values():
-        found += _undrained(child)
+def _undrained(host: Record) -> list[str]:
+    """The addresses of those who have not drained, each agent before those below it."""
+    found, rest = [], [host]
+    while rest:
+        record = rest.pop()
+        if not record.is_drained:
+            found.append(record.address)
+        rest += list(record.children.values())[::-1]
     return found

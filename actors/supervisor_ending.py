@@ -10,13 +10,16 @@ Rules
     session be quiet.
 """
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from callboard.actors.accounts import add
 from callboard.actors.addresses import CLIENT, parent_of
 from callboard.actors.base import NULL, Json
-from callboard.actors.endings import Kind
+from callboard.actors.endings import STATUS, Kind
 from callboard.actors.messages import DelegationEnded, Reason, ReportJudged, Stop
+from callboard.actors.supervisor_line import leave_line
 from callboard.actors.supervisor_state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor_work import Work
 from callboard.actors.usage import Need, Usage, plus
@@ -34,16 +37,22 @@ def end_agent(work: Work, address: str, kind: Kind, detail: str = "") -> None:
 
 def stop_below(work: Work, address: str) -> None:
     """Stop everything under an agent and end its delegations as cancelled, deepest first."""
-    record = work.record(address)
-    if record is None:
-        return
-    for child in list(record.children.values()):
-        stop_below(work, child.address)
-        stop_one(work, child.address, "cancelled")
-    for delegation in list(record.delegations.values()):
-        end_delegation(
-            work, address, delegation.key, "cancelled", detail="the agent that delegated was stopped"
-        )
+    for below in _deepest_first(work.record(address)):
+        record = work.record(below)
+        for key, _ in list(record.delegations.items()) if record else []:
+            end_delegation(work, below, key, "cancelled", detail="the agent that delegated was stopped")
+        if below != address:
+            stop_one(work, below, "cancelled")
+
+
+def _deepest_first(record: Record | None) -> list[str]:
+    """The addresses of a subtree: every agent after all that are below it, siblings in their order."""
+    found, rest = [], [record] if record else []
+    while rest:
+        record = rest.pop()
+        found.append(record.address)
+        rest.extend(record.children.values())
+    return found[::-1]
 
 
 def stop_one(work: Work, address: str, kind: Kind) -> None:
@@ -53,22 +62,27 @@ def stop_one(work: Work, address: str, kind: Kind) -> None:
         return
     work.post(address, Stop(kind, record.granted))
     retire(work, record)
+    work.edit(address, is_stopped=True)
 
 
 def retire(work: Work, record: Record) -> None:
-    """An agent is running no more: its place in the queue and its timers go."""
-    if record.ticket:
-        work.change(queue=work.state.queue.drop(record.ticket))
+    """An agent is running no more: its place in line and its timers go."""
+    leave_line(work, record.address)
     work.cancel_timer(record.turn_timer)
     work.cancel_timer(record.deadline_timer)
-    work.edit(
-        record.address,
-        is_running=False,
-        wanted=None,
-        ticket=0,
-        turn_timer=0,
-        deadline_timer=0,
-    )
+    work.edit(record.address, is_running=False, wanted=None, turn_timer=0, deadline_timer=0)
+
+
+def agent_crashed(work: Work, address: str, detail: str) -> None:
+    """An agent's decider raised: end it. One that has won and was to finish by itself has to drain too."""
+    record = work.record(address)
+    if record is None or record.is_drained or record.is_stopped:
+        return
+    if record.is_running:
+        end_agent(work, address, "crashed", detail)
+    else:
+        work.post(address, Stop("crashed", record.granted))
+        work.edit(address, is_stopped=True)
 
 
 def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None:
@@ -82,7 +96,7 @@ def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None
         replace(
             delegation,
             running=delegation.running - 1,
-            reasons=(*delegation.reasons, reason),
+            reasons=delegation.reasons.put(delegation.reasons.size, reason),
             text=record.text or delegation.text,
         ),
     )
@@ -92,18 +106,29 @@ def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None
 def fail_if_over(work: Work, parent: str, key: int) -> None:
     """End a delegation that nobody works on and that no report can win any more."""
     delegation = work.delegation(parent, key)
-    if delegation is None or delegation.running or delegation.pending or delegation.is_checking:
+    if delegation is None or delegation.running or delegation.pending.size or delegation.is_checking:
         return
-    last = delegation.reasons[-1]
+    last = delegation.reasons.get(delegation.reasons.size - 1)
+    assert last is not None
     end_delegation(work, parent, key, last.kind, text=delegation.text, detail=last.detail)
 
 
-def win(work: Work, parent: str, key: int, address: str, kind: Kind, value: Json, text: str) -> None:
+def win(
+    work: Work,
+    parent: str,
+    key: int,
+    address: str,
+    kind: Kind,
+    *,
+    value: Json = NULL,
+    text: str = "",
+    detail: str = "",
+) -> None:
     """A report or an answer wins: everyone else who works on the delegation has lost the race."""
     delegation = work.delegation(parent, key)
     if delegation is None:
         return
-    end_delegation(work, parent, key, kind, value=value, text=text)
+    end_delegation(work, parent, key, kind, value=value, text=text, detail=detail)
     for ordinal in delegation.copies:
         other = work.copy_address(parent, ordinal)
         stop_below(work, other)
@@ -121,41 +146,55 @@ def end_delegation(
     delegation = work.delegation(parent, key)
     if delegation is None:
         return
-    for pending in delegation.pending:
+    for pending in delegation.pending.values():
         judge_late(work, pending)
+    if STATUS[kind] != "ok":
+        text = text or delegation.text or _last_words(work, parent, delegation)
     ask = work.state.ask
-    if parent == CLIENT:
-        assert ask is not None
+    if parent == CLIENT and ask is not None:
         work.change(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
         return
     used, unsettled = _spent_on(work, parent, delegation)
     record = work.record(parent)
     if record is not None:
         work.edit(parent, delegations=record.delegations.drop(key))
+    copies = delegation.copies
+    reasons = tuple(delegation.reasons.values()) if len(copies) > 1 and STATUS[kind] != "ok" else ()
     end = DelegationEnded(
         delegation.turn,
         delegation.call,
         kind,
-        work.copy_address(parent, delegation.copies[0]),
+        work.copy_address(parent, copies[0]),
         value,
         text,
         detail,
         used,
         unsettled,
         work.seq,
-        delegation.reasons if len(delegation.copies) > 1 and value == NULL else (),
+        reasons,
     )
     work.post(parent, end)
+
+
+def _copies(work: Work, parent: str, delegation: Delegation) -> Iterator[Record]:
+    """Those who work, or worked, on a delegation and are still in the tree."""
+    for ordinal in delegation.copies:
+        record = work.record(work.copy_address(parent, ordinal))
+        if record is not None and record.delegation == delegation.key:
+            yield record
+
+
+def _last_words(work: Work, parent: str, delegation: Delegation) -> str:
+    """What somebody who works on a delegation said last: the partial work of one that is cut short."""
+    return next((record.text for record in _copies(work, parent, delegation) if record.text), "")
 
 
 def _spent_on(work: Work, parent: str, delegation: Delegation) -> tuple[Usage, Need]:
     """What a delegation used and what is still reserved, over all who worked on it."""
     used, unsettled = delegation.used, Need()
-    for ordinal in delegation.copies:
-        record = work.record(work.copy_address(parent, ordinal))
-        if record is not None:
-            used = plus(used, record.account.spent)
-            unsettled = add(unsettled, record.account.reserved)
+    for record in _copies(work, parent, delegation):
+        used = plus(used, record.account.spent)
+        unsettled = add(unsettled, record.account.reserved)
     return used, unsettled
 
 

@@ -7,13 +7,16 @@ report cannot win while an earlier one is being checked.
 
 from msgspec.structs import replace
 
-from callboard.actors.addresses import parent_of
+from callboard.actors.addresses import CLIENT, parent_of
 from callboard.actors.base import NULL
-from callboard.actors.messages import ReportBack, ReportJudged, SchemaChecked
-from callboard.actors.supervisor_delegating import ask_schema, on_schema_accepted, on_schema_refused
-from callboard.actors.supervisor_ending import fail_if_over, judge_late, win
+from callboard.actors.messages import ReportBack, ReportJudged, SchemaChecked, SchemaProblem
+from callboard.actors.supervisor_asks import begin_host
+from callboard.actors.supervisor_delegating import ask_schema, begin
+from callboard.actors.supervisor_ending import end_delegation, fail_if_over, judge_late, win
 from callboard.actors.supervisor_state import Delegation, Pending
 from callboard.actors.supervisor_work import Work
+
+_UNCHECKED = SchemaProblem("", "it could not be checked")
 
 
 def on_report(work: Work, sender: str, report: ReportBack) -> None:
@@ -25,17 +28,24 @@ def on_report(work: Work, sender: str, report: ReportBack) -> None:
         judge_late(work, pending)
         return
     parent = parent_of(sender)
-    delegation = replace(delegation, pending=(*delegation.pending, pending))
+    delegation = replace(delegation, pending=delegation.pending.put(pending.seq, pending))
     work.keep(parent, delegation)
     if len(delegation.pending) == 1:
         _judge_next(work, parent, delegation)
 
 
 def _judge_next(work: Work, parent: str, delegation: Delegation) -> None:
+    first = _first_in_line(delegation)
     if delegation.schema == NULL:
-        _accept(work, parent, delegation)
+        _accept(work, parent, delegation, first)
     else:
-        ask_schema(work, parent, delegation, "report", delegation.pending[0].value)
+        ask_schema(work, parent, delegation, "report", first.value)
+
+
+def _first_in_line(delegation: Delegation) -> Pending:
+    first = delegation.pending.first()
+    assert first is not None
+    return first[1]
 
 
 def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
@@ -47,32 +57,43 @@ def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
     delegation = work.delegation(check.parent, check.delegation)
     if delegation is None:
         return
-    if check.task == "accept" and checked.status == "ok":
-        on_schema_accepted(work, check.parent, delegation)
-    elif check.task == "accept":
-        why = (
-            "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems) or "it could not be checked"
-        )
-        on_schema_refused(work, check.parent, delegation, why)
+    if check.task == "accept":
+        _on_accept(work, check.parent, delegation, checked)
     elif checked.status == "ok":
-        _accept(work, check.parent, delegation)
+        _accept(work, check.parent, delegation, _first_in_line(delegation))
     else:
         _reject(work, check.parent, delegation, checked)
 
 
-def _accept(work: Work, parent: str, delegation: Delegation) -> None:
-    first, *rest = delegation.pending
-    work.keep(parent, replace(delegation, pending=tuple(rest)))
+def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+    """Begin what waited for its schema; or end it, if the schema is none that we accept."""
+    if checked.status != "ok":
+        why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
+        detail = f"the output schema was refused: {why or 'it could not be checked'}"
+        end_delegation(work, parent, delegation.key, "denied", detail=detail)
+        return
+    work.accept(delegation.schema)
+    if parent == CLIENT:
+        begin_host(work)
+    else:
+        begin(work, parent, delegation)
+
+
+def _accept(work: Work, parent: str, delegation: Delegation, first: Pending) -> None:
+    work.keep(parent, replace(delegation, pending=delegation.pending.drop(first.seq)))
     work.post(first.address, ReportJudged(first.turn, first.call, "accepted"))
-    win(work, parent, delegation.key, first.address, "reported", first.value, delegation.text)
+    record = work.record(first.address)
+    text = record.text if record else ""
+    win(work, parent, delegation.key, first.address, "reported", value=first.value, text=text)
 
 
 def _reject(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
-    first, *rest = delegation.pending
-    work.post(first.address, ReportJudged(first.turn, first.call, "invalid", checked.problems))
-    delegation = replace(delegation, pending=tuple(rest))
+    first = _first_in_line(delegation)
+    problems = checked.problems or (_UNCHECKED,)
+    work.post(first.address, ReportJudged(first.turn, first.call, "invalid", problems))
+    delegation = replace(delegation, pending=delegation.pending.drop(first.seq))
     work.keep(parent, delegation)
-    if rest:
+    if delegation.pending.size:
         _judge_next(work, parent, delegation)
     else:
         fail_if_over(work, parent, delegation.key)

@@ -48,7 +48,8 @@ class Pending(msgspec.Struct, frozen=True):
 class Delegation(msgspec.Struct, frozen=True):
     """A delegation, or an ask, that has not ended. copies: the ordinals of those who work on it.
 
-    running: how many of them have not ended. used: what copies used that are out of the tree already.
+    running: how many of them have not ended. pending: by the seq of the report, the first being checked.
+    reasons: how copies ended, in that order. used: what copies used that are out of the tree already.
     """
 
     key: int
@@ -59,8 +60,8 @@ class Delegation(msgspec.Struct, frozen=True):
     request: Delegate | None = None
     running: int = 0
     is_checking: bool = False
-    pending: tuple[Pending, ...] = ()
-    reasons: tuple[Reason, ...] = ()
+    pending: IntMap[Pending] = IntMap()
+    reasons: IntMap[Reason] = IntMap()
     text: str = ""
     used: Usage = ZERO
 
@@ -68,7 +69,9 @@ class Delegation(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True):
     """An agent that has not drained, or has something below it that has not.
 
-    wanted: the turn it asked for, if that is not granted yet; ticket: its place in the queue.
+    is_stopped: whether it was told to drain; one that finished or reported was not.
+    wanted: the turn it asked for, if that is not granted yet; ticket: its place in line, parked: the scope
+    whose budget it waits for. waiting: who waits for the budget of this one, by ticket.
     granted: (turn, attempt) in flight, and grant what is reserved for it.
     """
 
@@ -81,9 +84,12 @@ class Record(msgspec.Struct, frozen=True):
     depth: int
     account: Account = Account()
     is_running: bool = True
+    is_stopped: bool = False
     is_drained: bool = False
     wanted: TurnRequested | None = None
     ticket: int = 0
+    parked: str = ""
+    waiting: IntMap[str] = IntMap()
     granted: tuple[int, int] = (0, 0)
     grant: Need | None = None
     deadline_timer: int = 0
@@ -107,14 +113,16 @@ class AskOutcome(msgspec.Struct, frozen=True):
 
 
 class AskState(msgspec.Struct, frozen=True):
-    """The running ask. before: what the session had spent when it began."""
+    """The running ask. limits: the narrowest of session, host and ask. before: what was spent before it."""
 
     request_id: str
     delegation: Delegation
+    prompt: Json
+    limits: Limits
+    own: Limits = Limits()
     before: Usage = ZERO
     outcome: AskOutcome | None = None
-    prompt: Json = NULL
-    limits: Limits = Limits()
+    deadline_timer: int = 0
     grace_timer: int = 0
 
 
@@ -140,7 +148,9 @@ class SupervisorState(msgspec.Struct, frozen=True):
     """The supervisor's memory.
 
     profiles: by name, with the bytes that go into `Begin`. agents: how many there ever were, the host
-    included. live: how many have not drained. in_flight: model calls. accepted: schemas known to be good.
+    included. live: how many have not drained. in_flight: model calls. queue: addresses by ticket, of those
+    whose request is to be looked at as soon as a slot is free. accepted: digests of schemas known to be
+    good, by a shorter digest.
     """
 
     phase: SessionPhase = "new"
@@ -159,5 +169,5 @@ class SupervisorState(msgspec.Struct, frozen=True):
     next_check: int = 1
     timers: IntMap[Timer] = IntMap()
     next_timer: int = 1
-    accepted: frozenset[bytes] = frozenset()
+    accepted: IntMap[bytes] = IntMap()
     ask: AskState | None = None

@@ -1,10 +1,9 @@
-"""Who may call a model, and when: grants, reservations, the queue.
+"""Who may call a model, and when: grants, reservations, settlements.
 
 Rules
   - `CallModel` is the grant. It is posted only when the call fits in every scope above its agent and a
     slot is free, and its need stays reserved until the answer is settled, not a message longer.
-  - What can never fit ends its agent as `budget`. What does not fit yet waits, first in first out; one may
-    overtake another only if they share no exhausted scope.
+  - What can never fit ends its agent as `budget`. What does not fit yet waits in line.
   - Slots and reservations never span tools, delegations, checks or back-off: 64 parents that wait for
     children hold nothing.
 """
@@ -12,75 +11,73 @@ Rules
 from msgspec.structs import replace
 
 from callboard.actors import accounts
-from callboard.actors.addresses import HOST, MODEL
+from callboard.actors.addresses import MODEL
 from callboard.actors.messages import CallModel, Settled, TurnRequested
 from callboard.actors.supervisor_ending import end_agent
+from callboard.actors.supervisor_line import blocked_at, call_next, line_up, park
 from callboard.actors.supervisor_state import Record, Timer
 from callboard.actors.supervisor_work import Work
-from callboard.actors.usage import Need
+from callboard.actors.usage import NOTHING
 
 
 def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
-    """An agent wants a turn: grant, queue, wait for the back-off, or end it."""
-    chain = work.chain(sender)
-    if chain is None or not chain[-1].is_running:
+    """An agent wants a turn: it lines up, at once or after its back-off. One wish or call at a time."""
+    record = work.record(sender)
+    if record is None or not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    record = chain[-1]
     if request.attempt == 1:
-        account = replace(record.account, closing=Need())
-        record = replace(record, turn=request.turn, turn_children=0, account=account)
-    if request.after_ms:
-        timer = work.set_timer(Timer("turn", sender), request.after_ms)
-        chain[-1] = replace(record, wanted=request, turn_timer=timer)
-        work.store(chain)
-        return
-    chain[-1] = record
-    _consider(work, chain, request)
+        account = replace(record.account, closing=NOTHING)
+        work.edit(sender, turn=request.turn, turn_children=0, account=account)
+    timer = work.set_timer(Timer("turn", sender), request.after_ms) if request.after_ms else 0
+    work.edit(sender, wanted=request, turn_timer=timer)
+    if not timer:
+        line_up(work, sender)
 
 
 def on_turn_timer(work: Work, address: str) -> None:
     """The back-off of a retry is over."""
-    chain = work.chain(address)
-    if chain is None or chain[-1].wanted is None:
-        return
-    wanted = chain[-1].wanted
-    chain[-1] = replace(chain[-1], turn_timer=0)
-    _consider(work, chain, wanted)
+    record = work.record(address)
+    if record is not None and record.wanted is not None:
+        work.edit(address, turn_timer=0)
+        line_up(work, address)
 
 
-def _consider(work: Work, chain: list[Record], request: TurnRequested) -> None:
-    state = work.state
-    if not state.queue.size and state.in_flight < (state.limits.max_parallel_calls or 1):
-        verdict, where = accounts.fits(chain, request.need)
-        if verdict == "now":
-            _grant(work, chain, request)
-            return
-        if verdict == "never":
-            work.store(chain)
-            _refuse(work, chain[-1].address, where)
-            return
-    ticket = state.next_ticket
-    chain[-1] = replace(chain[-1], wanted=request, ticket=ticket)
-    address = chain[-1].address
-    work.store(chain)
-    work.change(queue=work.state.queue.put(ticket, address), next_ticket=ticket + 1)
-    if state.queue.size and state.in_flight < (state.limits.max_parallel_calls or 1):
-        work.has_freed = True
+def serve_queue(work: Work) -> None:
+    """Look at the queue, in order, for as long as a slot is free."""
+    while work.state.in_flight < _slots(work) and (first := work.state.queue.first()) is not None:
+        work.change(queue=work.state.queue.drop(first[0]))
+        chain = work.chain(first[1])
+        if chain is not None and chain[-1].wanted is not None:
+            _look_at(work, chain, chain[-1].wanted)
 
 
-def _grant(work: Work, chain: list[Record], request: TurnRequested) -> None:
-    chain = accounts.reserve(chain, request.need)
-    address = chain[-1].address
-    chain[-1] = replace(
-        chain[-1], granted=(request.turn, request.attempt), grant=request.need, wanted=None, ticket=0
-    )
+def _slots(work: Work) -> int:
+    host = work.state.host
+    return (host.limits.max_parallel_calls if host else None) or 1
+
+
+def _look_at(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
+    verdict, where = accounts.fits(chain, wanted.need)
+    if verdict == "never":
+        _refuse(work, chain[-1].address, where[0])
+    elif blocker := blocked_at(chain) or (where[-1] if where else ""):
+        park(work, chain, blocker)
+    else:
+        _grant(work, chain, wanted)
+
+
+def _grant(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
+    chain = accounts.reserve(chain, wanted.need)
+    agent, turn = chain[-1], (wanted.turn, wanted.attempt)
+    chain[-1] = replace(agent, granted=turn, grant=wanted.need, wanted=None, ticket=0, parked="")
     work.store(chain)
     work.change(in_flight=work.state.in_flight + 1)
-    work.post(MODEL, CallModel(address, request.turn, request.attempt, request.need, request.digest))
+    work.post(MODEL, CallModel(agent.address, *turn, wanted.need, wanted.digest))
+    call_next(work, *[record.address for record in chain])
 
 
-def _refuse(work: Work, address: str, where: tuple[str, ...]) -> None:
-    scope = f"the budget of {where[0]}" if where[0] != address else "its budget"
+def _refuse(work: Work, address: str, where: str) -> None:
+    scope = f"the budget of {where}" if where != address else "its budget"
     end_agent(work, address, "budget", f"{scope} is too small for another turn")
 
 
@@ -97,31 +94,4 @@ def settle(work: Work, sender: str, settled: Settled | None) -> None:
     chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)
     work.store(chain)
     work.change(in_flight=work.state.in_flight - 1)
-    work.has_freed = True
-
-
-def serve_queue(work: Work) -> None:
-    """Grant what fits now, in the order of the queue."""
-    exhausted: set[str] = set()
-    limit = work.state.limits.max_parallel_calls or 1
-    for ticket, address in work.state.queue.items():
-        if work.state.in_flight >= limit:
-            return
-        chain = work.chain(address)
-        if work.state.queue.get(ticket) is None or chain is None or chain[-1].wanted is None:
-            continue
-        if exhausted and any(record.address in exhausted for record in chain):
-            continue
-        wanted = chain[-1].wanted
-        verdict, where = accounts.fits(chain, wanted.need)
-        if verdict == "later":
-            exhausted.update(where)
-            if HOST in exhausted:
-                return
-            continue
-        work.change(queue=work.state.queue.drop(ticket))
-        if verdict == "now":
-            _grant(work, chain, wanted)
-        else:
-            work.edit(address, ticket=0)
-            _refuse(work, address, where)
+    call_next(work, *[record.address for record in chain])

@@ -4,12 +4,15 @@ A decision is a pure function from outside; inside, this object carries state an
 helper so that each of them can be small.
 """
 
+from hashlib import blake2b
 from typing import Any
 
 from msgspec.structs import replace
 
-from callboard.actors.addresses import CLIENT, CLOCK, HOST, ordinals, parent_of
+from callboard.actors.addresses import CLIENT, CLOCK, HOST, is_agent, ordinals, parent_of
+from callboard.actors.base import Json
 from callboard.actors.events import Post
+from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, CancelTimer, SetTimer
 from callboard.actors.supervisor_state import Delegation, Record, SupervisorState, Timer
 
@@ -17,13 +20,12 @@ from callboard.actors.supervisor_state import Delegation, Record, SupervisorStat
 class Work:
     """State and posts of one decision. seq: of the event that is being handled."""
 
-    __slots__ = ("has_freed", "posts", "seq", "state")
+    __slots__ = ("posts", "seq", "state")
 
     def __init__(self, state: SupervisorState, seq: int) -> None:
         self.state = state
         self.seq = seq
         self.posts: list[Post] = []
-        self.has_freed = False
 
     def post(self, recipient: str, body: AnyMessage) -> None:
         """Say something, after all that was said before."""
@@ -38,7 +40,7 @@ class Work:
     def chain(self, address: str) -> list[Record] | None:
         """The records from the host down to this agent, or None if it is not in the tree."""
         record = self.state.host
-        if record is None:
+        if record is None or not is_agent(address):
             return None
         chain = [record]
         for ordinal in ordinals(address):
@@ -73,7 +75,8 @@ class Work:
         """An open delegation of this parent; the running ask is the client's."""
         if parent == CLIENT:
             ask = self.state.ask
-            return ask.delegation if ask and ask.outcome is None else None
+            is_open = ask is not None and ask.outcome is None and ask.delegation.key == key
+            return ask.delegation if ask is not None and is_open else None
         record = self.record(parent)
         return record.delegations.get(key) if record else None
 
@@ -94,6 +97,24 @@ class Work:
         """The address of one who works on a delegation of this parent."""
         return HOST if parent == CLIENT else f"{parent}.{ordinal}"
 
+    def limits_of(self, parent: str) -> Limits:
+        """What bounds the delegations of this parent, the running ask being the client's."""
+        ask, record = self.state.ask, self.record(parent)
+        if parent == CLIENT and ask is not None:
+            return ask.limits
+        return record.limits if record else self.state.limits
+
+    # --- schemas known to be good -------------------------------------------------
+
+    def has_accepted(self, schema: Json) -> bool:
+        """Whether the schema port has accepted this schema before, in this session."""
+        key, digest = _digests(schema)
+        return self.state.accepted.get(key) == digest
+
+    def accept(self, schema: Json) -> None:
+        """Remember that the schema port has accepted this schema."""
+        self.change(accepted=self.state.accepted.put(*_digests(schema)))
+
     # --- timers -------------------------------------------------------------------
 
     def set_timer(self, timer: Timer, after_ms: int) -> int:
@@ -108,3 +129,9 @@ class Work:
         if number and self.state.timers.get(number) is not None:
             self.change(timers=self.state.timers.drop(number))
             self.post(CLOCK, CancelTimer(number))
+
+
+def _digests(schema: Json) -> tuple[int, bytes]:
+    """A short digest to find a schema by, and a long one to know it by."""
+    digest = blake2b(schema, digest_size=16).digest()
+    return int.from_bytes(digest[:5], "big"), digest

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from callboard.actors.errors import SessionBusy as SessionBusy
     from callboard.actors.errors import SessionEnded as SessionEnded
     from callboard.actors.errors import SessionFailed as SessionFailed
+    from callboard.actors.errors import ToolError as ToolError
     from callboard.actors.limits import Limits as Limits
     from callboard.actors.profiles import Prices as Prices
     from callboard.actors.usage import Usage as Usage
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import Runtime as Runtime
     from callboard.runtime.session import Session as Session
     from callboard.runtime.tools.context import ToolContext as ToolContext
+    from callboard.runtime.tools.output import Blocks as Blocks
     from callboard.runtime.tools.tool import Tool as Tool
     from callboard.runtime.tools.tool import tool as tool
 
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": "runtime.agent",
     "AnthropicModel": "runtime.models.anthropic",
+    "Blocks": "runtime.tools.output",
     "CallboardError": "actors.errors",
     "Limits": "actors.limits",
     "MisuseError": "actors.errors",
@@ -54,6 +57,7 @@ _HOMES = {
     "SessionFailed": "actors.errors",
     "Tool": "runtime.tools.tool",
     "ToolContext": "runtime.tools.context",
+    "ToolError": "actors.errors",
     "Usage": "actors.usage",
     "call": "runtime.models.scripted",
     "calls": "runtime.models.scripted",
@@ -65,6 +69,7 @@ _HOMES = {
 __all__ = [
     "Agent",
     "AnthropicModel",
+    "Blocks",
     "CallboardError",
     "Limits",
     "MisuseError",
@@ -80,6 +85,7 @@ __all__ = [
     "SessionFailed",
     "Tool",
     "ToolContext",
+    "ToolError",
     "Usage",
     "call",
     "calls",

@@ -51,7 +51,7 @@ class Verification:
             return [f"session {self.session_id}", *self.divergence.lines()]
         return [
             f"session {self.session_id}: {self.events} events, {self.decisions} decisions, "
-            f"all as recorded; head {self.head.seq} {self.head.digest.hex()}"
+            f"all as recorded; head {self.head.seq}:{self.head.digest.hex()}"
         ]
 
 
@@ -104,16 +104,24 @@ class Recording:
             )
         return self.events[seq - 1]
 
+    def states(self, at: int) -> dict[str, ActorState]:
+        """Every actor's state after the events up to seq `at`. Raises UnknownName.
+
+        Where the code diverges from the log, the states are what the code makes of the logged events.
+        """
+        self.event(at)
+        verifier = Verifier(self.events[:at], [row.body for row in self.rows[:at]])
+        for event in verifier.events:
+            verifier.advance(event)
+        return verifier.states
+
     def state(self, at: int, actor: str) -> ActorState:
         """An actor's state after the events up to seq `at`. Raises UnknownName for one that is not there."""
-        self.event(at)
-        verifier = Verifier(self.events[:at])
-        verifier.run()
-        state = verifier.states.get(actor)
-        if state is None:
-            known = ", ".join(sorted(verifier.states))
+        states = self.states(at)
+        if actor not in states:
+            known = ", ".join(sorted(states))
             raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
-        return state
+        return states[actor]
 
     def request(self, seq: int) -> ModelRequest:
         """The exact request of the model call that was granted at `seq`. Raises UnknownName."""

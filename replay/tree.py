@@ -51,6 +51,11 @@ class Node:
     ended_at: int = 0
     children: list[str] = field(default_factory=list)
 
+    def does(self, state: str) -> None:
+        """What it does now. What an agent that has ended still does, draining, changes nothing."""
+        if not self.is_over:
+            self.state = state
+
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
@@ -121,39 +126,38 @@ class Tree:
         node = self._node(event.sender)
         node.turns += event.body.attempt == 1
         node.retries += event.body.attempt > 1
-        node.state = "waiting for a turn" if not event.body.after_ms else "waiting to retry"
+        node.does("waiting for a turn" if not event.body.after_ms else "waiting to retry")
 
     def _granted(self, event: Event) -> None:
         assert isinstance(event.body, CallModel)
-        self._node(event.body.agent).state = "thinking"
+        self._node(event.body.agent).does("thinking")
 
     def _replied(self, event: Event) -> None:
-        self._node(event.recipient).state = "deciding"
+        self._node(event.recipient).does("deciding")
 
     def _tool(self, event: Event) -> None:
         assert isinstance(event.body, CallTool)
         node = self._node(event.sender)
         node.tools += 1
-        node.state = f"tool {event.body.tool}"
+        node.does(f"tool {event.body.tool}")
 
     def _delegate(self, event: Event) -> None:
         assert isinstance(event.body, Delegate)
         body = event.body
         self._tasks[event.sender, body.turn, body.call] = body
-        self._node(event.sender).state = "waiting for sub-agents"
+        self._node(event.sender).does("delegating")
 
     def _report(self, event: Event) -> None:
         node = self._node(event.sender)
         node.reports += 1
-        node.state = "reporting"
+        node.does("reporting")
 
     def _judged(self, event: Event) -> None:
         assert isinstance(event.body, ReportJudged)
         node = self._node(event.recipient)
-        if not node.is_over:
-            node.state = f"report {event.body.verdict}"
-            if event.body.verdict == "accepted":
-                self._end(node, "reported", "", event.at)
+        node.does(f"report {event.body.verdict}")
+        if event.body.verdict == "accepted":
+            self._end(node, "reported", "", event.at)
 
     def _stop(self, event: Event) -> None:
         assert isinstance(event.body, Stop)

@@ -136,6 +136,20 @@ class Verifier:
             return None
         return self._compare(event, expected, logged)
 
+    def advance(self, event: Event) -> None:
+        """Bring the states on by one event, comparing nothing."""
+        if self._is_decided(event):
+            self.decide(event)
+
+    def outputs(self, seq: int) -> Sequence[Event]:
+        """What the log says was posted in deciding on this event."""
+        return self._outputs.get(seq, ())
+
+    def _is_decided(self, event: Event) -> bool:
+        """Whether a decider ran on it: not on what ports got, and a decision that failed changed nothing."""
+        logged = self.outputs(event.seq)
+        return is_decider(event.recipient) and not (logged and isinstance(logged[0].body, DeciderFailed))
+
     def decide(self, event: Event) -> tuple[Post, ...]:
         """Run one decision and keep its state; returns what the code posts now."""
         self.decisions += 1

@@ -11,7 +11,6 @@ from callboard.actors.base import NULL, Json
 from callboard.actors.errors import InvalidAgent
 from callboard.actors.limits import Limits
 from callboard.actors.profiles import Profile
-from callboard.actors.prompts import RESERVED
 from callboard.runtime.boundary import to_json
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.tools.tool import Tool
@@ -90,9 +89,10 @@ def _tools(agent: str, tools: Sequence[Tool]) -> Sequence[Tool]:
     for tool in tools:
         if not isinstance(tool, Tool):
             raise InvalidAgent(f"agent {agent!r}: {tool!r} is no tool; decorate the function with @tool")
-        if tool.name in seen or tool.name in RESERVED:
-            why = "callboard adds one of that name" if tool.name in RESERVED else "there are two of that name"
-            raise InvalidAgent(f"agent {agent!r}, tool {tool.name!r}: {why}; rename it with @tool(name=...)")
+        if tool.name in seen:
+            raise InvalidAgent(
+                f"agent {agent!r} has two tools named {tool.name!r}; rename one with @tool(name=...)"
+            )
         seen.add(tool.name)
     return tools
 

@@ -89,10 +89,10 @@ def test_clock_chance_and_pykka_have_one_home_each() -> None:
 
 
 def test_nothing_that_can_act_is_reachable_from_replay() -> None:
-    script = (
-        "import sys, callboard.replay.recording, callboard.replay.verify; print(' '.join(sorted(sys.modules)))"
+    script = "import sys, callboard.replay.recording, callboard.replay.verify; print(' '.join(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & (NO_PORTS_IN_REPLAY - {"threading", "asyncio", "subprocess", "socket"})
     assert not [name for name in loaded if name.startswith("callboard.runtime.") and ".log" not in name]
@@ -101,7 +101,9 @@ def test_nothing_that_can_act_is_reachable_from_replay() -> None:
 @pytest.mark.slow
 def test_importing_callboard_loads_none_of_the_heavy_libraries() -> None:
     script = "import sys, callboard; print(' '.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert not loaded & {"anthropic", "hypothesis", "pydantic", "jsonschema", "rich", "pykka", "starlette"}
 
@@ -109,7 +111,9 @@ def test_importing_callboard_loads_none_of_the_heavy_libraries() -> None:
 @pytest.mark.slow
 def test_the_runtime_loads_neither_the_sdk_nor_the_schema_library_until_they_are_used() -> None:
     script = "import sys; from callboard import Agent, Runtime, tool; print(' '.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert not loaded & {"anthropic", "hypothesis", "pydantic", "jsonschema"}
 

@@ -1,22 +1,24 @@
 """A session in one thread: the real deciders and desk, scripted ports, an order that a chooser picks.
 
 The log of a world is a log that can happen: a decision's outputs are posted at once, inboxes are in the
-order of the log, ports answer what the desk lets them answer.
+order of the log, ports answer what the desk lets them answer, deciders may raise where one wants them to.
 """
 
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
-from callboard.actors.addresses import CLIENT, CLOCK, MODEL, SCHEMA, SUPERVISOR, TOOLS, is_decider
+from callboard.actors.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_decider
 from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.base import NULL, Json
+from callboard.actors.base import NULL, Json, Message
 from callboard.actors.codec import decode, encode
 from callboard.actors.conversation import text_json
-from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled, owner_of
+from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
 from callboard.actors.events import Event, Post
 from callboard.actors.limits import Limits
 from callboard.actors.messages import (
@@ -35,13 +37,14 @@ from callboard.actors.messages import (
     SessionOpened,
     TimerFired,
     ToolReturned,
-    ToolStarted,
 )
 from callboard.actors.profiles import Effect, ModelSpec, Prices, Profile, ToolSpec
 from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState, initial, step
-from callboard.actors.usage import Usage
+from callboard.actors.step import ActorState, failed, initial, step
+from callboard.actors.supervisor_state import Record, SupervisorState
+from callboard.actors.usage import Need, Usage
 
+M = TypeVar("M", bound=Message)
 ANY = Json(b'{"type":"object"}')
 SOME = Usage(input_tokens=10, output_tokens=5)
 NO_LIMITS = Limits()
@@ -49,7 +52,10 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Says:
-    """One reply of the scripted model: text, calls as (tool, arguments), how it stops, what it used."""
+    """One reply of the scripted model: text, calls as (tool, arguments), how it stops, what it used.
+
+    percent: instead of usage, so much of what the call may use at most.
+    """
 
     text: str = ""
     calls: tuple[tuple[str, dict[str, object]], ...] = ()
@@ -57,6 +63,12 @@ class Says:
     usage: Usage | None = SOME
     failure: ModelFailure | None = None
     content: bytes | None = None
+    percent: int | None = None
+
+    def used(self, need: Need, max_tokens: int) -> Usage | None:
+        if self.percent is None:
+            return self.usage
+        return Usage((need.tokens - max_tokens) * self.percent // 100, max_tokens * self.percent // 100)
 
     def blocks(self, turn: int) -> Json:
         if self.content is not None:
@@ -127,13 +139,19 @@ def check(request: CheckSchema) -> SchemaChecked:
 
 @dataclass
 class World:
-    """Feeds the deciders until nothing moves. choose: picks one of n things that can happen next."""
+    """Feeds the deciders until nothing moves. choose: picks one of n things that can happen next.
+
+    fires_timers: whether a timer may fire at any time, and not only when nothing else can happen.
+    raises: where a decider fails. requests: what models were asked, by the seq of the grant.
+    """
 
     profiles: Sequence[Profile]
     policy: Policy
     limits: Limits = NO_LIMITS
     tool: Callable[[Event], ToolReturned] | None = None
     choose: Callable[[int], int] = lambda n: 0
+    fires_timers: bool = False
+    raises: Callable[[str, Event], bool] = lambda address, event: False
     log: list[Event] = field(default_factory=list)
     states: dict[str, ActorState] = field(default_factory=dict)
     inboxes: dict[str, deque[Event]] = field(default_factory=dict)
@@ -141,7 +159,7 @@ class World:
     aborted: set[int] = field(default_factory=set)
     timers: dict[int, int] = field(default_factory=dict)
     desk: Desk = field(default_factory=Desk)
-    fires_timers: bool = False
+    requests: dict[int, ModelRequest] = field(default_factory=dict)
 
     def open(self) -> "World":
         raw = tuple(Json(encode(p)) for p in self.profiles)
@@ -153,96 +171,112 @@ class World:
         self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        events = []
+        actions: list[Action] = []
         for post in posts:
             assert decode(encode(post.body)) == post.body
             event = Event(len(self.log) + 1, 0, sender, post.recipient, cause, post.body)
             self.log.append(event)
-            events.append(event)
             if is_decider(post.recipient):
                 self.inboxes.setdefault(post.recipient, deque()).append(event)
-        for event in events:
-            for action in self.desk.posted(event):
-                self.act(action)
+            actions += self.desk.posted(event)
+        for action in actions:
+            self.act(action)
 
     def act(self, action: Action) -> None:
         match action:
-            case Start(request):
+            case Start(request, _, announcement):
+                if announcement is not None:
+                    self.post(request.recipient, request.seq, (announcement,))
                 self.ready.append(request)
             case Refuse(request, sender, answer):
                 self.post(sender, request.seq, (answer,))
             case Abort(request):
                 self.aborted.add(request.seq)
-            case Arm(timer, _, _):
-                self.timers[timer] = len(self.log)
+            case Arm(timer, _, _, request_seq):
+                self.timers[timer] = request_seq
             case Disarm(timer):
                 self.timers.pop(timer, None)
 
-    def moves(self) -> list[Callable[[], None]]:
-        found: list[Callable[[], None]] = []
-        for address in sorted(self.inboxes):
-            if self.inboxes[address]:
-                found.append(lambda address=address: self.deliver(address))  # type: ignore[misc]
-        for request in list(self.ready):
-            found.append(lambda request=request: self.answer(request))  # type: ignore[misc]
-        if self.timers and (self.fires_timers or not found):
-            for timer in sorted(self.timers):
-                found.append(lambda timer=timer: self.fire(timer))  # type: ignore[misc]
-        return found
+    def may_move(self) -> int:
+        """How many things can happen next."""
+        found = len(self.inboxes) + len(self.ready)
+        return found + len(self.timers) if self.fires_timers or not found else found
+
+    def move(self, choice: int) -> None:
+        """Let one of them happen: an actor handles its next message, a port answers, a timer fires."""
+        if choice < len(self.inboxes):
+            self.deliver(next(islice(self.inboxes, choice, None)))
+            return
+        choice -= len(self.inboxes)
+        if choice < len(self.ready):
+            self.answer(self.ready[choice])
+        else:
+            self.fire(sorted(self.timers)[choice - len(self.ready)])
 
     def run(self, steps: int = 100_000) -> "World":
         for _ in range(steps):
-            moves = self.moves()
-            if not moves:
+            found = self.may_move()
+            if not found:
                 return self
-            moves[self.choose(len(moves))]()
+            self.move(self.choose(found))
         raise AssertionError("the session does not come to rest")
 
     def deliver(self, address: str) -> None:
-        event = self.inboxes[address].popleft()
+        inbox = self.inboxes[address]
+        event = inbox.popleft()
+        if not inbox:
+            del self.inboxes[address]
         before = self.states.get(address) or initial(address)
-        state, posts = step(before, event)
-        assert step(before, event) == (state, posts), "a decider is not a function"
+        if self.raises(address, event):
+            state, posts = failed(before, event, "Boom")
+        else:
+            state, posts = step(before, event)
         self.states[address] = state
+        self.decided(address, before, event, state)
         self.post(address, event.seq, posts)
+
+    def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
+        """Called for every decision: for those who want to watch."""
 
     def answer(self, request: Event) -> None:
         self.ready.remove(request)
         body = request.body
         if request.seq in self.aborted and isinstance(body, CallModel | CallTool):
-            if isinstance(body, CallModel) or body.effect == "read":
-                self.post(request.recipient, request.seq, (cancelled(request),))
-            else:
-                interrupted = ToolReturned(body.turn, body.call, "interrupted", text_json("unknown"))
-                self.post(TOOLS, request.seq, (Post(request.sender, interrupted),))
+            answer = cancelled(request)
+            if isinstance(body, CallTool) and body.effect == "write":
+                answer = Post(
+                    request.sender,
+                    ToolReturned(body.turn, body.call, "interrupted", text_json("unknown")),
+                )
         elif isinstance(body, CallModel):
-            self.post(MODEL, request.seq, (Post(body.agent, self.reply(body)),))
+            answer = Post(body.agent, self.reply(request.seq, body))
         elif isinstance(body, CheckSchema):
-            self.post(SCHEMA, request.seq, (Post(SUPERVISOR, check(body)),))
-        elif isinstance(body, CallTool):
-            if body.effect == "write":
-                self.post(TOOLS, request.seq, (Post(request.sender, ToolStarted(body.turn, body.call)),))
-            returned = (
-                self.tool(request)
-                if self.tool
-                else ToolReturned(body.turn, body.call, "ok", text_json(f"did {body.tool}"))
-            )
-            self.post(TOOLS, request.seq, (Post(request.sender, returned),))
+            answer = Post(SUPERVISOR, check(body))
+        else:
+            answer = Post(request.sender, self.use(request))
+        self.post(request.recipient, request.seq, (answer,))
 
-    def reply(self, body: CallModel) -> ModelReplied:
+    def use(self, request: Event) -> ToolReturned:
+        body = request.body
+        assert isinstance(body, CallTool)
+        if self.tool is not None:
+            return self.tool(request)
+        return ToolReturned(body.turn, body.call, "ok", text_json(f"did {body.tool}"))
+
+    def reply(self, seq: int, body: CallModel) -> ModelReplied:
         state = self.states[body.agent]
         assert isinstance(state, AgentState)
-        request = request_of(state)
-        assert request.digest == body.digest
+        request = self.requests[seq] = request_of(state)
+        assert (request.digest, request.turn, request.attempt) == (body.digest, body.turn, body.attempt)
         says = self.policy(request)
+        usage = says.used(body.need, request.model.max_tokens)
         if says.failure:
-            return ModelReplied(body.turn, body.attempt, "error", usage=says.usage, failure=says.failure)
+            return ModelReplied(body.turn, body.attempt, "error", usage=usage, failure=says.failure)
         content = says.blocks(body.turn)
-        return ModelReplied(body.turn, body.attempt, "ok", content, says.stop_reason, says.usage)
+        return ModelReplied(body.turn, body.attempt, "ok", content, says.stop_reason, usage)
 
     def fire(self, timer: int) -> None:
-        self.timers.pop(timer)
-        self.post(CLOCK, 0, (Post(SUPERVISOR, TimerFired(timer)),))
+        self.post(CLOCK, self.timers.pop(timer), (Post(SUPERVISOR, TimerFired(timer)),))
 
     # --- what people want to know -------------------------------------------------
 
@@ -258,14 +292,34 @@ class World:
     def close(self) -> None:
         self.client(Close())
 
-    def of(self, kind: type) -> list[Event]:
+    def of(self, kind: type[M]) -> list[M]:
+        """The messages of a kind, in the order of the log."""
+        return [event.body for event in self.log if isinstance(event.body, kind)]
+
+    def events(self, kind: type) -> list[Event]:
         return [event for event in self.log if isinstance(event.body, kind)]
 
     @property
+    def supervisor(self) -> SupervisorState:
+        state = self.states[SUPERVISOR]
+        assert isinstance(state, SupervisorState)
+        return state
+
+    @property
+    def host(self) -> Record:
+        host = self.supervisor.host
+        assert host is not None
+        return host
+
+    def agent(self, address: str = HOST) -> AgentState:
+        state = self.states[address]
+        assert isinstance(state, AgentState)
+        return state
+
+    @property
     def ended(self) -> AskEnded:
-        (event,) = self.of(AskEnded)
-        assert isinstance(event.body, AskEnded)
-        return event.body
+        (ended,) = self.of(AskEnded)
+        return ended
 
     def kinds(self) -> list[str]:
         return [f"{e.sender}>{e.recipient}:{e.kind}" for e in self.log]
@@ -274,8 +328,3 @@ class World:
 def shuffled(seed: int) -> Callable[[int], int]:
     """A chooser that draws from a seed."""
     return random.Random(seed).randrange
-
-
-def owner(event: Event) -> str:
-    """For whom a port request is made."""
-    return owner_of(event)

@@ -3,21 +3,31 @@
 A session is one stream of events, numbered from 1 without gaps. The store numbers nothing and orders
 nothing: it accepts events that continue a session's head, or refuses all of them. Each session is
 answered on its own, so that one fenced or broken session does not fail the others of its batch.
+
+Writing is asynchronous and belongs to one owner; reading (`LogReader`) is synchronous, needs no event
+loop and no ownership, and is all that replay is given.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from callboard.actors.events import Event
 
+GENESIS: Final = bytes(32)
+"""What the chain of a session starts from that is nobody's fork."""
+
 
 class Head(NamedTuple):
-    """Where a session's log ends: the last seq (0: empty) and its digest."""
+    """Where a session's log ends: the last seq (0: empty) and its digest (of an empty one: its origin)."""
 
     seq: int
     digest: bytes
+
+
+EMPTY: Final = Head(0, GENESIS)
+"""Where a new session stands."""
 
 
 class Append(NamedTuple):
@@ -29,7 +39,7 @@ class Append(NamedTuple):
     events: Sequence[Event]
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """An event as the store has it: the envelope, the exact body bytes, and the chained digest."""
 
     seq: int
@@ -41,7 +51,7 @@ class Stored(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class SessionRow(msgspec.Struct, frozen=True):
+class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """A session of a store. created_ms: milliseconds since 1970 UTC. title: the start of its first prompt."""
 
     session_id: str
@@ -58,19 +68,27 @@ class EventLog(Protocol):
         """Take ownership. Raises StoreLocked, StoreUnreadable, StoreTooNew, StoreReadOnly."""
         ...
 
-    async def create(self, session_id: str, created_ms: int, title: str) -> int:
-        """Make an empty session and return its epoch (1). Raises SessionExists."""
+    async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
+        """Make an empty session and return its epoch (1). Raises SessionExists.
+
+        origin: the digest that its first event continues; a fork gives that of the event it forks at.
+        """
         ...
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Raise the session's epoch, so that every earlier writer appends nothing from now on."""
+        """Raise the session's epoch, so that every earlier writer appends nothing from now on.
+
+        Raises SessionNotFound.
+        """
         ...
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         """Store each session's events, all or none, durably; one answer per session, in order.
 
-        A wrong head or an old epoch is an answer (WrongHead, Fenced), not an exception. An exception
-        means that nothing of the batch is known to be stored (StoreFailed).
+        A wrong head or an old epoch is an answer (WrongHead, Fenced), not an exception, and so is a
+        session that is not there (SessionNotFound) or an event that cannot be written (StoreFailed). An
+        exception means that nothing of the batch is known to be stored (StoreFailed). A caller who is
+        cancelled does not stop the commit: what it handed in may be stored all the same.
         """
         ...
 
@@ -88,4 +106,31 @@ class EventLog(Protocol):
 
     async def close(self) -> None:
         """Give up ownership. What was acknowledged stays."""
+        ...
+
+
+class LogReader(Protocol):
+    """Reads a log without owning it: beside a live owner, or long after. Never writes."""
+
+    def sessions(self) -> list[SessionRow]:
+        """All sessions, newest first."""
+        ...
+
+    def head(self, session_id: str) -> Head:
+        """Where the session ends. Raises SessionNotFound."""
+        ...
+
+    def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        """Up to `limit` events from seq `start`; fewer means the end. Raises SessionNotFound, CorruptLog."""
+        ...
+
+    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
+        """Recompute every digest and return the head, or raise CorruptLog naming the first bad seq.
+
+        head: one that was acknowledged earlier, say with an outcome; the log must still contain it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the log."""
         ...

@@ -1,0 +1,71 @@
+"""The line for model calls: who is looked at next, and who waits for which budget.
+
+Rules
+  - A request takes a ticket; requests are looked at in the order of their tickets.
+  - `queue` holds those to look at as soon as a slot is free. A request that a budget has no room for yet is
+    parked at the topmost scope that is exhausted, and leaves the queue.
+  - A scope at which somebody is parked lets nobody with a later ticket pass: so one request overtakes
+    another only if they share no exhausted scope, and none is overtaken for ever.
+  - A settlement puts the first who is parked at each scope it gave room to back into the queue, and so does
+    everyone who leaves the line. Who has to move up to a wider scope leaves those behind where they are,
+    since they may not pass anyway. So a decision costs what it sets going, however many wait.
+"""
+
+from msgspec.structs import replace
+
+from callboard.actors.addresses import depth_of
+from callboard.actors.supervisor_state import Record
+from callboard.actors.supervisor_work import Work
+
+
+def line_up(work: Work, address: str) -> None:
+    """Take a ticket."""
+    ticket = work.state.next_ticket
+    work.edit(address, ticket=ticket)
+    work.change(queue=work.state.queue.put(ticket, address), next_ticket=ticket + 1)
+
+
+def blocked_at(chain: list[Record]) -> str:
+    """The topmost scope at which somebody with an earlier ticket is parked, or nothing."""
+    ticket = chain[-1].ticket
+    for record in chain:
+        first = record.waiting.first()
+        if first is not None and first[0] < ticket:
+            return record.address
+    return ""
+
+
+def park(work: Work, chain: list[Record], scope: str) -> None:
+    """Wait at a scope until it has room."""
+    left = chain[-1].parked
+    agent = chain[-1] = replace(chain[-1], parked=scope)
+    place = depth_of(scope)
+    chain[place] = replace(chain[place], waiting=chain[place].waiting.put(agent.ticket, agent.address))
+    work.store(chain)
+    if left and depth_of(left) < place:
+        call_next(work, left)
+
+
+def call_next(work: Work, *scopes: str) -> None:
+    """Let the first who is parked at each of these scopes be looked at."""
+    for scope in scopes:
+        record = work.record(scope)
+        first = record.waiting.first() if record else None
+        if record is not None and first is not None:
+            work.edit(scope, waiting=record.waiting.drop(first[0]))
+            work.change(queue=work.state.queue.put(*first))
+
+
+def leave_line(work: Work, address: str) -> None:
+    """Give up one's place, wherever that is."""
+    chain = work.chain(address) or []
+    if not chain or not chain[-1].ticket:
+        return
+    ticket, scope = chain[-1].ticket, chain[-1].parked
+    work.change(queue=work.state.queue.drop(ticket))
+    if scope:
+        place = depth_of(scope)
+        chain[place] = replace(chain[place], waiting=chain[place].waiting.drop(ticket))
+    chain[-1] = replace(chain[-1], ticket=0, parked="")
+    work.store(chain)
+    call_next(work, *[record.address for record in chain])

@@ -1,0 +1,1 @@
+"""The command line. The one place that imports click and rich."""

@@ -1,0 +1,149 @@
+"""`callboard chat`: one prompt after the other, in one session."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from callboard.cli.chat_view import shown
+from callboard.cli.errors import FAILED
+from callboard.cli.formats import duration
+from callboard.cli.inputs import parse_limits
+from callboard.cli.interrupts import interrupts
+from callboard.cli.live import diverted
+from callboard.cli.loading import choose_model, load_agent
+from callboard.cli.options import (
+    Command,
+    agent_argument,
+    json_option,
+    limit_option,
+    log_flag,
+    log_option,
+    model_option,
+)
+from callboard.cli.outcomes import ending_text, outcome_json, usage_text
+from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
+from callboard.cli.treeview import Space, tree_lines
+from callboard.replay.tree import Tree
+from callboard.runtime.clock import now_ms
+from callboard.runtime.outcome import Outcome
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.session import Session
+
+_HELP: Final = (
+    "/tree  the agents of the last ask      /help  this      /quit, Ctrl-D  leave      Ctrl-C  cancel an ask"
+)
+
+
+@click.command("chat", cls=Command)
+@agent_argument
+@model_option
+@limit_option
+@log_option
+@json_option
+def chat(agent: str, model: str, limits: tuple[str, ...], log: str, as_json: bool) -> int:
+    """Talk with an agent, or ask it line by line.
+
+    On a terminal: type, and the answer streams in; while the agent delegates, the tree of agents is shown.
+    Ctrl-C cancels the running ask, Ctrl-D or /quit ends the session, /help lists what else there is.
+
+    Through a pipe each line is an ask, and stdout gets each result, with --json as one JSON object a line.
+    The exit code is then 1 if any ask had no result.
+
+    \b
+    Examples:
+      callboard chat survey:host
+      callboard chat survey:host --model claude-sonnet-5 --limit tokens=500k
+      printf 'What is here?\\nHow large is it?\\n' | callboard chat survey:host
+    """
+    found, own = choose_model(load_agent(agent), model)
+    runtime = Runtime(log, model=own)
+    bounds = parse_limits(limits)
+    with asyncio.Runner() as runner:
+        with diverted(None):
+            runner.run(runtime.__aenter__())
+        try:
+            session = runner.run(runtime.open(found, limits=bounds, title=f"chat with {found.name}"))
+            is_interactive = sys.stdin.isatty()
+            where = f"session {session.session_id} in {log}"
+            talk(f"{found.name}: /help helps, Ctrl-D leaves; {where}" if is_interactive else where)
+            conversation = Conversation(runner, session, log, as_json=as_json)
+            for prompt in prompts(is_interactive=is_interactive):
+                conversation.take(prompt)
+            with diverted(None):
+                runner.run(session.close())
+        finally:
+            runner.run(runtime.aclose())
+    talk(f"look at it: callboard show {session.session_id}{log_flag()}")
+    return 0 if is_interactive or conversation.is_ok else FAILED
+
+
+class Conversation:
+    """The asks of one session. is_ok: whether all had a result."""
+
+    def __init__(self, runner: asyncio.Runner, session: Session, log: str, *, as_json: bool) -> None:
+        self.is_ok = True
+        self._runner = runner
+        self._session = session
+        self._log = log
+        self._as_json = as_json
+        self._next_seq = 1
+        self._tree = Tree()
+
+    def take(self, line: str) -> None:
+        """A line: one of our own words, or an ask."""
+        if line == "/help":
+            talk(_HELP)
+        elif line == "/tree":
+            emit_lines(tree_lines(self._tree, Space(console_on().width), self._tree.last_at))
+        else:
+            self._ask(line)
+
+    def _ask(self, prompt: str) -> None:
+        begun = now_ms()
+        outcome, streamed = self._runner.run(self._run(prompt))
+        elapsed = now_ms() - begun
+        self.is_ok = self.is_ok and outcome.is_ok
+        if self._as_json:
+            emit_json(outcome_json(outcome, self._log, elapsed), is_line=True)
+        elif outcome.is_ok and not streamed.endswith(outcome.text):
+            emit(outcome.text)
+        said = "" if outcome.is_ok else f"{ending_text(outcome)}; "
+        talk(f"[{said}{usage_text(outcome.usage)}, {duration(elapsed)}]")
+
+    async def _run(self, prompt: str) -> tuple[Outcome, str]:
+        is_streaming = sys.stdout.isatty() and not self._as_json
+        async with shown(self._session, self._next_seq, is_streaming=is_streaming) as view:
+            self._tree = view.live.tree
+            with interrupts(self._session, view.close, lead="\n"), diverted(view.live):
+                outcome = await self._session.ask(prompt)
+        self._next_seq = view.live.last_seq + 1
+        return outcome, view.transcript.text if is_streaming else ""
+
+
+def prompts(*, is_interactive: bool) -> Iterator[str]:
+    """What is typed, or piped in, until `/quit` or the end; lines without text are passed over."""
+    if is_interactive:
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  # its import is what gives input() editing and history
+    while (line := _typed() if is_interactive else sys.stdin.readline()) and line.strip() != "/quit":
+        if line.strip():
+            yield line.strip()
+
+
+def _typed() -> str:
+    """One line from the terminal; empty at its end, a line break for nothing."""
+    try:
+        if sys.stdout.isatty():
+            return input("> ") + "\n"
+        click.echo("> ", nl=False, err=True)
+        return sys.stdin.readline()
+    except EOFError:
+        click.echo(err=True)
+        return ""
+    except KeyboardInterrupt:
+        talk("\nCtrl-D or /quit leaves")
+        return "\n"

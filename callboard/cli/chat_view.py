@@ -1,0 +1,130 @@
+"""What a chat looks like while an ask runs: the host's text as it streams, the tree while it delegates."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from typing import Final
+
+import click
+
+from callboard.actors.addresses import HOST
+from callboard.actors.events import Event
+from callboard.actors.messages import AskEnded, Begin, ModelReplied
+from callboard.cli.live import LiveTree
+from callboard.cli.safe import safe_text
+from callboard.cli.transcript import Transcript
+from callboard.runtime.session import Session
+
+_LAG_S: Final = 0.04
+"""How late text is shown, so that the events that belong before it have come. Commits take a few ms."""
+
+
+class ChatView:
+    """One ask's text on stdout, if that is a terminal, and its agents on stderr.
+
+    While sub-agents are at work the tree has the terminal, and text waits until they are done.
+    """
+
+    def __init__(self, *, is_streaming: bool) -> None:
+        self.live = LiveTree(sys.stderr)
+        self.transcript = Transcript()
+        self._out = sys.stdout
+        self._is_streaming = is_streaming
+        self._is_tree_shown = False
+        self._is_line_open = False
+        self._before_delegation: int | None = None
+
+    def add(self, event: Event) -> None:
+        """Take in an event."""
+        if isinstance(event.body, ModelReplied) and event.recipient == HOST:
+            self.transcript.end_reply(event.body)
+        if isinstance(event.body, Begin) and event.recipient != HOST and self._before_delegation is None:
+            self._before_delegation = self.transcript.ended
+        self.live.add(event)
+
+    def draw(self) -> None:
+        """Show what is new: text, or the tree while somebody works for the host."""
+        if not self.live.is_live:
+            self._show_text()
+            return
+        if self._before_delegation is not None and not self._is_tree_shown:
+            self._show_text(self._before_delegation)
+            self._end_line()
+            self.live.start()
+            self._is_tree_shown = True
+        if not self._is_tree_shown:
+            self._show_text()
+        elif any(not node.is_over for node in self.live.tree.nodes.values() if node.address != HOST):
+            self.live.refresh()
+        else:
+            self._hide_tree()
+
+    def close(self) -> None:
+        """Show the rest, and give the terminal back."""
+        self.draw()
+        self._hide_tree()
+        self._show_text()
+        self._end_line()
+
+    def _hide_tree(self) -> None:
+        if self._is_tree_shown:
+            self.live.close()
+            self._is_tree_shown, self._before_delegation = False, None
+
+    def _show_text(self, upto: int | None = None) -> None:
+        """Write the text that has come, if it is wanted while it comes."""
+        text = self.transcript.take(upto) if self._is_streaming else ""
+        if text:
+            click.echo(safe_text(text), nl=False, file=self._out)
+            self._is_line_open = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        """Begin a new line on stdout, if the last is open."""
+        if self._is_line_open:
+            click.echo(file=self._out)
+            self._is_line_open = False
+
+    async def caught_up(self) -> None:
+        """Wait for the end of the ask to arrive."""
+        await self.live.caught_up()
+
+
+@contextlib.asynccontextmanager
+async def shown(session: Session, start: int, *, is_streaming: bool) -> AsyncIterator[ChatView]:
+    """Show one ask, from event `start` on, while the body runs."""
+    view = ChatView(is_streaming=is_streaming)
+    if not view.live.is_live:
+        view.live.start()
+    tasks = [
+        asyncio.create_task(_events(session, view, start)),
+        asyncio.create_task(_texts(session, view)),
+        asyncio.create_task(_draw(view)),
+    ]
+    try:
+        yield view
+        await view.caught_up()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        view.close()
+
+
+async def _events(session: Session, view: ChatView, start: int) -> None:
+    async for event in session.events(start):
+        view.add(event)
+        if isinstance(event.body, AskEnded):
+            return
+
+
+async def _texts(session: Session, view: ChatView) -> None:
+    async for address, piece in session.text():
+        if address == HOST:
+            view.transcript.add(piece)
+
+
+async def _draw(view: ChatView) -> None:
+    while True:
+        await asyncio.sleep(_LAG_S)
+        view.draw()

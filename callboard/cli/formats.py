@@ -1,0 +1,81 @@
+"""Numbers and times as people read them. Narrow: they stand in columns."""
+
+from datetime import UTC, datetime
+
+
+def tokens(count: int) -> str:
+    """A number of tokens in at most seven characters.
+
+    >>> tokens(950), tokens(12_345), tokens(1_234_567)
+    ('950', '12.3k', '1.23M')
+    """
+    if count < 10_000:
+        return f"{count:,}"
+    if count < 1_000_000:
+        return f"{count / 1_000:.1f}k" if count < 99_950 else f"{count / 1_000:.0f}k"
+    return f"{count / 1_000_000:.2f}M"
+
+
+def dollars(micro: int) -> str:
+    """Micro-dollars as dollars; `-` for nothing.
+
+    >>> dollars(0), dollars(1_234), dollars(12_345_678)
+    ('-', '$0.0012', '$12.35')
+    """
+    if not micro:
+        return "-"
+    return f"${micro / 1_000_000:.4f}" if micro < 1_000_000 else f"${micro / 1_000_000:,.2f}"
+
+
+def duration(milliseconds: int) -> str:
+    """A length of time.
+
+    >>> duration(1_240), duration(65_000), duration(7_380_000)
+    ('1.2s', '1m05s', '2h03m')
+    """
+    seconds = max(0, milliseconds) / 1_000
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    minutes = round(seconds) // 60
+    if minutes < 60:
+        return f"{minutes}m{round(seconds) % 60:02}s"
+    return f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def local(at_ms: int) -> str:
+    """A moment in local time, to the second."""
+    moment = _moment(at_ms)
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else f"{at_ms} ms"
+
+
+def local_time(at_ms: int) -> str:
+    """The time of day of a moment, local, to the millisecond."""
+    moment = _moment(at_ms)
+    return moment.astimezone().strftime("%H:%M:%S.%f")[:-3] if moment else f"{at_ms} ms"
+
+
+def utc(at_ms: int) -> str:
+    """A moment for machines: ISO 8601 in UTC, to the millisecond.
+
+    >>> utc(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    moment = _moment(at_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else f"{at_ms} ms"
+
+
+def counted(count: int, noun: str, several: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "agent"), counted(2, "agent"), counted(1_000, "reply", "replies")
+    ('1 agent', '2 agents', '1,000 replies')
+    """
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def _moment(at_ms: int) -> datetime | None:
+    """None for what no calendar has: a log may claim anything."""
+    try:
+        return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
+    except (ValueError, OverflowError, OSError):
+        return None

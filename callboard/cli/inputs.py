@@ -1,0 +1,78 @@
+"""What a command line brings to an ask: limits, a schema, a prompt. Checked before anything is recorded."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from callboard.actors.errors import InvalidPrompt
+from callboard.actors.limits import Limits
+from callboard.cli.errors import Failure, misused, not_found
+from callboard.runtime.boundary import check_json
+from callboard.runtime.schemas.acceptance import Refused, accept
+
+_WHOLE: Final = frozenset(
+    name for name in Limits.__struct_fields__ if name.startswith("max_") or name == "tokens"
+)
+_FACTORS: Final = {"k": 1_000, "m": 1_000_000}
+
+
+def parse_limits(pairs: Sequence[str]) -> Limits:
+    """Limits from `name=value` pairs; whole numbers may be written `200_000`, `200k` or `2m`."""
+    stated: dict[str, float] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or name not in Limits.__struct_fields__:
+            raise misused(f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(Limits.__struct_fields__)}")
+        stated[name] = _number(pair, text.strip().lower(), is_whole=name in _WHOLE)
+    try:
+        return msgspec.convert(stated, Limits)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise misused(f"--limit: {error}") from None
+
+
+def _number(pair: str, text: str, *, is_whole: bool) -> float:
+    factor = _FACTORS.get(text[-1:], 1) if is_whole else 1
+    try:
+        return int(text[:-1] if factor > 1 else text) * factor if is_whole else float(text)
+    except ValueError:
+        kind = "a whole number, such as 200000 or 200k" if is_whole else "a number"
+        raise misused(f"--limit {pair!r}: the value must be {kind}") from None
+
+
+def read_schema(path: str) -> Mapping[str, object] | None:
+    """The JSON schema in this file, or None for no file. Fails if it is none that reports can be held to."""
+    if not path:
+        return None
+    data = _bytes_of(Path(path))
+    try:
+        accept(bytes(check_json(data)))
+        return msgspec.json.decode(data, type=dict[str, object])
+    except InvalidPrompt as error:
+        raise misused(f"{path} is no JSON: {error}") from None
+    except Refused as refused:
+        told = "; ".join(f"at {one.path or '/'}: {one.message}" for one in refused.problems[:3])
+        raise misused(f"{path} is no JSON schema that can be used: {told}") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        folder = path.parent if path.parent.is_dir() else Path.cwd()
+        names = ", ".join(sorted(one.name for one in folder.glob("*.json"))[:8]) or "none"
+        raise not_found(f"there is no file {path}; JSON files in {folder.resolve()}: {names}") from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def read_prompt(prompt: str) -> str:
+    """The prompt, or what stands on stdin for `-`."""
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    if not prompt.strip():
+        raise misused("the prompt is empty; say what the agent should do")
+    return prompt

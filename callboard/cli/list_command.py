@@ -1,0 +1,97 @@
+"""`callboard sessions`: what is in a log."""
+
+from typing import NamedTuple
+
+import click
+
+from callboard.actors.codec import UnreadableBody, decode
+from callboard.actors.endings import STATUS
+from callboard.actors.messages import Ask, AskEnded, SessionClosed
+from callboard.cli.formats import local, utc
+from callboard.cli.options import Command, json_option, log_option
+from callboard.cli.output import emit_json, emit_lines, table, talk
+from callboard.cli.recordings import open_reader
+from callboard.cli.safe import safe_line
+from callboard.runtime.log.protocol import LogReader, SessionRow
+
+_TAIL_EVENTS = 32
+"""How many of the last events are looked at: after an ask's end only stragglers and the close follow."""
+
+
+class End(NamedTuple):
+    """How far a session got. kind: the ending of its last ask, if that is among the last events."""
+
+    is_closed: bool
+    kind: str
+
+    @property
+    def text(self) -> str:
+        """In a word or two."""
+        return (
+            f"{self.kind or 'closed'}"
+            if self.is_closed
+            else f"{self.kind}, open"
+            if self.kind
+            else "unfinished"
+        )
+
+
+@click.command("sessions", cls=Command)
+@click.option("-n", "--number", default=20, show_default=True, help="At most so many; 0 for all.")
+@log_option
+@json_option
+def sessions(number: int, log: str, as_json: bool) -> None:
+    """List the recorded sessions, newest first.
+
+    ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
+    `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did.
+
+    \b
+    Examples:
+      callboard sessions
+      callboard sessions -n 0 --json | jq -r '.sessions[].session'
+    """
+    with open_reader(log) as reader:
+        rows = reader.sessions()
+        shown = rows[:number] if number > 0 else rows
+        ends = [end_of(reader, row) for row in shown]
+    if as_json:
+        listed = [_json(row, end) for row, end in zip(shown, ends, strict=True)]
+        emit_json({"log": log, "total": len(rows), "sessions": listed})
+        return
+    cells = [_cells(row, end) for row, end in zip(shown, ends, strict=True)]
+    if cells:
+        emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
+    if len(rows) > len(shown):
+        talk(f"{len(rows) - len(shown):,} more; -n 0 shows all")
+    elif not rows:
+        talk("the log holds no session yet; record one with `callboard run`")
+
+
+def end_of(reader: LogReader, row: SessionRow) -> End:
+    """How a session ended, from its last few events."""
+    is_closed, kind = False, ""
+    for stored in reader.events(row.session_id, max(1, row.head - _TAIL_EVENTS + 1), _TAIL_EVENTS):
+        try:
+            body = decode(stored.body)
+        except UnreadableBody:
+            return End(False, "unreadable")
+        is_closed = is_closed or isinstance(body, SessionClosed)
+        kind = body.kind if isinstance(body, AskEnded) else "" if isinstance(body, Ask) else kind
+    return End(is_closed, kind)
+
+
+def _cells(row: SessionRow, end: End) -> tuple[str, ...]:
+    return row.session_id, local(row.created_ms), f"{row.head:,}", end.text, safe_line(row.title, 200)
+
+
+def _json(row: SessionRow, end: End) -> dict[str, object]:
+    return {
+        "session": row.session_id,
+        "title": row.title,
+        "started": utc(row.created_ms),
+        "events": row.head,
+        "is_closed": end.is_closed,
+        "kind": end.kind or None,
+        "status": STATUS.get(end.kind) if end.kind else None,  # type: ignore[call-overload]
+    }

@@ -1,0 +1,190 @@
+"""Watching a session live: the delegation tree on a terminal, or plain lines where there is none.
+
+    async with watching(session, sys.stderr, title="survey") as view:
+        outcome = await session.ask("...")
+    view.tree                                    # the agents, as they ended
+
+On a terminal the tree is drawn anew a few times a second, never higher than the terminal, and its last
+picture stays. Anywhere else (a pipe, a file, CI, TERM=dumb) each start, end and denial is one line.
+
+Drawing and feeding both happen on the event loop: no thread ever looks at a tree that is changing. What
+others print meanwhile goes above the tree if it is written to `view.aside`, as `diverted` sees to.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, Self, TextIO
+
+from callboard.actors.events import Event
+from callboard.actors.messages import Ask, AskEnded
+from callboard.cli.aside import Aside
+from callboard.cli.output import is_terminal
+from callboard.cli.safe import safe_line, safe_text
+from callboard.cli.views import Lines, Picture
+from callboard.replay.tree import Tree
+from callboard.runtime.session import Session
+
+_REFRESH_S: Final = 0.125
+_SHARE: Final = 20
+"""Drawing takes at most one part in so many of the event loop's time."""
+
+_CATCH_UP_S: Final = 2.0
+"""How long the view waits at the end for events that are on their way."""
+
+
+class LiveTree:
+    """A view of one session's agents; give it every event. Use it as a context manager.
+
+    out: where to draw, stderr if None. title: a line above the tree. is_live: whether `out` is drawn on
+    (None: if it is a terminal) or gets plain lines.
+    """
+
+    def __init__(self, out: TextIO | None = None, *, title: str = "", is_live: bool | None = None) -> None:
+        out = out or sys.stderr
+        self.tree = Tree()
+        self.last_seq = 0
+        self._is_ended = False
+        self.is_live = is_terminal(out) if is_live is None else is_live
+        self._out, self._title = out, title
+        self._view: Picture | Lines = self._new_view()
+        self._is_open = False
+        self.aside: Final = Aside(self._say)
+        self._news = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, event: Event) -> None:
+        """Take in one more event."""
+        before = len(self.tree.nodes)
+        self.tree.add(event)
+        self.last_seq = event.seq
+        self._is_ended = isinstance(event.body, AskEnded) or (
+            self._is_ended and not isinstance(event.body, Ask)
+        )
+        self._view.add(event, self.tree, before)
+        self._news.set()
+
+    def progress(self, address: str, text: str) -> None:
+        """What a tool says of its progress: shown as its agent's state until the next event."""
+        node = self.tree.nodes.get(address)
+        if node is not None and not node.is_over:
+            node.state = safe_line(text, 80)
+
+    def refresh(self) -> None:
+        """Draw what is known now. A picture that cannot be drawn never ends the run that it is of."""
+        if not self._is_open:
+            return
+        try:
+            self._view.draw(self.tree)
+        except Exception as error:
+            self._is_open = False
+            self._view.stop()
+            self._say(f"the tree cannot be drawn ({type(error).__name__}: {error}); the session goes on")
+
+    def start(self) -> None:
+        """Take the terminal. May be called again after `close`: the new picture stands below."""
+        self._is_open = True
+        self._view.start()
+
+    def close(self) -> None:
+        """Draw the last picture, which stays, and give the terminal back. May be called twice."""
+        if not self._is_open:
+            return
+        self.aside.flush()
+        self.refresh()
+        if self._is_open:
+            self._view.stop()
+        self._is_open = False
+        if self.is_live:
+            self._view = self._new_view()
+
+    def _new_view(self) -> "Picture | Lines":
+        return Picture(self._out, self._title) if self.is_live else Lines(self._out, self._title)
+
+    def _say(self, line: str) -> None:
+        text = safe_text(line.rstrip("\r")).replace("\n", " ")
+        if self._is_open:
+            self._view.say(text)
+        else:
+            self._out.write(text + "\n")
+
+    async def caught_up(self) -> None:
+        """Wait until the end of the ask has arrived; at most two seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CATCH_UP_S):
+                while not self._is_ended:
+                    self._news.clear()
+                    await self._news.wait()
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    session: Session, out: TextIO | None = None, *, title: str = "", start: int = 1
+) -> AsyncIterator[LiveTree]:
+    """Show the session's agents while the body runs; leave it before the session is closed.
+
+    start: the first event to look at.
+    """
+    with LiveTree(out, title=title) as view:
+        tasks = [
+            asyncio.create_task(_feed(session, view, start)),
+            asyncio.create_task(_progress(session, view)),
+            asyncio.create_task(_tick(view)),
+        ]
+        try:
+            yield view
+            await view.caught_up()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def diverted(view: LiveTree | None) -> Iterator[None]:
+    """While a user's code runs, what it prints goes to stderr: stdout is for results alone.
+
+    view: what is being drawn, and must not be written across.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(view.aside if view else sys.stderr))
+        if view is not None and view.is_live:
+            stack.enter_context(contextlib.redirect_stderr(view.aside))
+        yield
+
+
+async def watch(session: Session, out: TextIO | None = None, *, title: str = "") -> Tree:
+    """Show the session's agents until it ends. Cancel it to stop looking earlier."""
+    with LiveTree(out, title=title) as view:
+        ticking = asyncio.create_task(_tick(view))
+        try:
+            await _feed(session, view, 1)
+        finally:
+            ticking.cancel()
+        return view.tree
+
+
+async def _feed(session: Session, view: LiveTree, start: int) -> None:
+    async for event in session.events(start):
+        view.add(event)
+
+
+async def _progress(session: Session, view: LiveTree) -> None:
+    async for address, text in session.progress():
+        view.progress(address, text)
+
+
+async def _tick(view: LiveTree) -> None:
+    """Draw regularly, less often the longer drawing takes."""
+    loop = asyncio.get_running_loop()
+    while view.is_live:
+        begun = loop.time()
+        view.refresh()
+        await asyncio.sleep(max(_REFRESH_S, _SHARE * (loop.time() - begun)))

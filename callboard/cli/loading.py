@@ -1,0 +1,173 @@
+"""Loading the agent that a command line names: `module:agent` or `path/to/file.py:agent`.
+
+The module is the user's own program: it is found from the current folder, as Python itself would find it
+there, and what it prints while it loads goes to stderr. The name after the colon is an `Agent`, or a
+function without arguments that makes one.
+"""
+
+import contextlib
+import copy
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from callboard.actors.errors import CallboardError, MisuseError
+from callboard.cli.errors import FAILED, Failure, misused, not_found
+from callboard.runtime.agent import Agent, roster
+from callboard.runtime.models.anthropic import AnthropicModel
+from callboard.runtime.models.protocol import Model
+
+_LISTED = 12
+
+
+def load_agent(spec: str) -> Agent:
+    """The agent of this name. Fails with what is there instead."""
+    source, colon, attribute = spec.rpartition(":")
+    if not colon or not source or not attribute:
+        source = spec.strip(":")
+        raise misused(f"{spec!r} does not name an agent; write {source or 'module'}:agent{_hint(source)}")
+    with contextlib.redirect_stdout(sys.stderr):
+        module = _module(source)
+        return _agent(module, source, attribute)
+
+
+def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
+    """The agent, and the model for those that have none. Fails if the host has none, or no key.
+
+    name: that of `--model`, which goes before the host's own; the host is copied then, since the module
+    may use it elsewhere too.
+    """
+    model = AnthropicModel(name) if name else None
+    if model is not None and agent.model is not None:
+        agent = copy.copy(agent)
+        agent.model = model
+    if agent.model is None and model is None:
+        raise misused(
+            f"agent {agent.name!r} has no model; name one with --model NAME "
+            "(for example --model claude-sonnet-5), or give it Agent(model=...) in its module"
+        )
+    for other in (model, *(one.model for one in roster(agent).values())):
+        _check_key(other)
+    return agent, model
+
+
+def _check_key(model: Model | None) -> None:
+    """A model that can tell beforehand that it cannot be called is asked: nothing is recorded then."""
+    check = getattr(model, "check", None)
+    if callable(check):
+        check()
+
+
+def _module(source: str) -> ModuleType:
+    is_file = source.endswith(".py") or "/" in source or "\\" in source
+    folder = str(Path(source).resolve().parent if is_file else Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return _file_module(Path(source)) if is_file else importlib.import_module(source)
+    except Failure:
+        raise
+    except ModuleNotFoundError as error:
+        if not is_file and error.name and (source == error.name or source.startswith(error.name + ".")):
+            raise not_found(f"there is no module {source!r}; {_modules_here(Path.cwd())}") from None
+        raise _broken(source, error) from error
+    except (Exception, SystemExit) as error:
+        raise _broken(source, error) from error
+
+
+def _file_module(path: Path) -> ModuleType:
+    if not path.is_file():
+        folder = path.parent if path.parent.is_dir() else Path.cwd()
+        raise not_found(f"there is no file {path}; {_modules_here(folder)}")
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
+        return known
+    found = importlib.util.spec_from_file_location(name, path.resolve())
+    if found is None or found.loader is None:
+        raise misused(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # before it runs: classes look their own module up while they are made
+    found.loader.exec_module(module)
+    return module
+
+
+def _broken(source: str, error: BaseException) -> Failure:
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    return Failure(f"loading {source} failed: {said}; --debug shows where", FAILED)
+
+
+def _agent(module: ModuleType, source: str, attribute: str) -> Agent:
+    value: object = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise not_found(f"{source} has no {attribute!r}; {_agents_in(module)}")
+        value = getattr(value, part)
+    if isinstance(value, Agent):
+        return value
+    if not callable(value) or not _takes_nothing(value):
+        raise misused(
+            f"{source}:{attribute} is of type {type(value).__name__}: neither an Agent "
+            f"nor a function without arguments that makes one; {_agents_in(module)}"
+        )
+    made = _call(value, source, attribute)
+    if not isinstance(made, Agent):
+        raise misused(
+            f"{source}:{attribute}() gave {type(made).__name__}, not an Agent; {_agents_in(module)}"
+        )
+    return made
+
+
+def _call(make: object, source: str, attribute: str) -> object:
+    assert callable(make)
+    try:
+        return make()
+    except MisuseError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _broken(f"{source}:{attribute}()", error) from error
+
+
+def _takes_nothing(value: object) -> bool:
+    assert callable(value)
+    try:
+        inspect.signature(value).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _agents_in(module: ModuleType) -> str:
+    names = sorted(_agent_names(module))[:_LISTED]
+    return f"agents there: {', '.join(names)}" if names else "no Agent is defined there"
+
+
+def _agent_names(module: ModuleType) -> Iterator[str]:
+    """Agents, and functions that say they make one."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, Agent):
+            yield name
+        elif inspect.isfunction(value) and value.__annotations__.get("return") in (Agent, "Agent"):
+            yield f"{name} (a function)"
+
+
+def _hint(source: str) -> str:
+    """The agents of a module that was named without one; silent if it cannot be loaded."""
+    if not source:
+        return ""
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            return f"; {_agents_in(_module(source))}"
+        except (Failure, CallboardError):
+            return ""
+
+
+def _modules_here(folder: Path) -> str:
+    files = sorted(one.name for one in folder.glob("*.py"))
+    folders = sorted(one.parent.name + "/" for one in folder.glob("*/__init__.py"))
+    names = [*files, *folders][:_LISTED]
+    return f"Python modules in {folder.resolve()}: {', '.join(names) or 'none'}"

@@ -1,0 +1,124 @@
+"""The command `callboard`: its sub-commands, loaded when they are used, and its ends.
+
+A command returns its exit code, or None for 0. Errors become one line on stderr and an exit code (see
+errors.py); a traceback is shown only with `--debug`.
+"""
+
+import importlib
+import os
+import sys
+from typing import Final, NoReturn
+
+import click
+
+from callboard import __version__
+from callboard.cli.errors import BROKEN_PIPE, INTERRUPTED, failure_of
+from callboard.cli.options import debug_option
+
+_SECTIONS: Final = {
+    "Run": {
+        "demo": ("demo_command:demo", "Show the main job on a folder, offline, without a key."),
+        "run": ("run_command:run", "Run an agent on a prompt and record everything."),
+        "chat": ("chat_command:chat", "Talk with an agent, or ask it line by line."),
+    },
+    "Look back": {
+        "sessions": ("list_command:sessions", "List the recorded sessions, newest first."),
+        "show": ("show_command:show", "Sum a session up: prompts, outcomes, usage."),
+        "tree": ("show_command:tree", "Draw who delegated to whom, and how each ended."),
+        "events": ("events_command:events", "List a session's events, or follow them live."),
+        "replay": ("replay_command:replay", "Step through a session, event by event."),
+        "state": ("state_command:state", "Show what an actor knew at an event."),
+        "request": ("state_command:request", "Show exactly what a model was asked."),
+    },
+    "Check": {
+        "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
+    },
+}
+"""Section -> command -> where it is, and its line in the help. Modules are loaded when they are used:
+`callboard --help` needs no event loop and no model."""
+
+_PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
+
+
+class Commands(click.Group):
+    """The group: finds commands, and turns every end into an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the sections."""
+        return list(_PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, its module loaded."""
+        place = _PLACES.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command = getattr(importlib.import_module(f"callboard.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The sections, without loading anything."""
+        for section, commands in _SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; its result is the exit code."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:
+            _drop_stdout()
+            ctx.exit(BROKEN_PIPE)
+        except Exception as error:
+            raise failure_of(error) from error
+        if isinstance(code, int) and code:
+            ctx.exit(code)
+        return code
+
+
+@click.group(
+    cls=Commands,
+    params=[debug_option()],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+Examples:
+  callboard run survey:host "Which test framework is used here?"
+  callboard tree                      the newest session
+  callboard events 2026 --kind Delegate --json | jq .body
+  callboard replay                    step through it
+  callboard verify --all
+
+A SESSION is an id or the beginning of one; without it, the newest session is meant. The log is
+callboard.db, or the file named by --log or CALLBOARD_LOG. Data goes to stdout, all else to stderr; NO_COLOR
+is heeded.
+
+\b
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged, 130 interrupted.""",
+)
+@click.version_option(__version__, "--version", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Run LLM agents whose every message is recorded, and look at what they did.
+
+    Every session is kept as a log of events that is enough to replay, inspect and verify it.
+    """
+
+
+def main() -> NoReturn:
+    """The entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
+    cli(prog_name="callboard")
+    raise AssertionError("click ends the process")
+
+
+def _drop_stdout() -> None:
+    """Nobody reads any more: let the interpreter's own last flush go nowhere instead of failing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,100 @@
+"""Options and arguments that several commands have, and the command class that gives them `--debug`."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from callboard.cli.errors import DEBUG
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_LOG: Final = "callboard.db"
+
+_log = click.option(
+    "--log",
+    metavar="FILE",
+    default=DEFAULT_LOG,
+    envvar="CALLBOARD_LOG",
+    show_default=True,
+    show_envvar=True,
+    help="The log file.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_session = click.argument("session", default="", required=False, metavar="[SESSION]")
+
+
+def log_option(function: F) -> F:
+    """`--log FILE`."""
+    return _log(function)
+
+
+def json_option(function: F) -> F:
+    """`--json`."""
+    return _json(function)
+
+
+def session_argument(function: F) -> F:
+    """`[SESSION]`: an id, the beginning of one, or nothing for the newest."""
+    return _session(function)
+
+
+def log_flag() -> str:
+    """The `--log` that a command in a hint needs to find the same log; nothing if it is found anyway."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.get_parameter_source("log") is not click.core.ParameterSource.COMMANDLINE:
+        return ""
+    return f" --log {shlex.quote(context.params['log'])}"
+
+
+def agent_argument(function: F) -> F:
+    """`module:agent`."""
+    return click.argument("agent", metavar="MODULE:AGENT")(function)
+
+
+def model_option(function: F) -> F:
+    """`--model NAME`."""
+    return click.option(
+        "--model",
+        metavar="NAME",
+        default="",
+        help="Ask this Claude model, by its API name. Goes before the agent's own; "
+        "sub-agents that name none inherit it.",
+    )(function)
+
+
+def limit_option(function: F) -> F:
+    """`--limit NAME=VALUE`, any number of times."""
+    return click.option(
+        "--limit",
+        "limits",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Bound the session: tokens=200k, cost=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
+    )(function)
+
+
+class Command(click.Command):
+    """A command that also takes `--debug`, wherever on the line it stands."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(debug_option())
+
+
+def debug_option() -> click.Option:
+    """`--debug`."""
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember,
+        help="Show the traceback of an error.",
+    )
+
+
+def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[DEBUG] = True

@@ -1,0 +1,83 @@
+"""An outcome in words and as JSON."""
+
+from pathlib import Path
+
+from callboard.actors.endings import EXPLAINED, STATUS, Kind
+from callboard.actors.usage import Usage
+from callboard.cli.formats import counted, dollars, duration, tokens
+from callboard.cli.safe import indented, safe_line
+from callboard.runtime.outcome import Outcome
+
+
+def head_text(head: tuple[int, str]) -> str:
+    """A head as `verify --head` takes it."""
+    return f"{head[0]}:{head[1]}"
+
+
+def usage_json(usage: Usage) -> dict[str, object]:
+    """All that was used; cost in micro-dollars, as in the log, and in dollars."""
+    numbers: dict[str, object] = {name: getattr(usage, name) for name in usage.__struct_fields__}
+    return {"tokens": usage.tokens, "cost_usd": usage.cost_usd, **numbers}
+
+
+def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, object]:
+    """The outcome as one document."""
+    return {
+        "session": outcome.session_id,
+        "log": str(Path(log).resolve()),
+        "head": head_text(outcome.head),
+        "status": outcome.status,
+        "kind": outcome.kind,
+        "detail": outcome.detail,
+        "text": outcome.text,
+        "structured_output": outcome.structured_output,
+        "usage": usage_json(outcome.usage),
+        "unsettled": {"tokens": outcome.unsettled.tokens, "cost": outcome.unsettled.cost},
+        "in_doubt": list(outcome.in_doubt),
+        "by": outcome.by,
+        "elapsed_s": elapsed_ms / 1_000,
+    }
+
+
+def usage_text(usage: Usage) -> str:
+    """What was used, in one line."""
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    parts = [f"{tokens(usage.input_tokens)} in", f"{tokens(usage.output_tokens)} out"]
+    parts += [f"{tokens(cached)} cache"] * bool(cached)
+    parts += [f"{tokens(usage.charged_tokens)} charged for calls without figures"] * bool(
+        usage.charged_tokens
+    )
+    said = f"{counted(usage.calls, 'model call')}, {usage.tokens:,} tokens ({', '.join(parts)})"
+    return said + (f", {dollars(usage.cost)}" if usage.cost else "")
+
+
+def ending_text(outcome: Outcome) -> str:
+    """How it ended, in one line."""
+    return ending(outcome.kind, outcome.detail)
+
+
+def ending(kind: Kind, detail: str = "") -> str:
+    """A kind of ending in words, with what is known beyond the kind.
+
+    >>> ending("answered"), ending("cancelled", "by hand"), ending("deadline")
+    ('ok: answered in text', 'cancelled: by hand', 'failed (deadline): ran out of time')
+    """
+    status = STATUS[kind]
+    if kind == "cancelled" and detail:
+        return f"cancelled: {safe_line(detail, 1_000)}"
+    head = f"{status} ({kind})" if status == "failed" else status
+    return f"{head}: {EXPLAINED[kind]}" + (f": {safe_line(detail, 1_000)}" if detail else "")
+
+
+def summary(outcome: Outcome, log: str, elapsed_ms: int) -> str:
+    """What to know after an ask, for stderr. Partial work stands here: it is no result."""
+    lines = [ending_text(outcome)]
+    if not outcome.is_ok and outcome.text:
+        lines += ["its partial work:", indented(outcome.text)]
+    if outcome.in_doubt:
+        lines.append(f"not drained in time, their last effects are unknown: {', '.join(outcome.in_doubt)}")
+    lines += [
+        f"{usage_text(outcome.usage)}, {duration(elapsed_ms)}",
+        f"session {outcome.session_id} in {log}, head {head_text(outcome.head)}",
+    ]
+    return "\n".join(lines)

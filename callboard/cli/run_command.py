@@ -1,0 +1,122 @@
+"""`callboard run`: one prompt, one outcome, recorded."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import click
+
+from callboard.actors.limits import Limits
+from callboard.cli.errors import FAILED
+from callboard.cli.inputs import parse_limits, read_prompt, read_schema
+from callboard.cli.interrupts import interrupts
+from callboard.cli.live import LiveTree, diverted, watching
+from callboard.cli.loading import choose_model, load_agent
+from callboard.cli.options import (
+    Command,
+    agent_argument,
+    json_option,
+    limit_option,
+    log_flag,
+    log_option,
+    model_option,
+)
+from callboard.cli.outcomes import outcome_json, summary
+from callboard.cli.output import emit, emit_json, talk
+from callboard.runtime.agent import Agent
+from callboard.runtime.clock import now_ms
+from callboard.runtime.models.protocol import Model
+from callboard.runtime.outcome import Outcome
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.session import Session, with_head
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run, checked."""
+
+    agent: Agent
+    model: Model | None
+    prompt: str
+    schema: Mapping[str, object] | None
+    limits: Limits
+    log: str
+    is_quiet: bool
+
+
+@click.command("run", cls=Command)
+@agent_argument
+@click.argument("prompt")
+@model_option
+@click.option("--schema", metavar="FILE", default="", help="The result must match the JSON schema in FILE.")
+@limit_option
+@log_option
+@click.option("-q", "--quiet", is_flag=True, help="Show no tree and no summary on stderr.")
+@json_option
+def run(
+    agent: str,
+    prompt: str,
+    model: str,
+    schema: str,
+    limits: tuple[str, ...],
+    log: str,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run an agent on a prompt and record everything.
+
+    MODULE:AGENT is an Agent in a Python module, or a function without arguments that makes one; the module
+    is looked for from the current folder. path/to/file.py:agent works too. PROMPT is the task; - reads it
+    from stdin.
+
+    The result goes to stdout: the text, or with --schema the report as JSON. Meanwhile the tree of agents
+    is drawn on stderr, and after it a summary. The exit code is 0 if there is a result and 1 if there is
+    none, for whatever reason; partial work is shown on stderr, and in --json.
+
+    Ctrl-C cancels the run and records that; twice leaves at once.
+
+    \b
+    Examples:
+      callboard run survey:host "Which test framework is used here?"
+      callboard run agents/survey.py:host "Count the files" --schema count.json
+      callboard run survey:host - --model claude-sonnet-5 --limit tokens=200k < task.txt
+      callboard run survey:host "List the risks" --json | jq .usage
+    """
+    found, own = choose_model(load_agent(agent), model)
+    job = Job(found, own, read_prompt(prompt), read_schema(schema), parse_limits(limits), log, quiet)
+    begun = now_ms()
+    outcome, code = asyncio.run(_run(job))
+    elapsed = now_ms() - begun
+    if as_json:
+        emit_json(outcome_json(outcome, log, elapsed))
+    elif outcome.kind == "reported":
+        emit_json(outcome.structured_output)
+    elif outcome.is_ok:
+        emit(outcome.text)
+    if not quiet:
+        talk(summary(outcome, log, elapsed))
+        talk(f"look at it: callboard show {outcome.session_id}{log_flag()}")
+    return code
+
+
+async def _run(job: Job) -> tuple[Outcome, int]:
+    async with Runtime(job.log, model=job.model) as runtime:
+        session = await runtime.open(job.agent, limits=job.limits, title=job.prompt)
+        async with _shown(session, job) as view:
+            leaving = view.close if view else lambda: None
+            with interrupts(session, leaving) as taken, diverted(view):
+                outcome = await session.ask(job.prompt, output_schema=job.schema)
+        with diverted(None):
+            head = await session.close()
+    return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
+
+
+@contextlib.asynccontextmanager
+async def _shown(session: Session, job: Job) -> AsyncIterator[LiveTree | None]:
+    """The tree on stderr, unless nothing is to be shown."""
+    if job.is_quiet:
+        yield None
+        return
+    async with watching(session, title=f"session {session.session_id} in {job.log}") as view:
+        yield view

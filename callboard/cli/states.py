@@ -1,0 +1,87 @@
+"""An actor's state, in a line, in a few lines, and as JSON."""
+
+import msgspec
+
+from callboard.actors.agent_state import AgentState
+from callboard.actors.intmap import IntMap
+from callboard.actors.step import ActorState
+from callboard.actors.supervisor_state import SupervisorState
+from callboard.cli.formats import counted, dollars, tokens
+from callboard.cli.safe import safe_line
+
+
+def summary(state: ActorState) -> str:
+    """The state in one line."""
+    if isinstance(state, SupervisorState):
+        parts = [
+            state.phase,
+            counted(state.live, "agent") + " live",
+            f"{counted(state.in_flight, 'model call')} in flight",
+        ]
+        parts += [f"{len(state.queue)} queued"] * bool(len(state.queue))
+        parts += [f"{len(state.checks)} checking"] * bool(len(state.checks))
+        return ", ".join(parts)
+    parts = [state.phase]
+    if state.fixed is not None:
+        parts += [f"turn {state.turn}", counted(len(state.history), "message")]
+        parts += [f"{counted(state.unanswered, 'call')} unanswered"] * bool(state.unanswered)
+        parts += [f"{counted(state.tools_out, 'tool')} out"] * bool(state.tools_out)
+    return ", ".join(parts)
+
+
+def summary_fields(state: ActorState) -> dict[str, str]:
+    """The state in labels and values."""
+    return _supervisor(state) if isinstance(state, SupervisorState) else _agent(state)
+
+
+def plain(state: ActorState) -> object:
+    """The state as JSON. Maps by number become objects, conversations lists."""
+    return msgspec.Raw(msgspec.json.encode(state, enc_hook=_plain))
+
+
+def _supervisor(state: SupervisorState) -> dict[str, str]:
+    account = state.host.account if state.host else None
+    timers = [f"{timer.purpose} {timer.address}".strip() for _, timer in state.timers.items()]
+    found = {
+        "phase": state.phase,
+        "agents": f"{state.live} live, {state.agents} ever",
+        "model calls": f"{state.in_flight} in flight, {len(state.queue)} queued",
+        "checks": f"{len(state.checks)} out" if len(state.checks) else "",
+        "timers": ", ".join(timers),
+    }
+    if account is not None:
+        limit = f" of {account.tokens:,}" if account.tokens is not None else ""
+        found["spent"] = f"{account.spent.tokens:,}{limit} tokens, {dollars(account.spent.cost)}"
+        found["reserved"] = f"{account.reserved.tokens:,} tokens" if account.reserved.tokens else ""
+    if state.ask is not None:
+        found["ask"] = f"{safe_line(state.ask.request_id, 64)}, " + (
+            state.ask.outcome.kind if state.ask.outcome else "running"
+        )
+    return found
+
+
+def _agent(state: AgentState) -> dict[str, str]:
+    if state.fixed is None:
+        return {"phase": f"{state.phase}; nothing of it is kept" if state.phase == "idle" else state.phase}
+    used = f"{state.turns_used} of {state.limits.max_iterations}"
+    said = counted(len(state.history), "message")
+    return {
+        "phase": state.phase,
+        "agent": state.fixed.profile.name,
+        "model": state.model.name,
+        "turn": f"{state.turn}, attempt {state.attempt}; {used} used",
+        "conversation": f"{said}, at most {tokens(state.context_tokens)} tokens",
+        "calls": ", ".join(safe_line(use.name, 64) for use in state.uses),
+        "unanswered": f"{state.unanswered}, {counted(state.tools_out, 'tool')} out"
+        if state.unanswered
+        else "",
+        "last text": safe_line(state.text, 400),
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, IntMap):
+        items = list(value.items())
+        keys = [key for key, _ in items]
+        return [one for _, one in items] if keys == list(range(len(keys))) else dict(items)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,99 @@
+"""`callboard verify`: is the log whole, and does the code still do what it says."""
+
+import click
+
+from callboard.actors.errors import CorruptLog
+from callboard.cli.errors import CORRUPT, DIVERGED, misused
+from callboard.cli.formats import counted
+from callboard.cli.options import Command, json_option, log_option, session_argument
+from callboard.cli.outcomes import head_text
+from callboard.cli.output import emit, emit_json, talk
+from callboard.cli.recordings import find_session, open_reader, parse_head
+from callboard.cli.safe import safe_line
+from callboard.replay.recording import Recording, Verification
+from callboard.runtime.log.protocol import Head, LogReader
+
+
+@click.command("verify", cls=Command)
+@session_argument
+@click.option("--all", "is_all", is_flag=True, help="Every session of the log.")
+@click.option(
+    "--head", metavar="SEQ:HEX", default="", help="Also check that the log still contains this head."
+)
+@log_option
+@json_option
+def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> int:
+    """Check digests, and that the code does what the log says.
+
+    Two checks: the chain of digests, which shows changed, missing and reordered events; and a replay, in
+    which every decider runs again on what it got and must post, byte for byte, what the log has. The first
+    divergence is shown with what was expected, what is there, and how it came to this decision. No model is
+    called and no tool runs.
+
+    A tail that was cut off cannot be seen from the log alone: keep the head that `callboard run` prints and
+    give it with --head.
+
+    Exit code 0 if all is well, 4 if a log is corrupt, 5 if the code diverges.
+
+    \b
+    Examples:
+      callboard verify
+      callboard verify --all --json | jq '.sessions[] | select(.result != "ok")'
+      callboard verify 2026 --head 22:22b9df5ede9b25311350...
+    """
+    if is_all and (session or head):
+        raise misused("--all checks every session: leave SESSION and --head out")
+    wanted = parse_head(head) if head else None
+    with open_reader(log) as reader:
+        names = _names(reader, session, is_all)
+        if is_all and not names:
+            talk("the log holds no session yet")
+        found = [_check(reader, name, wanted, is_quiet=as_json) for name in names]
+    if as_json:
+        emit_json({"log": log, "sessions": found} if is_all else found[0])
+    results = {one["result"] for one in found}
+    if is_all and not as_json:
+        bad = sum(one["result"] != "ok" for one in found)
+        talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} not as recorded")
+    return CORRUPT if "corrupt" in results else DIVERGED if "diverged" in results else 0
+
+
+def _names(reader: LogReader, session: str, is_all: bool) -> list[str]:
+    if is_all:
+        return [row.session_id for row in reader.sessions()]
+    return [find_session(reader, session).session_id]
+
+
+def _check(reader: LogReader, session_id: str, head: Head | None, *, is_quiet: bool) -> dict[str, object]:
+    """One session's result, printed at once: a long check of many should not be silent."""
+    try:
+        verification = Recording.open(reader, session_id, head=head).verify()
+    except CorruptLog as error:
+        if not is_quiet:
+            emit(f"corrupt: {safe_line(str(error))}")
+        return {"session": session_id, "result": "corrupt", "seq": error.seq, "error": str(error)}
+    if not is_quiet:
+        for line in _lines(verification):
+            emit(line)
+    return _json(verification)
+
+
+def _lines(verification: Verification) -> list[str]:
+    """The result, each line safe: values in it are from the log."""
+    return [
+        safe_line(line) if not line.startswith(" ") else f"  {safe_line(line)}"
+        for line in verification.lines()
+    ]
+
+
+def _json(verification: Verification) -> dict[str, object]:
+    found: dict[str, object] = {
+        "session": verification.session_id,
+        "result": "ok" if verification.is_ok else "diverged",
+        "events": verification.events,
+        "decisions": verification.decisions,
+        "head": head_text((verification.head.seq, verification.head.digest.hex())),
+    }
+    if verification.divergence is not None:
+        found["divergence"] = verification.divergence
+    return found

@@ -1,0 +1,141 @@
+"""The digest of every event, chained: an event that was changed, moved, dropped or slipped in is found.
+
+    digest = BLAKE2b(digest_size=32, person="callboard/1", key=the user's key or none)(
+        MessagePack([session, seq, previous, at, sender, recipient, cause, body, cuts]))
+
+    session   str   the session's id
+    seq       int   its place, from 1
+    previous  bin   the digest of event seq-1; of the first, the session's origin: 32 zero bytes, or the
+                    digest of the event that a fork continues
+    at        int   milliseconds since 1970 UTC
+    sender, recipient  str
+    cause     int   the seq of the event whose handling posted this one, 0 for none
+    body      bin   the stored text, UTF-8, with `null` where a large value was cut out
+    cuts      array of [offset int, digest bin], in the order of the text: see cuts.py
+
+MessagePack with every item in its shortest form is injective (two different events never give the same
+bytes) and there for every language, so anybody can recompute a chain from the tables with ten lines:
+
+    hash = hashlib.blake2b(digest_size=32, person=b"callboard/1")
+    hash.update(msgpack.packb([session, seq, previous, at, sender, recipient, cause, body, cuts]))
+
+Without a key this tells that a log is damaged, or was edited by somebody who did not recompute it; with a
+key, that nobody without the key edited it. A tail that was cut off is only seen by somebody who kept a
+later head, which is why every outcome carries one.
+
+Figures (CPython 3.11, 180-byte body): 0.2 us to encode the body, 0.3 us to pack, 0.5 us to hash. The hash
+is copied from one that has its parameters and key already taken in: making it anew takes 1.0 us.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.codec import encode
+from callboard.actors.errors import CorruptLog, MisuseError
+from callboard.actors.events import Event
+from callboard.runtime.log.cuts import BODY_BYTES_MAX, Cut, cut
+from callboard.runtime.log.protocol import Head
+
+DIGEST_BYTES: Final = 32
+KEY_BYTES_MAX: Final = 64
+"""What BLAKE2b takes (RFC 7693, 2.5)."""
+
+UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
+"""What `Chain.seal` raises for an event that was let in wrongly: a lone surrogate, a number too large."""
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Sealed(NamedTuple):
+    """An event as a store keeps it. body: the stored text. cuts: what was cut out of it."""
+
+    seq: int
+    at: int
+    sender: str
+    recipient: str
+    cause: int
+    body: bytes
+    cuts: tuple[Cut, ...]
+    digest: bytes
+
+
+class Chain:
+    """Computes the digests of one store's events, all under the same key."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        if key is not None and not 0 < len(key) <= KEY_BYTES_MAX:
+            raise MisuseError(f"a digest key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
+        self._empty = blake2b(digest_size=DIGEST_BYTES, person=b"callboard/1", key=key or b"")
+        tell = blake2b(digest_size=8, person=b"callboard/key", key=key or b"")
+        self.key_check = "" if key is None else tell.hexdigest()
+        """Kept in the log: whether a key is the one it was made with. Tells nothing of the key itself."""
+
+    def seal(self, session_id: str, previous: bytes, event: Event) -> Sealed:
+        """The event as it is to be stored, with its digest.
+
+        Raises one of `UNWRITABLE` if it cannot be written.
+        """
+        body = encode(event.body)
+        cuts: tuple[Cut, ...] = ()
+        if len(body) > BODY_BYTES_MAX:
+            body, cuts = cut(event.body, body)
+        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause, body, cuts)
+        return Sealed(*envelope, self._digest(session_id, previous, *envelope))
+
+    def _digest(
+        self,
+        session_id: str,
+        previous: bytes,
+        seq: int,
+        at: int,
+        sender: str,
+        recipient: str,
+        cause: int,
+        body: bytes,
+        cuts: tuple[Cut, ...],
+    ) -> bytes:
+        places = [(offset, digest) for offset, digest, _ in cuts] if cuts else cuts
+        state = self._empty.copy()
+        state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, places)))
+        return state.digest()
+
+    def verify(
+        self, session_id: str, origin: bytes, rows: Iterable[Sealed], length: int, known: Head | None = None
+    ) -> Head:
+        """Recompute a whole session and return its head; the cuts need no data, only true digests.
+
+        length: how many events the store says there are; more may have come since. known: a head that was
+        acknowledged earlier. Raises CorruptLog at the first event that does not fit.
+        """
+        head, previous = 0, origin
+        for row in rows:
+            if row.seq != head + 1:
+                raise corrupt(session_id, head + 1, f"is missing; the next one there is {row.seq}")
+            if row.digest != self._digest(session_id, previous, *row[:7]):
+                raise corrupt(session_id, row.seq, "does not match its digest")
+            head, previous = row.seq, row.digest
+            if known is not None and known.seq == head and known.digest != previous:
+                raise corrupt(session_id, head, "is not the one that was acknowledged")
+        if head < max(length, known.seq if known else 0):
+            raise corrupt(session_id, head + 1, "is missing, and all after it")
+        return Head(head, previous)
+
+    def check_key(self, kept: str, where: str) -> None:
+        """Refuse another key than the log was made with: its chain would break. Raises MisuseError."""
+        if kept == self.key_check:
+            return
+        made = f"was made with {'another' if self.key_check and kept else 'a' if kept else 'no'} digest key"
+        raise MisuseError(f"{where} {made}; {'give that key' if kept else 'leave the key out'}")
+
+
+def corrupt(session_id: str, seq: int, what: str) -> CorruptLog:
+    """The error for an event that is not as it was written."""
+    return CorruptLog(
+        f"session {session_id}, event {seq} {what}: the log was damaged or edited; "
+        f"events before {seq} are as they were written",
+        session_id,
+        seq,
+    )

@@ -1,0 +1,180 @@
+"""A log in memory: for tests, and for sessions that need not survive. Same rules, bytes and digests.
+
+A row is one bytes object (MessagePack: 350 bytes for an event with a 180-byte body, where a tuple of its
+parts takes 460 and is walked by the garbage collector); large values are kept once. `MemoryReader` reads
+beside the writer, from any thread: lists only grow, and a head moves when its rows are there.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import msgspec
+
+from callboard.actors.errors import StoreFailed
+from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed
+from callboard.runtime.log.cuts import Cut, blob_digest, splice
+from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+from callboard.runtime.log.refusals import no_session, refusal, session_exists
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Sealed).decode
+
+
+class _Session:
+    """A session's rows and where they end."""
+
+    __slots__ = ("created_ms", "epoch", "head", "origin", "rows", "title")
+
+    def __init__(self, created_ms: int, title: str, origin: bytes) -> None:
+        self.created_ms = created_ms
+        self.title = title
+        self.origin = origin
+        self.epoch = 1
+        self.head = Head(0, origin)
+        self.rows: list[bytes] = []
+
+
+class MemoryLog:
+    """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._chain = Chain(key)
+        self._is_open = False
+        self._sessions: dict[str, _Session] = {}
+        self._blobs: dict[bytes, bytes] = {}
+
+    async def open(self) -> None:
+        """See `EventLog.open`."""
+        self._is_open = True
+
+    async def close(self) -> None:
+        """See `EventLog.close`."""
+        self._is_open = False
+
+    async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
+        """See `EventLog.create`."""
+        self._check_open()
+        if session_id in self._sessions:
+            raise session_exists(session_id)
+        self._sessions[session_id] = _Session(created_ms, title, origin)
+        return 1
+
+    async def take_over(self, session_id: str) -> tuple[int, Head]:
+        """See `EventLog.take_over`."""
+        session = self._session(session_id)
+        session.epoch += 1
+        return session.epoch, session.head
+
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        """See `EventLog.append`."""
+        self._check_open()
+        return [self._append(part) for part in batch]
+
+    async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        """See `EventLog.read`."""
+        self._check_open()
+        return MemoryReader(self).events(session_id, start, limit)
+
+    async def head(self, session_id: str) -> Head:
+        """See `EventLog.head`."""
+        return self._session(session_id).head
+
+    async def sessions(self) -> list[SessionRow]:
+        """See `EventLog.sessions`."""
+        self._check_open()
+        return MemoryReader(self).sessions()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreFailed("this log in memory is not open; await open() first")
+
+    def _session(self, session_id: str) -> _Session:
+        self._check_open()
+        if session_id not in self._sessions:
+            raise no_session(session_id)
+        return self._sessions[session_id]
+
+    def _append(self, part: Append) -> Head | Exception:
+        session = self._sessions.get(part.session_id)
+        if session is None:
+            return no_session(part.session_id)
+        if refused := refusal(part, session.epoch, session.head.seq):
+            return refused
+        rows = []
+        digest = session.head.digest
+        try:
+            for event in part.events:
+                row = self._chain.seal(part.session_id, digest, event)
+                digest = row.digest
+                rows.append(_pack(self._without_values(row) if row.cuts else row))
+        except UNWRITABLE as error:
+            return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
+        session.rows += rows
+        session.head = Head(len(session.rows), digest)
+        return session.head
+
+    def _without_values(self, row: Sealed) -> Sealed:
+        for _, digest, data in row.cuts:
+            self._blobs.setdefault(digest, data)
+        return row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts))
+
+
+class MemoryReader:
+    """A `LogReader` of a log in memory, open or closed."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """See `LogReader.close`."""
+
+    def sessions(self) -> list[SessionRow]:
+        """See `LogReader.sessions`."""
+        rows = [
+            SessionRow(session_id, session.epoch, session.head.seq, session.created_ms, session.title)
+            for session_id, session in list(self._log._sessions.items())
+        ]
+        rows.reverse()  # made later, among those of the same millisecond
+        return sorted(rows, key=lambda row: -row.created_ms)
+
+    def head(self, session_id: str) -> Head:
+        """See `LogReader.head`."""
+        return self._session(session_id).head
+
+    def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        """See `LogReader.events`."""
+        return [
+            Stored(row.seq, row.at, row.sender, row.recipient, row.cause, self._body(row), row.digest)
+            for row in self._rows(session_id, start, limit)
+        ]
+
+    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
+        """See `LogReader.verify_chain`."""
+        session, chain = self._session(session_id), Chain(key)
+        chain.check_key(self._log._chain.key_check, "this log in memory")
+        rows = map(self._recomputed, self._rows(session_id, 1, session.head.seq))
+        return chain.verify(session_id, session.origin, rows, session.head.seq, head)
+
+    def _session(self, session_id: str) -> _Session:
+        if session_id not in self._log._sessions:
+            raise no_session(session_id)
+        return self._log._sessions[session_id]
+
+    def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
+        at = max(start, 1) - 1
+        return map(_unpack, self._session(session_id).rows[at : at + limit])
+
+    def _recomputed(self, row: Sealed) -> Sealed:
+        cuts = tuple(Cut(offset, blob_digest(self._log._blobs[name]), b"") for offset, name, _ in row.cuts)
+        return row._replace(cuts=cuts)
+
+    def _body(self, row: Sealed) -> bytes:
+        if not row.cuts:
+            return row.body
+        return splice(row.body, [(offset, self._log._blobs[digest]) for offset, digest, _ in row.cuts])

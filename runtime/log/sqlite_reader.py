@@ -1,0 +1,167 @@
+"""Reading a SQLite log without owning it: for replay, the command line, the UI. Synchronous, no event loop.
+
+Rules
+  - The database is opened with `mode=ro` and no transaction outlives a call, so a reader neither writes nor
+    checkpoints nor keeps the owner from doing so. That is not politeness: SQLite 3.7.0 to 3.51.2 (except
+    3.44.6 and 3.50.7), which is what current Pythons ship, can corrupt a WAL that two connections write or
+    checkpoint (https://sqlite.org/wal.html#walresetbug). One owner does both; readers do neither.
+  - It works beside a live owner and after it, however it ended. SQLite may leave its two scratch files
+    (`-shm`, an empty `-wal`) beside the file; the next owner clears them away.
+  - In a folder that may not be written SQLite cannot make the shared-memory file it needs. Without a WAL the
+    file is then complete and opened as `immutable`; with one, both are copied to a temporary folder first.
+    No owner can be alive there: it would have made that file.
+
+Measured (CPython 3.11, one core, 180-byte bodies): 600,000 events/s read, 350,000 events/s verified.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Self
+from urllib.parse import quote
+
+from callboard.actors.errors import CorruptLog, StoreUnreadable
+from callboard.runtime.log.chain import Chain, Sealed
+from callboard.runtime.log.protocol import Head, SessionRow, Stored
+from callboard.runtime.log.sqlite_owner import check_place
+from callboard.runtime.log.sqlite_queries import (
+    Blobs,
+    Place,
+    found,
+    head_of,
+    sealed_rows,
+    session_rows,
+    stored_rows,
+)
+from callboard.runtime.log.sqlite_schema import check_key, error_code, is_fresh, store_error
+
+PAGE_EVENTS: Final = 2_000
+"""Rows fetched at once when a whole session is verified."""
+
+_NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+
+class SQLiteReader:
+    """A `LogReader` of a file. Opens it at once; may be used from several threads, one at a time.
+
+    Raises StoreUnreadable if there is no log at the path, StoreTooNew for a later format.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).resolve()
+        self._copy: TemporaryDirectory[str] | None = None
+        _check_file(self.path)
+        try:
+            self._connection = self._open()
+        except BaseException as error:
+            if self._copy is not None:
+                self._copy.cleanup()
+            if isinstance(error, sqlite3.Error):
+                raise store_error(error, self.path, "opening") from error
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. Safe to call twice."""
+        self._connection.close()
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    def sessions(self) -> list[SessionRow]:
+        """See `LogReader.sessions`."""
+        with self._reported():
+            return session_rows(self._connection)
+
+    def head(self, session_id: str) -> Head:
+        """See `LogReader.head`."""
+        with self._reported():
+            return head_of(self._connection, session_id, found(self._connection, session_id))
+
+    def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        """See `LogReader.events`."""
+        with self._reported(session_id, start):
+            place = found(self._connection, session_id)
+            return stored_rows(self._connection, session_id, place, start, limit)
+
+    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
+        """See `LogReader.verify_chain`."""
+        chain = Chain(key)
+        with self._reported(session_id, 1):
+            check_key(self._connection, self.path, chain)
+            place = found(self._connection, session_id)
+            rows = self._sealed(session_id, place)
+            return chain.verify(session_id, place.origin, rows, place.head, head)
+
+    def _sealed(self, session_id: str, place: Place) -> Iterator[Sealed]:
+        start, blobs = 1, Blobs(self._connection)
+        while rows := self._sealed_page(session_id, place, start, blobs):
+            yield from rows
+            start = rows[-1].seq + 1
+
+    def _sealed_page(self, session_id: str, place: Place, start: int, blobs: Blobs) -> list[Sealed]:
+        with self._reported(session_id, start):
+            return sealed_rows(self._connection, session_id, place, start, PAGE_EVENTS, blobs)
+
+    @contextmanager
+    def _reported(self, session_id: str = "", start: int = 0) -> Iterator[None]:
+        """Turn SQLite's errors into ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            failure = store_error(error, self.path, "reading")
+            if session_id and error_code(error) == sqlite3.SQLITE_CORRUPT:
+                said = f"session {session_id}, from event {start}: {failure}"
+                raise CorruptLog(said, session_id, start) from error
+            raise failure from error
+
+    # --- opening ------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return _connect(self.path, "mode=ro", self.path)
+        except sqlite3.OperationalError as error:
+            if error_code(error) not in _NO_SHARED_MEMORY or not os.access(self.path, os.R_OK):
+                raise
+        wal = self.path.with_name(self.path.name + "-wal")
+        if not wal.exists() or not wal.stat().st_size:
+            return _connect(self.path, "mode=ro&immutable=1", self.path)
+        self._copy = TemporaryDirectory(prefix="callboard-")
+        copy = Path(self._copy.name, "log.db")
+        shutil.copyfile(self.path, copy)
+        shutil.copyfile(wal, copy.with_name("log.db-wal"))
+        return _connect(copy, "mode=ro", self.path)
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what is no file. Only looks: opening it could drop the locks of an owner in this process."""
+    check_place(path)
+    if not path.exists():
+        raise StoreUnreadable(f"there is no log at {path}; give the path that it was written to")
+
+
+def _connect(path: Path, mode: str, shown: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?{mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=30.0,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        if is_fresh(connection, shown):
+            raise StoreUnreadable(f"{shown} is empty: nothing was ever recorded there")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

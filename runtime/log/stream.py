@@ -1,0 +1,89 @@
+"""One session as its writer knows it: what is durable, what is staged, who waits, and what it died of."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+from callboard.actors.errors import SessionFailed, StoreFailed
+from callboard.actors.events import Event
+from callboard.runtime.log.protocol import Append, Head
+
+EVERYTHING: Final = 1 << 62
+"""A seq that no session reaches."""
+
+OnDurable = Callable[[Head], None]
+OnFailure = Callable[[Exception], None]
+
+
+class Stream:
+    """A session that is being written."""
+
+    __slots__ = (
+        "_tickets",
+        "_waiters",
+        "callbacks",
+        "epoch",
+        "error",
+        "failures",
+        "head",
+        "session_id",
+        "staged",
+    )
+
+    def __init__(self, session_id: str, epoch: int, head: Head) -> None:
+        self.session_id = session_id
+        self.epoch = epoch
+        self.head = head
+        self.staged: list[Event] = []
+        self.error: Exception | None = None
+        self.callbacks: list[OnDurable] = []
+        self.failures: list[OnFailure] = []
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets = 0
+
+    def take(self) -> Append:
+        """Everything that is staged, which is then staged no more."""
+        events, self.staged = self.staged, []
+        return Append(self.session_id, events[0].seq - 1, self.epoch, events)
+
+    def check(self) -> None:
+        """Raise what the session died of, without the tracebacks of those who were told before."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for more than is durable."""
+        return bool(self._waiters)
+
+    async def wait(self, seq: int) -> Head:
+        """Wait until it is durable up to `seq`. Raises what it died of, SessionFailed if it was forgotten."""
+        if self.head.seq < seq:
+            self.check()
+            self._tickets += 1
+            future = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiters, (seq, self._tickets, future))
+            await future
+            if self.head.seq < seq:
+                self.check()
+                raise SessionFailed(f"session {self.session_id} was left before event {seq} was durable")
+        return self.head
+
+    def wake(self, seq: int) -> None:
+        """Wake whoever waits for no more than this seq."""
+        while self._waiters and self._waiters[0][0] <= seq:
+            release(heapq.heappop(self._waiters)[2])
+
+    def cut_short(self) -> StoreFailed:
+        """The error for a session whose commit was cancelled, as by the end of `asyncio.run`."""
+        return StoreFailed(
+            f"session {self.session_id}: writing was cancelled; what was acknowledged is stored, "
+            f"the rest may be: resume it from the log"
+        )
+
+
+def release(future: "asyncio.Future[None]") -> None:
+    """Let whoever waits go on, if it was not cancelled."""
+    if not future.done():
+        future.set_result(None)

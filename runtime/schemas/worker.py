@@ -1,0 +1,71 @@
+"""The worker process: answers checks that are too much for the event loop, and can be killed.
+
+It reads requests from stdin and writes answers to stdout. It ends when stdin does, that is when its
+parent is gone; in the middle of a check, a second after the check's own time.
+"""
+
+import contextlib
+import faulthandler
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.runtime.schemas import frames, limits
+from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
+
+_GRACE_S = 1.0
+"""Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives."""
+
+
+def main() -> None:
+    """Serve until stdin ends, on a thread whose stack is deep enough for the deepest check."""
+    _bound_resources()
+    sys.setrecursionlimit(limits.RECURSION_MAX)
+    threading.stack_size(limits.WORKER_STACK)
+    thread = threading.Thread(target=_serve, daemon=True)
+    thread.start()
+    thread.join()
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer every request of the stream; its end ends this."""
+    engine = Engine(IN_THE_WORKER)
+    engine.load()
+    _write(answers, frames.frame(frames.HELLO))
+    while header := requests.read(frames.LENGTH.size):
+        (length,) = frames.LENGTH.unpack(header)
+        request = frames.REQUESTS.decode(requests.read(length))
+        _write(answers, frames.message_frame(_answer(engine, request)))
+
+
+def _serve() -> None:
+    with contextlib.suppress(BrokenPipeError):
+        serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def _answer(engine: Engine, request: CheckSchema) -> SchemaChecked:
+    with Path(os.devnull).open("w") as nowhere:
+        faulthandler.dump_traceback_later(request.timeout_ms / 1_000 + _GRACE_S, exit=True, file=nowhere)
+        try:
+            return engine.check(request)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _write(answers: BinaryIO, data: bytes) -> None:
+    answers.write(data)
+    answers.flush()
+
+
+def _bound_resources() -> None:
+    """Give way to the parent, bound memory and leave no core dumps, where the platform can."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(10)
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # there is none on Windows
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (limits.WORKER_MEMORY, limits.WORKER_MEMORY))

@@ -1,0 +1,344 @@
+"""Attack cases S1-S16: schemas and reports that are meant to read, leak, stall, crash or confuse.
+
+Everywhere: the answer comes, it is the one expected, and meanwhile the event loop was never away for
+100 ms. The bound is the product's; what is measured is below 20 ms on an idle machine.
+"""
+
+import asyncio
+import http.server
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.runtime.schemas.checker import SchemaChecker
+from tests.runtime.schemas.kit import (
+    DOUBLING,
+    ENDLESS,
+    accept_request,
+    answer_of,
+    beating,
+    chain_of,
+    checking,
+    report_request,
+)
+
+GAP_S = 0.1
+"""Seconds that the event loop may be away at most."""
+
+Checks: TypeAlias = Callable[[SchemaChecker], Coroutine[None, None, list[SchemaChecked]]]
+
+BOMB = "^(a+)+$"
+FUSE = "a" * 28 + "!"
+
+
+async def _beaten(checks: Checks) -> tuple[list[SchemaChecked], float]:
+    async with checking() as checker, beating() as heart:
+        return await checks(checker), heart.gap_s
+
+
+def while_beating(checks: Checks) -> list[SchemaChecked]:
+    """The answers of these checks, made while a heart beats on the loop.
+
+    A loop that was away for too long is tried again, twice: what a busy machine did to it does not
+    happen three times in a row, what a check does to it does.
+    """
+    gaps: list[float] = []
+    while len(gaps) < 3:
+        answers, gap = asyncio.run(_beaten(checks))
+        if gap < GAP_S:
+            return answers
+        gaps.append(gap)
+    raise AssertionError(f"the loop was away for {min(gaps) * 1_000:.0f} ms and more")
+
+
+def ask(*requests: CheckSchema) -> list[SchemaChecked]:
+    """The answers, one after the other, the heart having its turn after each."""
+
+    async def checks(checker: SchemaChecker) -> list[SchemaChecked]:
+        answers = []
+        for each in requests:
+            answers.append(await answer_of(checker, each))
+            await asyncio.sleep(0)
+        return answers
+
+    return while_beating(checks)
+
+
+def refused(schema: object, path: str, *words: str) -> None:
+    """It is no schema we accept, and no report is checked under it either."""
+    accept, report = ask(accept_request(schema), report_request(schema, {}))
+    assert (accept.status, report.status) == ("invalid", "failed")
+    assert accept.problems[0].path == path
+    for word in words:
+        assert word in accept.problems[0].message
+
+
+@contextmanager
+def listener() -> Iterator[tuple[str, list[str]]]:
+    """A web server on the loopback that notes every request; its address and the notes."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection can be made from this process."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a connection was made")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+
+
+def test_s1_a_reference_to_a_web_address_is_refused_and_nothing_is_requested() -> None:
+    with listener() as (address, asked):
+        refused({"$ref": f"{address}/schema.json"}, "/$ref", "must start with # (nothing is fetched)")
+        refused({"properties": {"a": {"$ref": f"{address}/a#/b"}}}, "/properties/a/$ref")
+        refused({"$schema": f"{address}/meta"}, "/$schema", "draft 2020-12")
+        assert asked == []
+
+
+def test_s2_a_reference_to_a_file_is_refused_and_its_content_is_in_no_message(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"const": "s3cret-canary"}')
+    for reference in (secret.as_uri(), str(secret), f"{secret.as_uri()}#/const"):
+        answers = ask(accept_request({"$ref": reference}), report_request({"$ref": reference}, "x"))
+        assert [each.status for each in answers] == ["invalid", "failed"]
+        assert "s3cret-canary" not in str(answers)
+
+
+@pytest.mark.usefixtures("no_sockets")
+def test_s3_a_relative_reference_with_a_remote_base_is_refused() -> None:
+    refused({"$id": "http://127.0.0.1:9/base/", "$ref": "item.json"}, "/$id", "remove $id")
+    refused({"$ref": "item.json"}, "/$ref", "must start with #")
+    refused({"properties": {"a": {"$id": "http://127.0.0.1:9/"}}}, "/properties/a/$id")
+    refused({"$dynamicRef": "http://127.0.0.1:9/#a"}, "/$dynamicRef", "write $ref")
+
+
+def test_s4_a_pattern_that_holds_python_for_half_a_minute_is_answered_at_once() -> None:
+    schema = {"type": "string", "pattern": BOMB}
+    short, long = ask(report_request(schema, FUSE), report_request(schema, "a" * 200_000 + "!"))
+    assert (short.status, long.status) == ("invalid", "invalid")
+    assert "must match the regular expression" in short.problems[0].message
+
+
+def test_s4_a_thousand_such_patterns_do_not_stall_the_loop() -> None:
+    schema = {"items": {"anyOf": [{"pattern": f"{BOMB}{index}"} for index in range(200)]}}
+    [answer] = ask(report_request(schema, [FUSE] * 50))
+    assert answer.status == "invalid"
+
+
+@pytest.mark.slow
+def test_s4_a_pattern_that_is_dear_even_for_re2_is_stopped_when_its_time_is_over() -> None:
+    dear = {"items": {"anyOf": [{"pattern": f"(.{{100}}){{10}}{index}"} for index in range(100)]}}
+    [answer] = ask(report_request(dear, ["é" * 9_000] * 100, timeout_ms=300))
+    assert answer.status == "failed"
+
+
+def test_s5_such_a_pattern_for_property_names_is_answered_at_once() -> None:
+    schema = {"patternProperties": {BOMB: {"type": "null"}}, "additionalProperties": False}
+    [answer] = ask(report_request(schema, {FUSE: 1}))
+    assert answer.problems[0].message.startswith("unknown property")
+    unevaluated = {"allOf": [{"patternProperties": {BOMB: {}}}], "unevaluatedProperties": False}
+    assert ask(report_request(unevaluated, {FUSE: 1}))[0].status == "invalid"
+    assert ask(report_request({"propertyNames": {"pattern": BOMB}}, {FUSE: 1}))[0].status == "invalid"
+
+
+def test_s6_doubling_thirty_times_is_refused() -> None:
+    definitions: dict[str, object] = {
+        str(index): {"allOf": [{"$ref": f"#/$defs/{index + 1}"}] * 2} for index in range(30)
+    }
+    schema = {"$ref": "#/$defs/0", "$defs": {**definitions, "30": {}}}
+    [answer] = ask(accept_request(schema))
+    assert answer.status == "invalid"
+    assert "once references are followed: simplify it" in answer.problems[0].message
+
+
+@pytest.mark.slow
+def test_s6_doubling_hidden_in_a_recursion_is_stopped_when_its_time_is_over() -> None:
+    accept, report = ask(accept_request(DOUBLING), report_request(DOUBLING, ENDLESS, timeout_ms=300))
+    assert (accept.status, report.status) == ("ok", "failed")
+    assert "took longer than 300 ms" in report.problems[0].message
+
+
+def test_s7_a_schema_that_is_itself_is_refused() -> None:
+    refused({"$ref": "#"}, "", "never ends: put the $ref under properties or items")
+    refused({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "", "never ends")
+
+
+def test_s8_schemas_that_are_each_other_are_refused() -> None:
+    mutual = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+    [answer] = ask(accept_request({"$ref": "#/$defs/a", "$defs": mutual}))
+    assert answer.status == "invalid"
+    assert answer.problems[0].path in ("/$defs/a", "/$defs/b")
+
+
+def test_s9_a_value_nested_five_thousand_deep_fails_without_a_recursion_error() -> None:
+    tree = {"items": {"$ref": "#"}, "additionalProperties": {"$ref": "#"}}
+    values = [b"[" * 5_000 + b"]" * 5_000, b'{"a":' * 500 + b"1" + b"}" * 500, chain_of(65, 1)]
+    for answer in ask(*(report_request(tree, each) for each in values)):
+        assert answer.status == "failed"
+        assert "nests" in answer.problems[0].message
+
+
+def test_s9_a_value_nested_as_deep_as_allowed_is_answered() -> None:
+    tree = {"additionalProperties": {"$ref": "#"}, "type": ["object", "null"]}
+    right, wrong = ask(report_request(tree, chain_of(64, None)), report_request(tree, chain_of(64, 1)))
+    assert (right.status, wrong.status) == ("ok", "invalid")
+    assert wrong.problems[0].path == "/a" * 64
+
+
+def test_s10_three_thousand_objects_are_compared_without_stalling_the_loop() -> None:
+    items = [{"id": index, "tags": [str(index)]} for index in range(3_000)]
+    schema = {"type": "array", "uniqueItems": True}
+    different, same = ask(report_request(schema, items), report_request(schema, [*items, items[7]]))
+    assert different.status == "ok"
+    assert same.problems[0].message == "items must all be different, but items 7 and 3000 are equal"
+
+
+def test_s10_numbers_with_equal_hashes_are_compared_no_slower() -> None:
+    colliding = [index * (2**61 - 1) for index in range(5_000)]
+    [answer] = ask(report_request({"uniqueItems": True, "not": {"enum": colliding[:1_000]}}, colliding))
+    assert answer.status == "ok"
+
+
+def test_s11_a_schema_of_ten_mebibytes_is_refused_by_its_length() -> None:
+    request = accept_request(b'{"description": "' + b"x" * (10 * 1024 * 1024) + b'"}')
+    [answer] = ask(request)
+    assert answer.problems[0].message == "has 10,485,779 bytes, at most 65,536 are allowed: simplify it"
+
+
+def test_s11_a_report_of_ten_mebibytes_fails_by_its_length() -> None:
+    [answer] = ask(report_request({}, b'"' + b"x" * (10 * 1024 * 1024) + b'"'))
+    assert answer.status == "failed"
+    assert "at most 1,048,576 are allowed" in answer.problems[0].message
+
+
+def test_s12_twenty_thousand_alternatives_are_refused() -> None:
+    refused({"anyOf": [{"const": index} for index in range(20_000)]}, "", "bytes", "simplify it")
+    refused({"anyOf": [{}] * 16_000}, "", "more than 1,000 subschemas")
+
+
+def test_s12_as_many_alternatives_as_allowed_are_answered() -> None:
+    schema = {"anyOf": [{"const": index} for index in range(990)]}
+    [answer] = ask(report_request(schema, -1))
+    assert answer.status == "invalid"
+
+
+@pytest.mark.parametrize("pattern", ["[", "(", "*a", "a{5,1}", "(?<=a)b", "(a)\\1", "\\p{Nope}", "a{100000}"])
+def test_s13_an_expression_that_cannot_be_compiled_is_refused_with_its_place(pattern: str) -> None:
+    refused({"items": {"pattern": pattern}}, "/items/pattern", "RE2 cannot use this regular expression")
+    [answer] = ask(accept_request({"patternProperties": {pattern: {}}}))
+    assert answer.problems[0].path == f"/patternProperties/{pattern}"
+
+
+def test_s13_an_expression_that_takes_long_to_compile_is_compiled_off_the_loop() -> None:
+    schema = {"items": {"anyOf": [{"pattern": f"^\\p{{L}}{{1,9{index}}}$"} for index in range(10)]}}
+    [answer] = ask(report_request(schema, ["Ünïcode"]))
+    assert answer.status == "ok"
+
+
+@pytest.mark.parametrize("step", ["1e-323", "0", "-1", "1e-10", "0.0"])
+def test_s14_a_step_that_nothing_can_be_a_multiple_of_is_refused(step: str) -> None:
+    refused(b'{"multipleOf": ' + step.encode() + b"}", "/multipleOf", "must be a")
+
+
+def test_s14_steps_and_numbers_at_the_edges_are_answered() -> None:
+    edges = [1e308, -1e308, 5e-324, 10**4_000, 2**53 + 1, 0]
+    answers = ask(*(report_request({"multipleOf": 1e-9}, each) for each in edges))
+    assert [each.status for each in answers] == ["ok", "ok", "invalid", "ok", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (True, "not true: write {} to accept any value"),
+        (False, "not false"),
+        ([], "not []"),
+        (None, "not null"),
+        ("object", 'not "object"'),
+        (1, "not 1"),
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b'{"type": NaN}', "not JSON"),
+        (b'{"title": "\\ud800"}', "not JSON"),
+        (b"\xff\xfe{}", "not JSON"),
+    ],
+)
+def test_s15_what_is_no_object_is_no_schema(schema: object, words: str) -> None:
+    refused(schema, "", words)
+
+
+def test_s15_true_and_false_are_schemas_inside_of_one() -> None:
+    schema = {"properties": {"any": True, "none": False}}
+    right, wrong = ask(report_request(schema, {"any": 1}), report_request(schema, {"none": 1}))
+    assert right.status == "ok"
+    assert [(each.path, each.message) for each in wrong.problems] == [
+        ("/none", "nothing is allowed here, got 1")
+    ]
+
+
+def test_s16_names_that_mean_something_elsewhere_are_names_here() -> None:
+    value = {
+        "__proto__": {"admin": True},
+        "__class__": "x",
+        "constructor": 1,
+        "lc": 1,
+        "type": "constructor",
+        "id": ["os", "system"],
+        "$ref": "http://127.0.0.1/",
+        "$id": "x",
+        "kwargs": {},
+        "": 0,
+        "toString": None,
+    }
+    strict = {"type": "object", "properties": dict.fromkeys(value, True), "additionalProperties": False}
+    loose = {"type": "object", "required": list(value), "uniqueItems": True, "enum": [value], "const": value}
+    answers = ask(
+        report_request(strict, value), report_request(loose, value), report_request(strict, {"__proto": 1})
+    )
+    assert [each.status for each in answers] == ["ok", "ok", "invalid"]
+
+
+def test_s16_a_name_in_a_schema_is_not_taken_for_a_keyword_of_ours() -> None:
+    schema = {"properties": {"__proto__": {"type": "integer"}, "values_in": {"type": "integer"}}}
+    [answer] = ask(report_request(schema, {"__proto__": "x", "values_in": 1}))
+    assert [each.path for each in answer.problems] == ["/__proto__"]
+
+
+@pytest.mark.slow
+def test_hostile_checks_side_by_side_never_hold_the_loop_and_good_ones_are_answered() -> None:
+    names = [{"pattern": f"\\p{{L}}{{9{index}}}"} for index in range(50)]
+    requests = [
+        report_request(DOUBLING, ENDLESS, timeout_ms=250),
+        report_request({"uniqueItems": True}, [{"a": index} for index in range(50_000)]),
+        report_request({"items": {"not": {}}}, [[]] * 50_000, timeout_ms=250),
+        accept_request({"anyOf": names}, timeout_ms=250),
+        report_request({"pattern": "^a"}, "abc"),
+    ]
+
+    async def checks(checker: SchemaChecker) -> list[SchemaChecked]:
+        return list(await asyncio.gather(*(answer_of(checker, each) for each in requests)))
+
+    endless, unique, *_, good = while_beating(checks)
+    assert (endless.status, unique.status, good.status) == ("failed", "ok", "ok")

@@ -1,0 +1,41 @@
+"""One log for all tests that only look; a copy for those that change something."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from callboard.cli.main import cli
+from tests.cli.recorded import record
+
+Callboard = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with three sessions. Only to be looked at."""
+    path = tmp_path_factory.mktemp("recorded") / "callboard.db"
+    record(path)
+    return path
+
+
+@pytest.fixture
+def own_log(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of the log, to be changed at will."""
+    return shutil.copyfile(recorded, tmp_path / "own.db")
+
+
+@pytest.fixture
+def callboard(recorded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callboard:
+    """Runs the command line in this process, off a terminal, on the recorded log."""
+    monkeypatch.setenv("CALLBOARD_LOG", str(recorded))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(cli, arguments, input=text, prog_name="callboard")
+
+    return run

@@ -1,0 +1,91 @@
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Callboard
+from tests.cli.recorded import add_session, rows_of
+
+
+def test_a_session_is_summed_up_with_prompt_result_usage_and_head(callboard: Callboard) -> None:
+    done = callboard("show", "20250101-survey")
+    assert done.exit_code == 0
+    facts = done.stdout
+    for words in (
+        "3 agents, 1 tool call",
+        "4 model calls, 8 tokens",
+        "ok: answered in text",
+        "There are 3 files.",
+    ):
+        assert words in facts
+    assert "head     28:" in facts
+    assert "callboard tree 20250101-survey" in done.stderr
+
+
+def test_without_a_name_the_newest_session_is_meant(callboard: Callboard) -> None:
+    assert callboard("show").stdout.splitlines()[0].split() == ["session", "20250103-failed"]
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_is_one_sessions_only(callboard: Callboard) -> None:
+    assert "20250102-report" in callboard("show", "20250102").stdout
+    unclear = callboard("show", "2025")
+    assert unclear.exit_code == 2
+    assert "20250101-survey" in unclear.stderr
+
+
+def test_an_unknown_session_is_answered_with_those_there_are(callboard: Callboard) -> None:
+    done = callboard("show", "nonsense")
+    assert done.exit_code == 3
+    assert done.stdout == ""
+    assert "20250103-failed, 20250102-report" in done.stderr
+
+
+def test_as_json_there_are_the_asks_with_prompt_schema_and_result(callboard: Callboard) -> None:
+    found = json.loads(callboard("show", "20250102", "--json").stdout)
+    assert found["usage"]["tokens"] == 4
+    assert found["head"].startswith("23:")
+    (ask,) = found["asks"]
+    assert ask["prompt"] == "Count."
+    assert ask["schema"]["required"] == ["count"]
+    assert ask["ended"]["structured_output"] == {"count": 3}
+    assert ask["ended"]["kind"] == "reported"
+
+
+def test_a_report_is_shown_as_json_and_a_failure_with_its_reason(callboard: Callboard) -> None:
+    assert '"count": 3' in callboard("show", "20250102").stdout
+    failed = callboard("show", "20250103").stdout
+    assert "failed (model_error): its model failed: script_error" in failed
+
+
+def test_an_ask_without_an_outcome_is_shown_as_such(callboard: Callboard, own_log: Path) -> None:
+    add_session(own_log, "cut", rows_of(own_log, "20250101-survey")[:12])
+    text = callboard("show", "cut", "--log", str(own_log)).stdout
+    assert "none yet" in text
+    assert "open: it still runs, or its process ended" in text
+    found = json.loads(callboard("show", "cut", "--log", str(own_log), "--json").stdout)
+    assert found["asks"][0]["ended"] is None
+
+
+def test_the_tree_shows_who_delegated_to_whom_and_who_was_denied(callboard: Callboard) -> None:
+    lines = callboard("tree", "20250101").stdout.splitlines()
+    assert [line[:25].rstrip() for line in lines[1:4]] == [
+        "✓ host",
+        "├─ ✓ host.1 counter  answ",
+        "└─ ✗ host.2 nobody   deni",
+    ]
+    assert "there is no agent 'nobody'" in lines[3]
+    assert lines[4].startswith("3 agents: 2 ok, 1 failed; 8 tokens")
+
+
+def test_the_tree_can_be_seen_as_it_was_at_an_event(callboard: Callboard) -> None:
+    text = callboard("tree", "20250101", "--at", "14").stdout
+    assert "tool count_files" in text
+    assert callboard("tree", "20250101", "--at", "99").exit_code == 3
+
+
+def test_the_tree_as_json_is_nested(callboard: Callboard) -> None:
+    found = json.loads(callboard("tree", "20250101", "--json").stdout)
+    host = found["tree"]
+    assert host["status"] == "ok"
+    assert [child["address"] for child in host["children"]] == ["host.1", "host.2"]
+    assert host["usage_with_children"]["tokens"] == 8
+    assert host["usage"]["tokens"] == 4
+    assert host["children"][1]["kind"] == "denied"

@@ -1,0 +1,97 @@
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Callboard
+from tests.cli.recorded import add_session, damage, diverging, rows_of
+
+
+def head_of(callboard: Callboard, session: str) -> str:
+    return str(json.loads(callboard("show", session, "--json").stdout)["head"])
+
+
+def test_a_recorded_session_verifies(callboard: Callboard) -> None:
+    done = callboard("verify", "20250101")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("session 20250101-survey: 28 events")
+    assert "all as recorded; head 28:" in done.stdout
+
+
+def test_every_session_can_be_verified_at_once(callboard: Callboard) -> None:
+    done = callboard("verify", "--all")
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) == 3
+    assert "3 sessions checked, none not as recorded" in done.stderr
+
+
+def test_a_head_that_was_kept_is_checked(callboard: Callboard) -> None:
+    head = head_of(callboard, "20250101")
+    assert callboard("verify", "20250101", "--head", head).exit_code == 0
+    forged = f"28:{'0' * 64}"
+    done = callboard("verify", "20250101", "--head", forged)
+    assert done.exit_code == 4
+    assert done.stdout.startswith("corrupt: ")
+
+
+def test_a_log_that_was_cut_is_found_by_the_head(callboard: Callboard, own_log: Path) -> None:
+    events = rows_of(own_log, "20250101-survey")
+    add_session(own_log, "whole", events)
+    head = head_of_log(callboard, own_log, "whole")
+    add_session(own_log, "cut", events[:20])
+    assert callboard("verify", "cut", "--log", str(own_log)).exit_code == 0
+    assert callboard("verify", "cut", "--log", str(own_log), "--head", head).exit_code == 4
+
+
+def head_of_log(callboard: Callboard, log: Path, session: str) -> str:
+    return str(json.loads(callboard("show", session, "--json", "--log", str(log)).stdout)["head"])
+
+
+def test_a_head_that_is_none_is_a_mistake_of_usage(callboard: Callboard) -> None:
+    for text in ("28", "28:abc", "x:" + "0" * 64):
+        done = callboard("verify", "--head", text)
+        assert done.exit_code == 2
+        assert "SEQ:HEX" in done.stderr
+    assert callboard("verify", "--all", "--head", "1:" + "0" * 64).exit_code == 2
+
+
+def test_a_changed_event_is_found_and_named(callboard: Callboard, own_log: Path) -> None:
+    damage(own_log, 7)
+    done = callboard("verify", "20250101", "--log", str(own_log))
+    assert done.exit_code == 4
+    assert "20250101-survey" in done.stdout
+    assert "7" in done.stdout
+    found = json.loads(callboard("verify", "20250101", "--log", str(own_log), "--json").stdout)
+    assert (found["result"], found["seq"]) == ("corrupt", 7)
+
+
+def test_code_that_does_something_else_is_found_and_explained(callboard: Callboard, own_log: Path) -> None:
+    add_session(own_log, "other", diverging(rows_of(own_log, "20250101-survey")))
+    done = callboard("verify", "other", "--log", str(own_log))
+    assert done.exit_code == 5
+    for words in ("diverged at seq 4", "body.attempt", "expected (this code): 1", "actual (the log) : 7"):
+        assert words in done.stdout
+    found = json.loads(callboard("verify", "other", "--log", str(own_log), "--json").stdout)
+    assert found["divergence"]["field"] == "body.attempt"
+
+
+def test_among_all_sessions_the_bad_ones_decide_the_exit_code(callboard: Callboard, own_log: Path) -> None:
+    add_session(own_log, "other", diverging(rows_of(own_log, "20250101-survey")))
+    assert callboard("verify", "--all", "--log", str(own_log)).exit_code == 5
+    damage(own_log, 7)
+    done = callboard("verify", "--all", "--log", str(own_log), "--json")
+    assert done.exit_code == 4
+    results = {one["session"]: one["result"] for one in json.loads(done.stdout)["sessions"]}
+    assert results == {
+        "other": "diverged",
+        "20250103-failed": "ok",
+        "20250102-report": "ok",
+        "20250101-survey": "corrupt",
+    }
+
+
+def test_a_damaged_log_is_refused_by_every_other_command_too(callboard: Callboard, own_log: Path) -> None:
+    damage(own_log, 7)
+    for command in ("show", "tree", "replay", "state"):
+        done = callboard(command, "20250101", "--log", str(own_log))
+        assert done.exit_code == 4, command
+        assert done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1

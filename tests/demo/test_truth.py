@@ -1,0 +1,102 @@
+"""The agents' answers against what is known to be true of the folders."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+
+from callboard.demo.inquiry import TURNS_MAX
+from callboard.demo.modules_policy import MODULES_MAX
+from callboard.demo.tools import FolderTools
+from tests.demo.folders import NAMES, Truth, build
+from tests.demo.play import Ending, Play
+
+WITH_BROKEN_FILES = ("unreadable_settings", "only_binary_files", "huge_files")
+AGENTS = ("tester", "packager", "reader", "surveyor", "host")
+
+
+class Stage(NamedTuple):
+    """A folder, what is true of it, and how every agent ended that looked at it."""
+
+    name: str
+    truth: Truth
+    tools: FolderTools
+    plays: Mapping[str, Play]
+    endings: Mapping[str, Ending]
+
+    def report(self, agent: str) -> Mapping[str, object]:
+        found = self.endings[agent].report
+        assert found is not None, f"{agent} did not report"
+        return found
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    root = tmp_path_factory.mktemp("folder") / "root"
+    truth = build(request.param, root)
+    tools = FolderTools(root)
+    plays = {agent: Play(tools.all()) for agent in AGENTS}
+    return Stage(request.param, truth, tools, plays, {agent: plays[agent].run(agent) for agent in AGENTS})
+
+
+def listed(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, list)
+    return value
+
+
+def test_the_tester_names_the_framework_that_is_really_used(stage: Stage) -> None:
+    found = stage.report("tester")
+    assert (found["framework"], found["basis"]) == (stage.truth.framework, stage.truth.basis), found
+
+
+def test_the_tester_names_the_other_frameworks_too_and_no_more(stage: Stage) -> None:
+    found = stage.report("tester")
+    others = {each["framework"] for each in listed(found["frameworks"])[1:]}
+    assert others == set(stage.truth.also)
+
+
+def test_the_tester_says_what_is_worth_a_note(stage: Stage) -> None:
+    assert stage.truth.says in " ".join(map(str, listed(stage.report("tester")["notes"])))
+
+
+@pytest.mark.parametrize("agent", ["tester", "packager", "reader"])
+def test_the_evidence_stands_on_the_line_that_it_names(agent: str, stage: Stage) -> None:
+    for place in listed(stage.report(agent)["evidence"]):
+        text = stage.tools.read_text(str(place["file"]), max_bytes=20_000).text
+        quoted = str(place["why"]).partition(": ")[2]
+        if place["line"] and quoted and agent == "tester":
+            assert isinstance(place["line"], int)
+            line = text.split("\n")[place["line"] - 1].strip()
+            assert quoted.removesuffix("…") in line or line in quoted
+
+
+@pytest.mark.parametrize("agent", ["packager", "reader"])
+def test_both_racers_name_a_true_entry_point(agent: str, stage: Stage) -> None:
+    assert stage.report(agent)["entry_point"] in stage.truth.entry
+
+
+def test_the_surveyor_has_every_module_summarised_within_its_bound(stage: Stage) -> None:
+    found = stage.report("surveyor")
+    paths = [str(each["path"]) for each in listed(found["modules"])]
+    assert {*paths, *map(str, listed(found["left_out"]))} == set(stage.truth.modules)
+    assert len(paths) == min(MODULES_MAX, len(stage.truth.modules))
+    assert not [each for each in listed(found["modules"]) if str(each["summary"]).startswith("No summary")]
+
+
+def test_the_host_sums_up_in_printable_text(stage: Stage) -> None:
+    text = stage.endings["host"].text
+    assert f"Testing framework: {stage.truth.framework}" in text
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "iteration_cap" in text
+    assert "3 levels of diggers, then refused" in text
+
+
+def test_every_agent_but_the_runaway_ends_within_its_turns(stage: Stage) -> None:
+    for play in stage.plays.values():
+        turns = {agent: count for agent, count in play.turns.items() if agent != "runaway"}
+        assert max(turns.values()) <= TURNS_MAX, turns
+
+
+def test_tools_fail_only_on_files_that_break_the_rules_of_their_format(stage: Stage) -> None:
+    errors = [error for play in stage.plays.values() for error in play.errors]
+    assert bool(errors) == (stage.name in WITH_BROKEN_FILES), errors

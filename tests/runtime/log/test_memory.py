@@ -1,0 +1,80 @@
+"""MemoryLog: the contract, and the same bytes as SQLite's."""
+
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.errors import CorruptLog
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import EventLog, Head, LogReader
+from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite_reader import SQLiteReader
+from tests.runtime.log.contract import EventLogContract
+from tests.runtime.log.kit import added, events, large, run
+
+
+class MemoryKit:
+    def __init__(self) -> None:
+        self.logs: list[MemoryLog] = []
+
+    def log(self, key: bytes | None = None) -> MemoryLog:
+        if not self.logs:
+            self.logs.append(MemoryLog(key))
+        return self.logs[0]
+
+    def reader(self) -> MemoryReader:
+        return MemoryReader(self.logs[0])
+
+
+@pytest.fixture
+def kit() -> MemoryKit:
+    return MemoryKit()
+
+
+class TestMemoryLog(EventLogContract):
+    pass
+
+
+def filled(log: EventLog) -> Head:
+    async def work() -> Head:
+        await log.open()
+        await log.create("s", 5, "title", b"o" * 32)
+        head = await added(log, "s", 1, [*events(1, 50), large(51), large(52), *events(53, 60)])
+        await log.close()
+        return head
+
+    return run(work)
+
+
+@pytest.mark.parametrize("key", [None, b"a key"])
+def test_both_stores_give_the_same_bytes_and_the_same_head(tmp_path: Path, key: bytes | None) -> None:
+    memory, file = MemoryLog(key), SQLiteLog(tmp_path / "log.db", key=key)
+    assert filled(memory) == filled(file)
+    readers: list[LogReader] = [MemoryReader(memory), SQLiteReader(tmp_path / "log.db")]
+    one, other = readers
+    assert one.events("s") == other.events("s")
+    assert one.sessions() == other.sessions()
+    assert one.verify_chain("s", key) == other.verify_chain("s", key)
+    other.close()
+
+
+def test_a_changed_row_and_a_changed_value_are_found() -> None:
+    log = MemoryLog()
+    filled(log)
+    session = log._sessions["s"]
+    before = session.rows[20]
+    session.rows[20] = before.replace(b"reason 21", b"reason 99")
+    with MemoryReader(log) as reader, pytest.raises(CorruptLog, match="event 21"):
+        reader.verify_chain("s")
+    session.rows[20] = before
+    (digest,) = log._blobs
+    log._blobs[digest] = log._blobs[digest].replace(b"x", b"y", 1)
+    with MemoryReader(log) as reader, pytest.raises(CorruptLog, match="event 51"):
+        reader.verify_chain("s")
+
+
+def test_a_value_that_many_events_carry_is_kept_once() -> None:
+    log = MemoryLog()
+    filled(log)
+    assert len(log._blobs) == 1
+    assert all(len(row) < 600 for row in log._sessions["s"].rows)

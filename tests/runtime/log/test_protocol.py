@@ -1,0 +1,25 @@
+"""Both stores and both readers are what the protocol asks for, and its values are what they say."""
+
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import EMPTY, GENESIS, EventLog, Head, LogReader, Stored
+from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite_reader import SQLiteReader
+
+LOGS: tuple[type[EventLog], ...] = (MemoryLog, SQLiteLog)
+READERS: tuple[type[LogReader], ...] = (MemoryReader, SQLiteReader)
+
+
+def test_every_store_and_reader_has_every_method_of_its_protocol() -> None:
+    for kind, protocol in ((LOGS, EventLog), (READERS, LogReader)):
+        wanted = {name for name in vars(protocol) if not name.startswith("_")}
+        for each in kind:
+            assert wanted <= set(dir(each))
+
+
+def test_an_empty_session_stands_at_nought() -> None:
+    assert Head(0, GENESIS) == EMPTY
+    assert bytes(32) == GENESIS
+
+
+def test_what_was_stored_cannot_be_changed() -> None:
+    assert Stored.__struct_config__.frozen

@@ -1,0 +1,119 @@
+"""SQLiteStore and its queries, without a thread: what the batches do to the tables."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.errors import StoreFailed, StoreLocked
+from callboard.runtime.log import sqlite_store
+from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.sqlite_queries import Blobs, find, found, head_of, sealed_rows, stored_rows
+from callboard.runtime.log.sqlite_schema import prepare
+from callboard.runtime.log.sqlite_store import SQLiteStore
+from tests.runtime.log.kit import events, large, same
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    made = sqlite3.connect(path, isolation_level=None, timeout=0.01)
+    prepare(made, path, "process", Chain())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(connection: sqlite3.Connection, path: Path) -> SQLiteStore:
+    made = SQLiteStore(connection, path, Chain())
+    made.create("s", 1, "", GENESIS)
+    return made
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 255, 256, 257, 700])
+def test_a_batch_of_any_size_is_written_whole(store: SQLiteStore, count: int) -> None:
+    (head,) = store.append([Append("s", 0, 1, events(1, count))])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 1, 10_000), events(1, count))
+
+
+def test_a_batch_is_few_statements(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    """Each may cost 5 ms and more while another thread computes."""
+    for name in ("t", "u"):
+        store.create(name, 1, "", GENESIS)
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    store.append([Append(name, 0, 1, events(1, 100)) for name in "stu"])
+    kinds = [text.split()[0] for text in statements if not text.startswith("SELECT")]
+    assert kinds == ["BEGIN", "PRAGMA", *["INSERT"] * 4, "UPDATE", "COMMIT"]  # 256 + 32 + 8 + 4
+    statements.clear()
+    store.append([Append(name, 100, 1, events(101, 101)) for name in "stu"])
+    assert not [text for text in statements if text.startswith("SELECT")]
+
+
+def test_what_is_remembered_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "REMEMBERED_MAX", 3)
+    for at in range(10):
+        store.create(f"s{at}", 1, "", GENESIS)
+        store.append([Append(f"s{at}", 0, 1, [large(1, 2_000 + at), large(2, 3_000 + at)])])
+        assert len(store._lines) <= 3
+        assert len(store._blobs) <= 3
+    for at in range(10):
+        (head,) = store.append([Append(f"s{at}", 2, 1, [large(3, 2_000 + at)])])
+        assert isinstance(head, Head)
+
+
+def test_a_batch_that_fails_leaves_no_trace_in_file_or_memory(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    connection.execute(
+        "CREATE TRIGGER stop BEFORE UPDATE OF head ON sessions WHEN NEW.head = 3 "
+        "BEGIN SELECT RAISE(FAIL, 'no'); END"
+    )
+    with pytest.raises(StoreFailed, match="no"):
+        store.append([Append("s", 0, 1, [*events(1, 2), large(3)])])
+    assert not connection.in_transaction
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+    (head,) = store.append([Append("s", 0, 1, [large(1)])])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 1, 10), [large(1)])
+
+
+def test_a_head_that_moved_behind_the_owners_back_is_never_written_over(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 2))])
+    connection.execute("UPDATE sessions SET head = 1")  # this connection: no `data_version` tells of it
+    with pytest.raises(StoreFailed, match="behind its owner's back"):
+        store.append([Append("s", 2, 1, events(3, 4))])
+    assert len(store.read("s", 1, 10)) == 2
+
+
+def test_a_file_that_a_shell_holds_fails_the_batch_but_not_the_log(store: SQLiteStore, path: Path) -> None:
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreFailed, match="sqlite3 shell"):
+        store.append([Append("s", 0, 1, events(1, 2))])
+    with pytest.raises(StoreLocked):
+        store.take_over("s")
+    shell.execute("ROLLBACK")
+    shell.close()
+    (head,) = store.append([Append("s", 0, 1, events(1, 2))])
+    assert isinstance(head, Head)
+
+
+def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    store.append([Append("s", 0, 1, [large(1), *events(2, 3), large(4)])])
+    assert find(connection, "t") is None
+    place = found(connection, "s")
+    rows = sealed_rows(connection, "s", place, 1, 10, Blobs(connection))
+    assert [row.seq for row in rows] == [1, 2, 3, 4]
+    assert rows[0].cuts == rows[3].cuts
+    assert head_of(connection, "s", place) == Head(4, rows[3].digest)
+    assert [row.seq for row in stored_rows(connection, "s", place, 2, 2)] == [2, 3]

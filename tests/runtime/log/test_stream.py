@@ -1,0 +1,55 @@
+"""Stream: the waiters of one session, each woken once and for the right reason."""
+
+import asyncio
+
+import pytest
+
+from callboard.actors.errors import Fenced, SessionFailed
+from callboard.runtime.log.protocol import EMPTY, Append, Head
+from callboard.runtime.log.stream import EVERYTHING, Stream
+from tests.runtime.log.kit import events, run
+
+
+def test_what_is_staged_is_taken_once() -> None:
+    stream = Stream("s", 3, EMPTY)
+    posted = events(5, 8)
+    stream.staged.extend(posted)
+    assert stream.take() == Append("s", 4, 3, posted)
+    assert stream.staged == []
+
+
+def test_waiters_are_woken_up_to_a_seq_and_no_further() -> None:
+    async def work() -> None:
+        stream = Stream("s", 1, EMPTY)
+        assert not stream.is_awaited
+        waits = {seq: asyncio.create_task(stream.wait(seq)) for seq in (9, 3, 5, 1)}
+        await asyncio.sleep(0)
+        stream.head = Head(5, b"")
+        stream.wake(5)
+        await asyncio.sleep(0)
+        assert [seq for seq, task in waits.items() if task.done()] == [3, 5, 1]
+        assert stream.is_awaited
+        stream.head = Head(9, b"")
+        stream.wake(9)
+        assert (await waits[9]).seq == 9
+        assert await stream.wait(2) == stream.head
+
+    run(work)
+
+
+def test_a_waiter_hears_why_it_waited_in_vain() -> None:
+    async def work() -> None:
+        for error, kind in ((Fenced("taken over"), Fenced), (None, SessionFailed)):
+            stream = Stream("s", 1, EMPTY)
+            waiting = asyncio.create_task(stream.wait(2))
+            await asyncio.sleep(0)
+            stream.error = error
+            stream.wake(EVERYTHING)
+            with pytest.raises(kind):
+                await waiting
+
+    run(work)
+
+
+def test_the_error_of_a_cancelled_commit_says_what_to_do() -> None:
+    assert "resume it from the log" in str(Stream("s", 1, EMPTY).cut_short())

@@ -1,0 +1,126 @@
+"""What the tests of the schema port's engine share: requests from Python values, engines, a heartbeat."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+
+import msgspec
+
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.runtime.schemas.acceptance import Accepted, Refused, accept
+from callboard.runtime.schemas.checker import SchemaChecker
+from callboard.runtime.schemas.engine import IN_THE_WORKER, ON_THE_LOOP, Engine
+
+
+def text(value: object) -> bytes:
+    """The JSON text of a value; bytes are taken as they are."""
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def accept_request(schema: object, timeout_ms: int = 5_000) -> CheckSchema:
+    return CheckSchema(1, "accept", msgspec.Raw(text(schema)), timeout_ms=timeout_ms)
+
+
+def report_request(schema: object, value: object, timeout_ms: int = 5_000) -> CheckSchema:
+    return CheckSchema(1, "report", msgspec.Raw(text(schema)), msgspec.Raw(text(value)), timeout_ms)
+
+
+@cache
+def unbounded() -> Engine:
+    """An engine that is allowed anything, as in the worker."""
+    engine = Engine(IN_THE_WORKER)
+    engine.load()
+    return engine
+
+
+def on_the_loop() -> Engine:
+    """A new engine with the allowance of the event loop, loaded."""
+    engine = Engine(ON_THE_LOOP)
+    engine.load()
+    return engine
+
+
+def report(schema: object, value: object) -> SchemaChecked:
+    """The answer to a report, without bounds."""
+    return unbounded().check(report_request(schema, value))
+
+
+def problems(schema: object, value: object) -> list[tuple[str, str]]:
+    """The problems of a report that can be answered."""
+    answer = report(schema, value)
+    assert answer.status != "failed", answer
+    return [(each.path, each.message) for each in answer.problems]
+
+
+def accepted(schema: object) -> Accepted:
+    return accept(text(schema))
+
+
+def refusals(schema: object) -> list[tuple[str, str]]:
+    """Why a schema is not accepted; nothing if it is."""
+    try:
+        accept(text(schema))
+    except Refused as refused:
+        return [(each.path, each.message) for each in refused.problems]
+    return []
+
+
+def chain_of(depth: int, innermost: object, name: str = "a") -> object:
+    """A value that nests so many objects."""
+    value = innermost
+    for _ in range(depth):
+        value = {name: value}
+    return value
+
+
+DOUBLING = {
+    "$ref": "#/$defs/n",
+    "$defs": {"n": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}}] * 2}},
+}
+"""Looks at each next level of a value twice as often as at the one above: 2 ** depth in all."""
+
+ENDLESS = chain_of(60, 1)
+"""A value that DOUBLING would take 36,000 years for."""
+
+
+class Heartbeat:
+    """How long the event loop was away at most, beyond what a sleep takes."""
+
+    def __init__(self) -> None:
+        self.gap_s = 0.0
+
+    async def run(self) -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.002)
+            now = time.perf_counter()
+            self.gap_s, last = max(self.gap_s, now - last - 0.002), now
+
+
+@asynccontextmanager
+async def beating() -> AsyncIterator[Heartbeat]:
+    heart = Heartbeat()
+    task = asyncio.create_task(heart.run())
+    try:
+        yield heart
+    finally:
+        task.cancel()
+
+
+@asynccontextmanager
+async def checking() -> AsyncIterator[SchemaChecker]:
+    """A checker that is closed at the end."""
+    checker = SchemaChecker()
+    try:
+        yield checker
+    finally:
+        await checker.aclose()
+
+
+async def answer_of(checker: SchemaChecker, request: CheckSchema) -> SchemaChecked:
+    """The answer, wherever it is made."""
+    answer = checker.check(request)
+    return answer if isinstance(answer, SchemaChecked) else await answer

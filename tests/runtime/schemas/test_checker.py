@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+
+from callboard.actors.messages import SchemaChecked
+from tests.runtime.schemas.kit import accept_request, answer_of, checking, report_request
+
+SCHEMA = {"type": "object", "properties": {"agent": {"type": "integer"}}, "required": ["agent"]}
+LARGE = list(range(5_000))
+
+
+def test_what_is_cheap_is_answered_at_once() -> None:
+    async def run() -> None:
+        async with checking() as checker:
+            assert checker.check(accept_request(SCHEMA)) == SchemaChecked(1, "ok")
+            assert checker.check(report_request(SCHEMA, {"agent": 1})) == SchemaChecked(1, "ok")
+
+    asyncio.run(run())
+
+
+def test_the_first_invalid_report_waits_for_jsonschema_and_the_next_does_not() -> None:
+    async def run() -> None:
+        async with checking() as checker:
+            first = checker.check(report_request(SCHEMA, {}))
+            assert not isinstance(first, SchemaChecked)
+            assert (await first).status == "invalid"
+            assert checker.check(report_request(SCHEMA, {})) == await answer_of(
+                checker, report_request(SCHEMA, {})
+            )
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_what_is_dear_is_answered_by_a_worker_in_the_same_words() -> None:
+    async def run() -> None:
+        async with checking() as checker:
+            schema = {"uniqueItems": True, "items": {"maximum": 4_000}}
+            small = await answer_of(checker, report_request(schema, [4_001, 4_001]))
+            assert [each.path for each in small.problems] == ["", "/0", "/1"]
+            pending = checker.check(report_request(schema, [*LARGE[:4_000], 4_001, 4_001]))
+            assert not isinstance(pending, SchemaChecked)
+            large = await pending
+            assert [each.path for each in large.problems] == ["", "/4000", "/4001"]
+            assert large.problems[1].message == small.problems[1].message
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_many_first_reports_at_once_share_one_validator() -> None:
+    async def run() -> None:
+        async with checking() as checker:
+            requests = [report_request(SCHEMA, {"agent": str(index)}) for index in range(20)]
+            answers = await asyncio.gather(*(answer_of(checker, each) for each in requests))
+            assert [each.status for each in answers] == ["invalid"] * 20
+
+    asyncio.run(run())
+
+
+def test_closing_twice_does_no_harm() -> None:
+    async def run() -> None:
+        async with checking() as checker:
+            await checker.aclose()
+            assert checker.check(accept_request(SCHEMA)) == SchemaChecked(1, "ok")
+
+    asyncio.run(run())

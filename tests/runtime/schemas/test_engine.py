@@ -1,0 +1,186 @@
+import time
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.messages import CheckSchema
+from callboard.runtime.schemas import limits
+from callboard.runtime.schemas.acceptance import TooMuch
+from callboard.runtime.schemas.engine import ON_THE_LOOP, Engine, NotLoaded
+from tests.runtime.schemas.kit import (
+    DOUBLING,
+    ENDLESS,
+    accept_request,
+    chain_of,
+    on_the_loop,
+    report,
+    report_request,
+    unbounded,
+)
+
+COUNTS = {
+    "type": "object",
+    "properties": {"agent": {"type": "integer"}, "total": {"type": "integer"}},
+    "required": ["agent", "total"],
+    "additionalProperties": False,
+}
+
+
+def test_a_good_schema_is_ok_and_a_bad_one_invalid() -> None:
+    assert unbounded().check(accept_request(COUNTS)).status == "ok"
+    refused = unbounded().check(accept_request({"type": "whole"}))
+    assert (refused.status, refused.problems[0].path) == ("invalid", "/type")
+
+
+def test_the_answer_carries_the_number_of_the_check() -> None:
+    request = CheckSchema(77, "accept", msgspec.Raw(b"{}"))
+    assert unbounded().check(request).check == 77
+
+
+def test_a_report_is_ok_or_invalid() -> None:
+    assert report(COUNTS, {"agent": 1, "total": 2}).status == "ok"
+    assert report(COUNTS, {"agent": 1}).status == "invalid"
+
+
+def test_a_report_under_a_schema_that_is_not_accepted_fails() -> None:
+    answer = report({"type": "whole"}, 1)
+    assert answer.status == "failed"
+    assert answer.problems[0].message.startswith("the schema itself is not accepted: /type: must be one of")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b'"' + b"x" * limits.VALUE_BYTES_MAX + b'"', "has 1,048,578 bytes"),
+        (chain_of(65, 1), "nests more than 64 levels"),
+        (b"[" * 5_000 + b"]" * 5_000, "nests too deeply"),
+        ([0] * 100_001, "more than 100,000 entries"),
+    ],
+)
+def test_a_value_beyond_a_limit_fails_with_the_limit(value: object, words: str) -> None:
+    answer = report({}, value)
+    assert answer.status == "failed"
+    assert words in answer.problems[0].message
+
+
+def test_values_at_the_limits_are_answered() -> None:
+    assert report({}, chain_of(64, 1)).status == "ok"
+    assert report({"items": {"type": "integer"}}, [0] * 100_000).status == "ok"
+
+
+def test_a_value_that_is_no_json_is_invalid() -> None:
+    answer = report({}, b"{'a': 1}")
+    assert answer.status == "invalid"
+    assert answer.problems[0].message.startswith("not JSON: ")
+
+
+def test_what_is_common_and_valid_needs_no_jsonschema() -> None:
+    engine = Engine(ON_THE_LOOP)
+    assert engine.check(report_request(COUNTS, {"agent": 1, "total": 2})).status == "ok"
+    with pytest.raises(NotLoaded):
+        engine.check(report_request(COUNTS, {}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"description": "x" * limits.INLINE_SCHEMA_BYTES}, 1),
+        ({}, "x" * limits.INLINE_VALUE_BYTES),
+        ({"uniqueItems": True}, list(range(limits.INLINE_VALUES + 1))),
+        ({"pattern": "^\\p{L}{1,100}$"}, "x"),
+        (DOUBLING, ENDLESS),
+        ({"items": {"anyOf": [{"const": index} for index in range(200)]}}, [-1] * 50),
+    ],
+)
+def test_what_exceeds_the_allowance_of_the_loop_is_left_to_the_worker(schema: object, value: object) -> None:
+    engine = on_the_loop()
+    for _ in range(2):  # the second time from memory
+        with pytest.raises(TooMuch):
+            engine.check(report_request(schema, value))
+
+
+def test_an_engine_answers_after_it_gave_up() -> None:
+    engine = on_the_loop()
+    with pytest.raises(TooMuch):
+        engine.check(report_request(DOUBLING, ENDLESS))
+    assert engine.check(report_request(DOUBLING, chain_of(3, 1))).status == "ok"
+    assert engine.check(report_request(COUNTS, {})).status == "invalid"
+
+
+def test_schemas_are_remembered_within_bounds() -> None:
+    engine = on_the_loop()
+    for index in range(2 * limits.CACHED_SCHEMAS):
+        engine.check(accept_request({"const": index}))
+    assert len(engine._entries) == limits.CACHED_SCHEMAS
+    for index in range(40):
+        unbounded().check(accept_request({"description": "x" * 60_000, "const": index}))
+    assert sum(map(len, unbounded()._entries)) == unbounded()._bytes <= limits.CACHED_BYTES
+
+
+def test_a_schema_in_use_is_not_the_one_that_is_forgotten() -> None:
+    engine = on_the_loop()
+    engine.check(accept_request(COUNTS))
+    first = next(iter(engine._entries.values()))
+    for index in range(limits.CACHED_SCHEMAS + 10):
+        engine.check(accept_request({"const": index}))
+        engine.check(accept_request(COUNTS))
+    assert any(entry is first for entry in engine._entries.values())
+
+
+def test_a_fault_of_ours_is_an_answer_that_names_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = on_the_loop()
+
+    def broken(_: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(engine, "_answer", broken)
+    answer = engine.check(accept_request({}))
+    assert (answer.status, answer.problems[0].message) == ("failed", "the check itself broke: KeyError")
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_running_out_of_memory_or_stack_is_an_answer_in_the_worker(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def broken(_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unbounded(), "_answer", broken)
+        assert unbounded().check(accept_request({})).status == "failed"
+
+
+def test_running_out_of_stack_on_the_loop_is_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = on_the_loop()
+
+    def broken(_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(engine, "_answer", broken)
+    with pytest.raises(TooMuch):
+        engine.check(accept_request({}))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_any_bytes_as_schema_and_value_get_an_answer(schema: bytes, value: bytes) -> None:
+    unbounded().check(accept_request(schema))
+    unbounded().check(report_request(schema, value))
+    unbounded().check(report_request(b"{}", value))
+
+
+def test_a_small_report_takes_microseconds() -> None:
+    engine, request = on_the_loop(), report_request(COUNTS, {"agent": 1, "total": 2})
+    engine.check(request)
+    best = min(_seconds(lambda: engine.check(request)) for _ in range(20))
+    assert best < 60e-6, "5 us measured on an idle machine"
+
+
+def _seconds(run: object, times: int = 100) -> float:
+    assert callable(run)
+    started = time.perf_counter()
+    for _ in range(times):
+        run()
+    return (time.perf_counter() - started) / times

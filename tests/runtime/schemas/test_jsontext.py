@@ -1,0 +1,97 @@
+import contextlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema._utils import equal
+
+from callboard.runtime.schemas.jsontext import (
+    TooDeep,
+    Unreadable,
+    canonical,
+    is_deeper,
+    longest,
+    parse,
+    pointer,
+    values_bound,
+)
+from tests.runtime.schemas.kit import text
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
+values = st.recursive(scalars, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=20)
+
+
+def depth(value: object) -> int:
+    if isinstance(value, dict | list):
+        return 1 + max(map(depth, value.values() if isinstance(value, dict) else value), default=0)
+    return 0
+
+
+def count(value: object) -> int:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(count, children))
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"{", b"nul", b"NaN", b"[Infinity]", b"1e400", b'"\\ud800"', b"\xff", b'"\x00"', b"1 2"]
+)
+def test_what_is_no_json_text_is_unreadable_and_nothing_else_is_raised(broken: bytes) -> None:
+    with pytest.raises(Unreadable, match="not JSON"):
+        parse(broken)
+
+
+def test_nesting_beyond_the_decoders_stack_is_told_apart() -> None:
+    with pytest.raises(TooDeep):
+        parse(b"[" * 100_000)
+
+
+@given(st.binary(max_size=50))
+def test_any_bytes_are_read_or_unreadable(data: bytes) -> None:
+    with contextlib.suppress(Unreadable):
+        parse(data)
+
+
+@given(values)
+def test_a_values_depth_is_measured_exactly(value: object) -> None:
+    written = msgspec.json.encode(value)
+    assert not is_deeper(written, value, depth(value))
+    assert depth(value) == 0 or is_deeper(written, value, depth(value) - 1)
+
+
+@given(values)
+def test_the_number_of_values_is_never_underestimated(value: object) -> None:
+    assert values_bound(text(value)) >= count(value)
+
+
+def test_the_longest_array_or_object_is_found_at_any_depth() -> None:
+    value = {"a": [[1, 2, 3, 4, 5, 6]], "b": [1]}
+    assert longest(text(value), value, 4) == 6
+    assert longest(text(list(range(9))), list(range(9)), 100) == 0, "too short to be worth looking"
+
+
+def test_pointers_escape_slashes_and_tildes() -> None:
+    assert pointer(["a/b", 0, "c~d"]) == "/a~1b/0/c~0d"
+    assert pointer([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [(1, 1.0), (-0.0, 0), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ([1.0], [1]), (10**20, 1e20)],
+)
+def test_values_that_json_schema_calls_equal_share_a_text(one: object, two: object) -> None:
+    assert canonical(one) == canonical(two)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [(1, True), (0, False), ("1", 1), ("null", None), ([], {}), ("a", ["a"]), ('"a', "a")]
+)
+def test_values_that_differ_differ_in_their_texts(one: object, two: object) -> None:
+    assert canonical(one) != canonical(two)
+
+
+@given(values, values)
+def test_the_texts_are_equal_exactly_if_jsonschema_says_so(one: object, two: object) -> None:
+    assert (canonical(one) == canonical(two)) == equal(one, two)

@@ -1,0 +1,201 @@
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.runtime.schemas import frames, pool
+from callboard.runtime.schemas.limits import WORKERS_MAX
+from callboard.runtime.schemas.pool import Pool
+from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, report_request
+
+pytestmark = pytest.mark.slow
+
+
+def endless(timeout_ms: int) -> CheckSchema:
+    return report_request(DOUBLING, ENDLESS, timeout_ms)
+
+
+def children() -> set[int]:
+    """The processes that are ours and not collected yet; empty where there is no /proc."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found.add(int(stat.parent.name))
+    return found
+
+
+async def closing(work: "Pool", *checks: CheckSchema) -> list[SchemaChecked]:
+    try:
+        return [await work.check(each) for each in checks]
+    finally:
+        await work.aclose()
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let workers run this instead."""
+    monkeypatch.setattr(pool, "_command", lambda: (sys.executable, "-I", "-c", code))
+
+
+def test_a_worker_answers_is_kept_and_is_collected_at_the_end() -> None:
+    async def run() -> None:
+        before = children()
+        work = Pool()
+        first = await work.check(accept_request({}))
+        during = children() - before
+        second = await work.check(accept_request({"type": "whole"}))
+        assert (first.status, second.status) == ("ok", "invalid")
+        assert children() - before == during
+        await work.aclose()
+        assert children() <= before
+
+    asyncio.run(run())
+
+
+def test_a_check_that_takes_too_long_is_stopped_and_the_next_one_is_answered() -> None:
+    stopped, after = asyncio.run(closing(Pool(), endless(200), accept_request({})))
+    assert stopped.status == "failed"
+    assert stopped.problems[0].message.startswith(
+        "the check took longer than 200 ms and was stopped: simplify"
+    )
+    assert after.status == "ok"
+
+
+def test_more_checks_than_workers_wait_for_their_turn() -> None:
+    async def run() -> None:
+        work, before = Pool(), children()
+        checks = [asyncio.ensure_future(work.check(accept_request({"const": index}))) for index in range(8)]
+        answers = await asyncio.gather(*checks)
+        assert [each.status for each in answers] == ["ok"] * 8
+        assert len(children() - before) <= WORKERS_MAX
+        await work.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_check_ends_its_worker_and_frees_its_place() -> None:
+    async def run() -> None:
+        work, before = Pool(), children()
+        await work.check(accept_request({}))
+        checks = [asyncio.ensure_future(work.check(endless(60_000))) for _ in range(WORKERS_MAX + 1)]
+        await asyncio.wait(checks, timeout=0.2)
+        for each in checks:
+            each.cancel()
+        assert all(
+            isinstance(each, asyncio.CancelledError)
+            for each in await asyncio.gather(*checks, return_exceptions=True)
+        )
+        assert (await work.check(accept_request({}))).status == "ok"
+        await work.aclose()
+        assert children() <= before
+
+    asyncio.run(run())
+
+
+def test_closing_answers_what_is_under_way_and_what_comes_later() -> None:
+    async def run() -> None:
+        work = Pool()
+        await work.check(accept_request({}))
+        check = asyncio.ensure_future(work.check(endless(60_000)))
+        await asyncio.wait([check], timeout=0.1)
+        await work.aclose()
+        assert "ended in the middle of the check" in (await check).problems[0].message
+        late = await work.check(accept_request({}))
+        assert (late.status, late.problems[0].message) == ("failed", "the schema checker is closed")
+        await work.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_died_while_idle_is_replaced() -> None:
+    async def run() -> None:
+        work = Pool()
+        await work.check(accept_request({}))
+        [idle] = work._idle
+        idle.terminate()
+        await idle.wait()
+        assert (await work.check(accept_request({}))).status == "ok"
+        await work.aclose()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("", "ended in the middle"),
+        ("import sys; sys.stdout.write('\\xff' * 100)", "no answer"),
+        (f"import sys; sys.stdout.buffer.write({frames.frame(b'hello')!r})", "another version"),
+        (f"import sys; sys.stdout.buffer.write({frames.frame(frames.HELLO)!r})", "ended in the middle"),
+        (
+            f"import sys; sys.stdout.buffer.write({frames.frame(frames.HELLO) + frames.frame(b'{}')!r}); "
+            "sys.stdout.flush(); sys.stdin.read()",
+            "ended in the middle",
+        ),
+    ],
+)
+def test_a_worker_that_misbehaves_is_an_answer_not_an_exception(
+    monkeypatch: pytest.MonkeyPatch, code: str, words: str
+) -> None:
+    pretend(monkeypatch, code)
+    [answer] = asyncio.run(closing(Pool(), accept_request({})))
+    assert answer.status == "failed"
+    assert words in answer.problems[0].message
+
+
+def test_an_interpreter_that_is_not_there_is_an_answer_without_its_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool, "_command", lambda: ("/nowhere/python",))
+    [answer] = asyncio.run(closing(Pool(), accept_request({})))
+    assert answer.problems[0].message == "the schema worker cannot be started: FileNotFoundError"
+
+
+def test_a_worker_that_never_gets_ready_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, "import sys; sys.stdin.read()")
+    monkeypatch.setattr(pool, "START_S", 0.1)
+    [answer] = asyncio.run(closing(Pool(), accept_request({})))
+    assert answer.problems[0].message == "the schema worker did not start within 0.1 s"
+
+
+def test_a_worker_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hello, ok = frames.frame(frames.HELLO), frames.message_frame(SchemaChecked(1, "ok"))
+    pretend(
+        monkeypatch,
+        f"import sys, threading; sys.stdout.buffer.write({hello + ok!r}); sys.stdout.flush(); "
+        "threading.Event().wait()",
+    )
+    monkeypatch.setattr(pool, "_END_S", 0.1)
+    before = children()
+    [answer] = asyncio.run(closing(Pool(), accept_request({})))
+    assert answer.status == "ok"
+    assert children() <= before
+
+
+def test_a_worker_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLBOARD_TEST_SECRET", "canary")
+    hello, ok = frames.frame(frames.HELLO), frames.message_frame(SchemaChecked(1, "ok"))
+    bad = frames.message_frame(SchemaChecked(1, "invalid"))
+    pretend(
+        monkeypatch,
+        "import os, sys; secret = 'canary' in str(os.environ); "
+        f"sys.stdout.buffer.write({hello!r} + ({bad!r} if secret else {ok!r})); "
+        "sys.stdout.flush(); sys.stdin.read()",
+    )
+    [answer] = asyncio.run(closing(Pool(), accept_request({})))
+    assert answer.status == "ok"
+
+
+def test_the_import_path_is_handed_over_without_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["", "relative", *sys.path])
+    *_, paths = pool._command()
+    handed = json.loads(paths)
+    assert "" not in handed
+    assert all(Path(each).is_absolute() for each in handed)

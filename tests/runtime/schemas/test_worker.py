@@ -1,0 +1,85 @@
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.runtime.schemas import frames
+from callboard.runtime.schemas.pool import _BOOT
+from callboard.runtime.schemas.worker import serve
+from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, chain_of, report_request
+
+
+def bodies(stream: bytes) -> list[bytes]:
+    found, rest = [], io.BytesIO(stream)
+    while header := rest.read(frames.LENGTH.size):
+        found.append(rest.read(frames.LENGTH.unpack(header)[0]))
+    return found
+
+
+def answers(*requests: CheckSchema) -> list[SchemaChecked]:
+    written = io.BytesIO()
+    serve(io.BytesIO(b"".join(map(frames.message_frame, requests))), written)
+    hello, *rest = bodies(written.getvalue())
+    assert hello == frames.HELLO
+    return [frames.ANSWERS.decode(each) for each in rest]
+
+
+def started() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-c", _BOOT, json.dumps([each for each in sys.path if each])]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}
+    )
+
+
+def test_a_worker_says_hello_and_answers_in_order() -> None:
+    got = answers(accept_request({}), accept_request([]), report_request({"type": "string"}, 1))
+    assert [each.status for each in got] == ["ok", "invalid", "invalid"]
+
+
+def test_a_worker_without_requests_ends() -> None:
+    assert answers() == []
+
+
+@pytest.mark.slow
+def test_a_worker_ends_with_its_parent_and_leaves_nothing_on_stderr() -> None:
+    with started() as process:
+        out, err = process.communicate(frames.message_frame(accept_request({"type": "object"})), timeout=30)
+    assert process.returncode == 0
+    assert [frames.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok"]
+    assert err == b""
+
+
+@pytest.mark.slow
+def test_a_worker_in_the_middle_of_a_check_ends_when_its_time_is_over_even_without_a_parent() -> None:
+    with started() as process:
+        out, _ = process.communicate(frames.message_frame(report_request(DOUBLING, ENDLESS, 100)), timeout=30)
+    assert process.returncode not in (None, 0)
+    assert bodies(out) == [frames.HELLO]
+
+
+@pytest.mark.slow
+def test_the_deepest_value_under_the_longest_chain_fits_on_the_workers_stack() -> None:
+    chain = {str(index): {"allOf": [{"$ref": f"#/$defs/{index + 1}"}]} for index in range(14)}
+    last = {"properties": {"a": {"$ref": "#/$defs/0"}}, "type": ["object", "null"]}
+    schema = {"$ref": "#/$defs/0", "$defs": {**chain, "14": last}}
+    with started() as process:
+        requests = [report_request(schema, chain_of(63, innermost)) for innermost in (None, 1)]
+        out, _ = process.communicate(b"".join(map(frames.message_frame, requests)), timeout=60)
+    assert [frames.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok", "invalid"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="address space is bounded on POSIX only")
+def test_a_worker_cannot_take_more_memory_than_its_bound() -> None:
+    code = _BOOT.replace(
+        "main()",
+        "worker = sys.modules['callboard.runtime.schemas.worker']; "
+        "worker._bound_resources(); bytearray(3 * 1024**3)",
+    )
+    command = [sys.executable, "-I", "-c", code, json.dumps([each for each in sys.path if each])]
+    done = subprocess.run(command, capture_output=True, check=False, env={})
+    assert b"MemoryError" in done.stderr
