@@ -32,7 +32,7 @@ from callboard.actors.messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.step import ActorState, forgotten, initial, is_at_rest, step
+from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
 from callboard.replay.divergence import Divergence, chain_of, first_difference, shown
 
 _ANSWERS: dict[type, tuple[str, type, tuple[str, ...]]] = {
@@ -126,8 +126,6 @@ class Verifier:
         if not is_decider(event.recipient):
             return None
         logged = self._outputs.get(event.seq, ())
-        if logged and isinstance(logged[0].body, DeciderFailed):
-            return None
         try:
             expected = self.decide(event)
         except Exception as error:
@@ -138,24 +136,26 @@ class Verifier:
 
     def advance(self, event: Event) -> None:
         """Bring the states on by one event, comparing nothing."""
-        if self._is_decided(event):
+        if is_decider(event.recipient):
             self.decide(event)
 
     def outputs(self, seq: int) -> Sequence[Event]:
         """What the log says was posted in deciding on this event."""
         return self._outputs.get(seq, ())
 
-    def _is_decided(self, event: Event) -> bool:
-        """Whether a decider ran on it: not on what ports got, and a decision that failed changed nothing."""
-        logged = self.outputs(event.seq)
-        return is_decider(event.recipient) and not (logged and isinstance(logged[0].body, DeciderFailed))
-
     def decide(self, event: Event) -> tuple[Post, ...]:
-        """Run one decision and keep its state; returns what the code posts now."""
+        """Make one decision and keep its state; returns what the code posts now.
+
+        A decision that raised when it was recorded is not made again: its failure stands in its place.
+        """
         self.decisions += 1
         address = event.recipient
         state = self.states.get(address) or initial(address)
-        state, posts = step(state, event)
+        logged = self.outputs(event.seq)
+        if logged and isinstance(logged[0].body, DeciderFailed) and address != SUPERVISOR:
+            state, posts = failed(state, event, logged[0].body.error)
+        else:
+            state, posts = step(state, event)
         self.states[address] = forgotten(address) if address != HOST and is_at_rest(state) else state
         return posts
 

@@ -21,8 +21,8 @@ from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
 from callboard.actors.errors import SessionFailed
 from callboard.actors.events import Event, Post
-from callboard.actors.messages import Begin, DeciderFailed
-from callboard.actors.step import ActorState, initial, is_at_rest, step
+from callboard.actors.messages import Begin
+from callboard.actors.step import ActorState, failed, initial, is_at_rest, step
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
@@ -71,12 +71,15 @@ class DeciderActor(LoopActor):
         self.state: ActorState = initial(address)
 
     def on_receive(self, message: Event) -> None:
-        """Handle one event. A decider that raises changes nothing and is never asked again."""
+        """Handle one event. A decider that raises is not asked again: the failure stands in its place."""
         try:
             state, posts = step(self.state, message)
         except Exception as error:
-            self.board.decider_failed(self.address, message, error)
-            return
+            self.board.report(self.address, message, error)
+            if self.address == SUPERVISOR:
+                self.board.fail(error)
+                return
+            state, posts = failed(self.state, message, type(error).__name__)
         self.state = state
         if posts:
             self.board.post(self.address, message.seq, posts)
@@ -218,14 +221,9 @@ class Board:
 
     # --- failure and end ----------------------------------------------------------
 
-    def decider_failed(self, address: str, event: Event, error: Exception) -> None:
-        """Record that a decider raised; a supervisor's failure ends the session in this process."""
+    def report(self, address: str, event: Event, error: Exception) -> None:
+        """Tell the programmer's log that a decider raised."""
         logger.error("session %s: %s failed on event %d", self.session_id, address, event.seq, exc_info=error)
-        if address == SUPERVISOR:
-            self.fail(error)
-            return
-        failed = DeciderFailed(event.seq, type(error).__name__)
-        self.post(address, event.seq, (Post(SUPERVISOR, failed),))
 
     def fail(self, error: BaseException) -> None:
         """Nothing more happens here. Everyone who waits gets a SessionFailed that says why."""

@@ -5,8 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.base import NULL
-from callboard.actors.content import read
 from callboard.actors.errors import CallboardError, InvalidPrompt
 from callboard.actors.events import Event, Post
 from callboard.actors.limits import DEFAULTS
@@ -98,7 +96,7 @@ def _crashed(error: Exception) -> ModelAnswer:
 
 
 def _replied(grant: CallModel, answer: ModelAnswer) -> ModelReplied:
-    """The answer, cleaned and checked, as it goes into the log."""
+    """The answer, cleaned and checked, as it goes into the log; the agent judges whether it can read it."""
     if answer.failure is not None:
         return ModelReplied(
             grant.turn, grant.attempt, "error", usage=answer.usage, failure=answer.failure, model=answer.model
@@ -107,8 +105,6 @@ def _replied(grant: CallModel, answer: ModelAnswer) -> ModelReplied:
         content = check_json(bytes(answer.content))
     except InvalidPrompt as error:
         return _garbage(grant, answer, str(error))
-    if content == NULL or read(content) is None:
-        return _garbage(grant, answer, "the content is not a list of content blocks")
     return ModelReplied(
         grant.turn,
         grant.attempt,
