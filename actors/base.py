@@ -87,11 +87,20 @@ def _is_one_object(value: Any) -> bool:
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A frozen part of a message."""
+    """A frozen part of a message whose defaults are numbers, texts, flags or nothing."""
 
     def __init_subclass__(cls, **config: Any) -> None:
         super().__init_subclass__(**config)
+        if config.get("frozen") is False:
+            raise TypeError(f"{cls.__name__} is not frozen; messages and their parts are")
         check_immutable(cls)
+
+
+class Part(Value, frozen=True):
+    """A frozen part of a message with defaults that are objects: an equal one is replaced by the default.
+
+    That costs a Python call for each instance, which is why the small and frequent parts are plain `Value`s.
+    """
 
     def __post_init__(self) -> None:
         for name, default in _defaults(type(self)):

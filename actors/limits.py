@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.base import Value
+from callboard.actors.base import Part
 
 _SECONDS = ("deadline_s", "model_timeout_s", "schema_timeout_s", "tool_timeout_s", "cancel_grace_s")
 
 
-class Limits(Value, frozen=True):
+class Limits(Part, frozen=True):
     """Bounds on delegation, turns, spending and time. None means: not stated here.
 
     max_depth: how deep agents may nest; 0 is the host alone. Default 3.

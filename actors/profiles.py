@@ -2,14 +2,14 @@
 
 from typing import Literal, TypeAlias
 
-from callboard.actors.base import NULL, Json, Value
+from callboard.actors.base import NULL, Json, Part, Value
 from callboard.actors.limits import Limits
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a tool does to the world: nothing, something that may be repeated under a key, or something."""
 
 
-class ToolSpec(Value, frozen=True):
+class ToolSpec(Part, frozen=True):
     """What a model is told of a tool, and what the runtime must know of it.
 
     input_schema: the JSON schema of its arguments. extra: further keys sent as they are (`strict`, ...).
@@ -31,7 +31,7 @@ class Prices(Value, frozen=True):
     cache_write: int = 0
 
 
-class ModelSpec(Value, frozen=True):
+class ModelSpec(Part, frozen=True):
     """Which model is called, and how.
 
     name: how the runtime finds it. max_tokens: the most one answer may have.
@@ -44,7 +44,7 @@ class ModelSpec(Value, frozen=True):
     prices: Prices | None = None
 
 
-class Profile(Value, frozen=True):
+class Profile(Part, frozen=True):
     """An agent's description.
 
     instructions: a JSON string, a list of content blocks, or null. agents: names of the profiles it may

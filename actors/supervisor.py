@@ -88,6 +88,7 @@ def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
             _on_finished(work, sender, body)
         case Stopped():
             settle(work, sender, body.settled or _UNKNOWN)
+            agent_crashed(work, sender, "it stopped without having been told to")
             drained(work, sender)
         case TimerFired():
             _on_timer(work, body)

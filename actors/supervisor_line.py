@@ -18,11 +18,11 @@ from callboard.actors.supervisor_state import Record
 from callboard.actors.supervisor_work import Work
 
 
-def line_up(work: Work, address: str) -> None:
+def line_up(work: Work, chain: list[Record]) -> None:
     """Take a ticket."""
     ticket = work.state.next_ticket
-    work.edit(address, ticket=ticket)
-    work.change(queue=work.state.queue.put(ticket, address), next_ticket=ticket + 1)
+    agent = chain[-1] = replace(chain[-1], ticket=ticket)
+    work.store(chain, queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
 
 
 def blocked_at(chain: list[Record]) -> str:
@@ -56,6 +56,13 @@ def call_next(work: Work, *scopes: str) -> None:
             work.change(queue=work.state.queue.put(*first))
 
 
+def call_from(work: Work, chain: list[Record]) -> None:
+    """Let the first who is parked at each scope of a chain be looked at."""
+    waiting = [record.address for record in chain if record.waiting.size]
+    if waiting:
+        call_next(work, *waiting)
+
+
 def leave_line(work: Work, address: str) -> None:
     """Give up one's place, wherever that is."""
     chain = work.chain(address) or []
@@ -68,4 +75,4 @@ def leave_line(work: Work, address: str) -> None:
         chain[place] = replace(chain[place], waiting=chain[place].waiting.drop(ticket))
     chain[-1] = replace(chain[-1], ticket=0, parked="")
     work.store(chain)
-    call_next(work, *[record.address for record in chain])
+    call_from(work, chain)

@@ -14,7 +14,7 @@ from callboard.actors import accounts
 from callboard.actors.addresses import MODEL
 from callboard.actors.messages import CallModel, Settled, TurnRequested
 from callboard.actors.supervisor_ending import end_agent
-from callboard.actors.supervisor_line import blocked_at, call_next, line_up, park
+from callboard.actors.supervisor_line import blocked_at, call_from, line_up, park
 from callboard.actors.supervisor_state import Record, Timer
 from callboard.actors.supervisor_work import Work
 from callboard.actors.usage import NOTHING
@@ -22,28 +22,47 @@ from callboard.actors.usage import NOTHING
 
 def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
     """An agent wants a turn: it lines up, at once or after its back-off. One wish or call at a time."""
-    record = work.record(sender)
-    if record is None or not record.is_running or record.wanted is not None or record.grant is not None:
+    chain = work.chain(sender)
+    if chain is None:
+        return
+    record = chain[-1]
+    if not record.is_running or record.wanted is not None or record.grant is not None:
         return
     if request.attempt == 1:
-        account = replace(record.account, closing=NOTHING)
-        work.edit(sender, turn=request.turn, turn_children=0, account=account)
+        account = record.account
+        if account.closing != NOTHING:
+            account = replace(account, closing=NOTHING)
+        record = replace(record, turn=request.turn, turn_children=0, account=account)
     timer = work.set_timer(Timer("turn", sender), request.after_ms) if request.after_ms else 0
-    work.edit(sender, wanted=request, turn_timer=timer)
-    if not timer:
-        line_up(work, sender)
+    chain[-1] = replace(record, wanted=request, turn_timer=timer)
+    if timer:
+        work.store(chain)
+    else:
+        _stand_in_line(work, chain, request)
 
 
 def on_turn_timer(work: Work, address: str) -> None:
     """The back-off of a retry is over."""
-    record = work.record(address)
-    if record is not None and record.wanted is not None:
-        work.edit(address, turn_timer=0)
-        line_up(work, address)
+    chain = work.chain(address)
+    if chain is not None and chain[-1].wanted is not None:
+        chain[-1] = replace(chain[-1], turn_timer=0)
+        _stand_in_line(work, chain, chain[-1].wanted)
+
+
+def _stand_in_line(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
+    """Grant at once where nobody stands before it, which is the usual case; else take a ticket."""
+    state = work.state
+    is_first = not state.queue.size and not any(record.waiting.size for record in chain)
+    if is_first and state.in_flight < _slots(work) and accounts.fits(chain, wanted.need)[0] == "now":
+        _grant(work, chain, wanted)
+    else:
+        line_up(work, chain)
 
 
 def serve_queue(work: Work) -> None:
     """Look at the queue, in order, for as long as a slot is free."""
+    if not work.state.queue.size:
+        return
     while work.state.in_flight < _slots(work) and (first := work.state.queue.first()) is not None:
         work.change(queue=work.state.queue.drop(first[0]))
         chain = work.chain(first[1])
@@ -70,10 +89,9 @@ def _grant(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
     chain = accounts.reserve(chain, wanted.need)
     agent, turn = chain[-1], (wanted.turn, wanted.attempt)
     chain[-1] = replace(agent, granted=turn, grant=wanted.need, wanted=None, ticket=0, parked="")
-    work.store(chain)
-    work.change(in_flight=work.state.in_flight + 1)
+    work.store(chain, in_flight=work.state.in_flight + 1)
     work.post(MODEL, CallModel(agent.address, *turn, wanted.need, wanted.digest))
-    call_next(work, *[record.address for record in chain])
+    call_from(work, chain)
 
 
 def _refuse(work: Work, address: str, where: str) -> None:
@@ -92,6 +110,5 @@ def settle(work: Work, sender: str, settled: Settled | None) -> None:
     chain = accounts.settle(chain, need, accounts.charge_of(need, settled.usage))
     record = chain[-1]
     chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)
-    work.store(chain)
-    work.change(in_flight=work.state.in_flight - 1)
-    call_next(work, *[record.address for record in chain])
+    work.store(chain, in_flight=work.state.in_flight - 1)
+    call_from(work, chain)

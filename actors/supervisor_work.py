@@ -55,12 +55,12 @@ class Work:
         chain = self.chain(address)
         return chain[-1] if chain else None
 
-    def store(self, chain: list[Record]) -> None:
-        """Put a changed chain back; each record goes into the one before it."""
+    def store(self, chain: list[Record], **fields: Any) -> None:
+        """Put a changed chain back, each record into the one before it, and replace fields of the state."""
         for place in range(len(chain) - 1, 0, -1):
             child, parent = chain[place], chain[place - 1]
             chain[place - 1] = replace(parent, children=parent.children.put(child.ordinal, child))
-        self.change(host=chain[0])
+        self.state = replace(self.state, host=chain[0], **fields)
 
     def edit(self, address: str, **fields: Any) -> None:
         """Replace fields of an agent's record; nothing if it is not in the tree."""

@@ -8,7 +8,7 @@ agent's decision, so every attempt is an event and is charged.
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from callboard.actors.base import NULL, Json, Value
+from callboard.actors.base import NULL, Json, Part
 from callboard.actors.messages import ModelFailure
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
@@ -18,7 +18,7 @@ OnText: TypeAlias = Callable[[str], None]
 """Told each piece of text as it streams in; ephemeral, never logged."""
 
 
-class ModelAnswer(Value, frozen=True):
+class ModelAnswer(Part, frozen=True):
     """What came of one call.
 
     content: the model's content blocks, a JSON list, verbatim. usage: without cost; None where it is not
