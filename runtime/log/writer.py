@@ -31,6 +31,9 @@ from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Strea
 UNDURABLE_MAX: Final = 8_192
 """Events that may wait for the disk, over all sessions; beyond that `is_full`, and ports pause."""
 
+_LOOK_EVERY: Final = 7
+"""A mask: the time is looked at when the number of waiting events is a multiple of eight."""
+
 GIVE_WAY_EVERY_S: Final = 0.005
 GIVE_WAY_FOR_S: Final = 0.000_05
 """How often, and for how long at least, `stage` naps while a commit is under way: some 100 us in 5 ms.
@@ -122,13 +125,19 @@ class GroupWriter:
             self._ready.append(stream)
         stream.staged.extend(events)
         self.undurable += len(events)
-        loop = asyncio.get_running_loop()
         if self._task is None:
+            loop = asyncio.get_running_loop()
             self._gave_way = loop.time()
             self._task = loop.create_task(self._write(), name="callboard group writer")
-        elif loop.time() - self._gave_way > GIVE_WAY_EVERY_S:
+        elif self.undurable & _LOOK_EVERY == 0:
+            self._give_way()
+
+    def _give_way(self) -> None:
+        """Let the store's thread have the interpreter, if it has waited long enough."""
+        now = asyncio.get_running_loop().time()
+        if now - self._gave_way > GIVE_WAY_EVERY_S:
             self._nobody.wait(GIVE_WAY_FOR_S)
-            self._gave_way = loop.time()
+            self._gave_way = now
 
     def _refusal(self, stream: Stream, epoch: int) -> Exception:
         if stream.error is not None:

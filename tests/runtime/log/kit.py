@@ -16,6 +16,7 @@ from callboard.actors.codec import encode
 from callboard.actors.events import Event
 from callboard.actors.messages import AnyMessage, Cancel, ToolReturned
 from callboard.runtime.log.protocol import Append, EventLog, Head, Stored
+from callboard.runtime.log.sqlite import SQLiteLog
 
 T = TypeVar("T")
 
@@ -82,10 +83,10 @@ def same(stored: Sequence[Stored], posted: Sequence[Event]) -> bool:
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    """Run a coroutine function on a loop of its own, for at most ten seconds."""
+    """Run a coroutine function on a loop of its own, for at most half a minute."""
 
     async def limited() -> T:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await work()
 
     return asyncio.run(limited())
@@ -114,3 +115,16 @@ def as_nobody() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+def write_some(path: Path, count: int = 10) -> None:
+    """A closed log in a file, with one session."""
+
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, count))
+        await log.close()
+
+    run(work)

@@ -1,11 +1,12 @@
 """Owner: one process writes, by a lock on a file of its own."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import StoreLocked, StoreUnreadable
+from callboard.actors.errors import StoreFailed, StoreLocked, StoreUnreadable
 from callboard.runtime.log.sqlite_owner import Owner, check_place
 
 
@@ -48,6 +49,22 @@ def test_a_lock_file_that_says_nothing_still_locks(path: Path) -> None:
 
 def test_a_lock_file_left_by_a_dead_owner_locks_nobody_out(path: Path) -> None:
     path.with_name("log.db.lock").write_text("999999\n")
+    owner = Owner(path)
+    owner.acquire()
+    owner.release()
+
+
+@pytest.mark.parametrize(("call", "said"), [("fcntl.flock", "refuses locks"), ("os.open", "No locks")])
+def test_a_file_system_that_refuses_locks_is_told_as_such(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, said: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(call, fail)
+        with pytest.raises(StoreFailed, match=said):
+            Owner(path).acquire()
     owner = Owner(path)
     owner.acquire()
     owner.release()

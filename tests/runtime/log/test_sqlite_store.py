@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import StoreFailed, StoreLocked
+from callboard.actors.errors import SessionNotFound, StoreFailed, StoreLocked
 from callboard.runtime.log import sqlite_store
 from callboard.runtime.log.chain import Chain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
@@ -106,6 +106,23 @@ def test_a_file_that_a_shell_holds_fails_the_batch_but_not_the_log(store: SQLite
     shell.close()
     (head,) = store.append([Append("s", 0, 1, events(1, 2))])
     assert isinstance(head, Head)
+
+
+def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path: Path) -> None:
+    class NoRollback:
+        in_transaction = True
+
+        def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
+            if statement == "ROLLBACK":
+                raise sqlite3.OperationalError("disk I/O error")
+            return connection.execute(statement, *parameters)  # type: ignore[arg-type]
+
+    store = SQLiteStore(NoRollback(), path, Chain())  # type: ignore[arg-type]
+    with pytest.raises(SessionNotFound):
+        store.take_over("nowhere")
+    connection.execute("ROLLBACK")
+    with pytest.raises(StoreFailed, match="a rollback failed"):
+        store.append([])
 
 
 def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sqlite3.Connection) -> None:
