@@ -110,7 +110,6 @@ class Board:
         self._at = 0
         self._gated: list[tuple[int, int, Callable[[], None]]] = []
         self._waiting = 0
-        self._paused: deque[Event] = deque()
         self._outbox: deque[Event] = deque()
         self._unseen: deque[Event] = deque()
         writer.on_durable(session_id, self._on_durable, self.fail)
@@ -194,7 +193,7 @@ class Board:
         if not self.desk.may_answer(request.seq) or self.error is not None:
             return
         if self._writer.is_full:
-            self._paused.append(request)
+            self._writer.when_room(lambda: self._start(request))
         else:
             self.ports[request.recipient].start(request)
 
@@ -216,8 +215,6 @@ class Board:
             self.on_client(self._outbox.popleft(), head)
         while self._gated and self._gated[0][0] <= head.seq:
             heapq.heappop(self._gated)[2]()
-        while self._paused and not self._writer.is_full:
-            self._start(self._paused.popleft())
 
     # --- failure and end ----------------------------------------------------------
 

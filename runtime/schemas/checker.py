@@ -26,7 +26,10 @@ class SchemaChecker:
         self._pool = Pool()
 
     def check(self, request: CheckSchema) -> SchemaChecked | Awaitable[SchemaChecked]:
-        """The answer, at once if it is cheap, else to be awaited. Never raises for a schema or value."""
+        """The answer, at once if it is cheap, else to be awaited, which may be cancelled at any time.
+
+        Never raises for a schema or value.
+        """
         try:
             return self._engine.check(request)
         except NotLoaded:

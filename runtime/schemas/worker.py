@@ -19,6 +19,9 @@ from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
 _GRACE_S = 1.0
 """Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives."""
 
+_DAY_S = 86_400.0
+"""No check takes longer; faulthandler refuses what its clock cannot count."""
+
 
 def main() -> None:
     """Serve until stdin ends, on a thread whose stack is deep enough for the deepest check."""
@@ -47,8 +50,9 @@ def _serve() -> None:
 
 
 def _answer(engine: Engine, request: CheckSchema) -> SchemaChecked:
+    seconds = min(max(request.timeout_ms / 1_000, 0.0), _DAY_S) + _GRACE_S
     with Path(os.devnull).open("w") as nowhere:
-        faulthandler.dump_traceback_later(request.timeout_ms / 1_000 + _GRACE_S, exit=True, file=nowhere)
+        faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
         try:
             return engine.check(request)
         finally:

@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -29,6 +31,38 @@ def test_the_first_invalid_report_waits_for_jsonschema_and_the_next_does_not() -
             )
 
     asyncio.run(run())
+
+
+_FIRST_USE = """
+import asyncio, sys, threading
+import msgspec
+from callboard.actors.messages import CheckSchema
+from callboard.runtime.schemas.checker import SchemaChecker
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jsonschema":
+            print("imported by the loop:", threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Watch())
+
+async def main():
+    checker = SchemaChecker()
+    schema = msgspec.Raw(b'{"type": "object"}')
+    print(checker.check(CheckSchema(1, "accept", schema)).status)
+    print(checker.check(CheckSchema(2, "report", schema, msgspec.Raw(b"{}"))).status)
+    print("loaded:", "jsonschema" in sys.modules)
+    print((await checker.check(CheckSchema(3, "report", schema, msgspec.Raw(b"[]")))).status)
+    await checker.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_jsonschema_is_imported_when_first_needed_and_not_by_the_loop() -> None:
+    done = subprocess.run([sys.executable, "-c", _FIRST_USE], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["ok", "ok", "loaded: False", "imported by the loop: False", "invalid"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from tests.runtime.schemas.kit import DOUBLING, accepted, text
 from tests.runtime.schemas.strategies import common_schemas, values
 
 
-@settings(max_examples=250, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
 @given(common_schemas, st.lists(values, min_size=1, max_size=8))
 def test_the_fast_path_agrees_with_jsonschema(root: object, examples: list[object]) -> None:
     check = compile_fast(accepted(root))

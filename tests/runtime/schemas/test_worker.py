@@ -3,6 +3,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,16 +30,28 @@ def answers(*requests: CheckSchema) -> list[SchemaChecked]:
     return [frames.ANSWERS.decode(each) for each in rest]
 
 
-def started() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-I", "-c", _BOOT, json.dumps([each for each in sys.path if each])]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}
-    )
+def command(code: str = _BOOT) -> list[str]:
+    return [sys.executable, "-I", "-c", code, json.dumps([each for each in sys.path if each])]
+
+
+@contextmanager
+def started() -> Iterator[subprocess.Popen[bytes]]:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(), stdin=pipe, stdout=pipe, stderr=pipe, env={}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_worker_says_hello_and_answers_in_order() -> None:
     got = answers(accept_request({}), accept_request([]), report_request({"type": "string"}, 1))
     assert [each.status for each in got] == ["ok", "invalid", "invalid"]
+
+
+def test_a_time_that_no_clock_can_count_is_no_reason_to_die() -> None:
+    got = answers(accept_request({}, timeout_ms=10**18), accept_request({}, timeout_ms=-(10**18)))
+    assert [each.status for each in got] == ["ok", "ok"]
 
 
 def test_a_worker_without_requests_ends() -> None:
@@ -68,18 +82,13 @@ def test_the_deepest_value_under_the_longest_chain_fits_on_the_workers_stack() -
     schema = {"$ref": "#/$defs/0", "$defs": {**chain, "14": last}}
     with started() as process:
         requests = [report_request(schema, chain_of(63, innermost)) for innermost in (None, 1)]
-        out, _ = process.communicate(b"".join(map(frames.message_frame, requests)), timeout=60)
+        out, _ = process.communicate(b"".join(map(frames.message_frame, requests)), timeout=30)
     assert [frames.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok", "invalid"]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="address space is bounded on POSIX only")
 def test_a_worker_cannot_take_more_memory_than_its_bound() -> None:
-    code = _BOOT.replace(
-        "main()",
-        "worker = sys.modules['callboard.runtime.schemas.worker']; "
-        "worker._bound_resources(); bytearray(3 * 1024**3)",
-    )
-    command = [sys.executable, "-I", "-c", code, json.dumps([each for each in sys.path if each])]
-    done = subprocess.run(command, capture_output=True, check=False, env={})
+    code = _BOOT.replace("import main; main()", "import _bound_resources; _bound_resources(); ")
+    done = subprocess.run(command(f"{code}bytearray(3 * 1024**3)"), capture_output=True, check=False, env={})
     assert b"MemoryError" in done.stderr
