@@ -66,12 +66,16 @@ class Pool:
         self._is_closed = True
         for worker in self._busy:
             _kill(worker)
-        for _ in range(WORKERS_MAX):
-            await self._slots.acquire()
-        while self._idle:
-            self._end(self._idle.pop())
-        for _ in range(WORKERS_MAX):
-            self._slots.release()
+        taken = 0
+        try:
+            while taken < WORKERS_MAX:  # all of them: nothing is under way any more
+                await self._slots.acquire()
+                taken += 1
+            while self._idle:
+                self._end(self._idle.pop())
+        finally:
+            for _ in range(taken):
+                self._slots.release()
         while self._endings:
             await asyncio.wait(self._endings)
 
@@ -86,6 +90,7 @@ class Pool:
         try:
             if is_new:
                 await _greet(worker)
+            self._check_open()
             yield worker
         except WorkerLost:
             self._end(worker)
@@ -101,14 +106,17 @@ class Pool:
 
     def _take_idle(self) -> Process | None:
         """An idle worker that still lives."""
-        if self._is_closed:
-            raise WorkerLost("the schema checker is closed")
+        self._check_open()
         while self._idle:
             worker = self._idle.pop()
             if worker.returncode is None:
                 return worker
             self._end(worker)
         return None
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise WorkerLost("the schema checker is closed")
 
     def _end(self, worker: Process) -> None:
         """Collect what is left of a worker in the background: whoever waited may have stopped waiting."""

@@ -114,6 +114,34 @@ def test_closing_answers_what_is_under_way_and_what_comes_later() -> None:
     asyncio.run(run())
 
 
+def test_closing_does_not_wait_for_a_check_whose_worker_is_just_starting() -> None:
+    async def run() -> None:
+        work, before = Pool(), children()
+        check = asyncio.ensure_future(work.check(endless(60_000)))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await work.aclose()
+        assert (await check).status == "failed"
+        assert children() <= before
+
+    asyncio.run(run())
+
+
+def test_closing_can_be_cancelled_and_done_again() -> None:
+    async def run() -> None:
+        work = Pool()
+        check = asyncio.ensure_future(work.check(accept_request({})))
+        closing = asyncio.ensure_future(work.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        await work.aclose()
+        assert (await check).status == "failed"
+        assert (await work.check(accept_request({}))).status == "failed"
+
+    asyncio.run(run())
+
+
 def test_a_worker_that_died_while_idle_is_replaced() -> None:
     async def run() -> None:
         work = Pool()
