@@ -194,8 +194,10 @@ class Session:
     async def _live(self, feeds: list[Pieces]) -> AsyncIterator[tuple[str, str]]:
         queue: Pieces = asyncio.Queue()
         feeds.append(queue)
+        if self._is_over:
+            queue.put_nowait(None)
         try:
-            while not self._is_over and (item := await queue.get()) is not None:
+            while (item := await queue.get()) is not None:
                 yield item
         finally:
             feeds.remove(queue)
@@ -208,13 +210,15 @@ class Session:
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._feeds.append(queue)
         self._board.watchers.append(queue.put_nowait)
+        if self._is_over:
+            queue.put_nowait(None)
         try:
             last = start - 1
             while page := await self._log.read(self.session_id, last + 1, _PAGE):
                 for stored in page:
                     last = stored.seq
                     yield from_stored(stored)
-            while not self._is_over and (event := await queue.get()) is not None:
+            while (event := await queue.get()) is not None:
                 if event.seq > last:
                     last = event.seq
                     yield event

@@ -56,16 +56,19 @@ DEBUG: Final = "callboard.debug"
 
 
 class Failure(click.ClickException):
-    """An end with an exit code, told in one line on stderr."""
+    """An end with an exit code, told in one line on stderr.
+
+    has_traceback: whether the traceback of what caused it is shown too.
+    """
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
+        self.has_traceback = False
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line; before it, with `--debug`, the traceback of what caused it."""
-        context = click.get_current_context(silent=True)
-        if self.__cause__ is not None and context is not None and context.meta.get(DEBUG):
+        """Print the line; before it, if that is wanted, the traceback."""
+        if self.__cause__ is not None and self.has_traceback:
             click.echo("".join(traceback.format_exception(self.__cause__)), file=file, err=True, nl=False)
         click.echo(f"error: {safe_line(self.message)}", file=file, err=True)
 

@@ -1,7 +1,7 @@
 """`callboard events`: what stands in the log, event by event."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -115,17 +115,25 @@ def chosen(
 def stream(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool) -> Iterator[Stored]:
     """The stored events, page by page; endless: until the session is closed."""
     following = wanted.start
-    while wanted.upto is None or following <= wanted.upto:
-        room = _PAGE if wanted.upto is None else min(_PAGE, wanted.upto - following + 1)
+    while (room := _room(wanted, following)) > 0:
         page = reader.events(session_id, following, room)
         yield from page
         following += len(page)
-        if not page and not is_endless:
-            return
-        if page and is_endless and isinstance(event_of(session_id, page[-1]).body, SessionClosed):
+        if _is_last(session_id, page, is_endless=is_endless):
             return
         if not page:
             time.sleep(_POLL_S)
+
+
+def _room(wanted: Filter, following: int) -> int:
+    return _PAGE if wanted.upto is None else min(_PAGE, wanted.upto - following + 1)
+
+
+def _is_last(session_id: str, page: Sequence[Stored], *, is_endless: bool) -> bool:
+    """Whether nothing follows this page."""
+    if not is_endless:
+        return not page
+    return bool(page) and isinstance(event_of(session_id, page[-1]).body, SessionClosed)
 
 
 def event_of(session_id: str, stored: Stored) -> Event:

@@ -17,11 +17,13 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, Self, TextIO
 
+import click
+
 from callboard.actors.events import Event
 from callboard.actors.messages import Ask, AskEnded
 from callboard.cli.aside import Aside
-from callboard.cli.output import is_terminal
-from callboard.cli.safe import safe_line, safe_text
+from callboard.cli.output import is_terminal, talk
+from callboard.cli.safe import indented, safe_line
 from callboard.cli.views import Lines, Picture
 from callboard.replay.tree import Tree
 from callboard.runtime.session import Session
@@ -86,7 +88,7 @@ class LiveTree:
         except Exception as error:
             self._is_open = False
             self._view.stop()
-            self._say(f"the tree cannot be drawn ({type(error).__name__}: {error}); the session goes on")
+            talk(f"the tree cannot be drawn ({type(error).__name__}: {error}); the session goes on")
 
     def start(self) -> None:
         """Take the terminal. May be called again after `close`: the new picture stands below."""
@@ -109,11 +111,10 @@ class LiveTree:
         return Picture(self._out, self._title) if self.is_live else Lines(self._out, self._title)
 
     def _say(self, line: str) -> None:
-        text = safe_text(line.rstrip("\r")).replace("\n", " ")
         if self._is_open:
-            self._view.say(text)
+            self._view.say(quoted(line))
         else:
-            self._out.write(text + "\n")
+            self._out.write(quoted(line) + "\n")
 
     async def caught_up(self) -> None:
         """Wait until the end of the ask has arrived; at most two seconds."""
@@ -154,10 +155,19 @@ def diverted(view: LiveTree | None) -> Iterator[None]:
     view: what is being drawn, and must not be written across.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(view.aside if view else sys.stderr))
+        stack.enter_context(contextlib.redirect_stdout(view.aside if view else _quoting(sys.stderr)))
         if view is not None and view.is_live:
             stack.enter_context(contextlib.redirect_stderr(view.aside))
         yield
+
+
+def quoted(line: str) -> str:
+    """What somebody else printed: behind a margin, so that it does not pass for ours."""
+    return indented(line.rstrip("\r").replace("\n", " "))
+
+
+def _quoting(out: TextIO) -> Aside:
+    return Aside(lambda line: click.echo(quoted(line), file=out))
 
 
 async def watch(session: Session, out: TextIO | None = None, *, title: str = "") -> Tree:

@@ -64,19 +64,26 @@ def _check_key(model: Model | None) -> None:
 
 def _module(source: str) -> ModuleType:
     is_file = source.endswith(".py") or "/" in source or "\\" in source
-    folder = str(Path(source).resolve().parent if is_file else Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    _add_to_path(Path(source).resolve().parent if is_file else Path.cwd())
     try:
         return _file_module(Path(source)) if is_file else importlib.import_module(source)
     except Failure:
         raise
-    except ModuleNotFoundError as error:
-        if not is_file and error.name and (source == error.name or source.startswith(error.name + ".")):
+    except (Exception, SystemExit) as error:
+        if not is_file and _is_missing(error, source):
             raise not_found(f"there is no module {source!r}; {_modules_here(Path.cwd())}") from None
         raise _broken(source, error) from error
-    except (Exception, SystemExit) as error:
-        raise _broken(source, error) from error
+
+
+def _add_to_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _is_missing(error: BaseException, source: str) -> bool:
+    """Whether it is this module that is not there, and not one that it imports."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    return name is not None and (source == name or source.startswith(name + "."))
 
 
 def _file_module(path: Path) -> ModuleType:

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 import click
 
 from callboard import __version__
-from callboard.cli.errors import BROKEN_PIPE, INTERRUPTED, failure_of
+from callboard.cli.errors import BROKEN_PIPE, DEBUG, INTERRUPTED, Failure, failure_of
 from callboard.cli.options import debug_option
 
 _SECTIONS: Final = {
@@ -68,6 +68,9 @@ class Commands(click.Group):
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
+        except Failure as failure:
+            failure.has_traceback = bool(ctx.meta.get(DEBUG))
+            raise
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
@@ -77,7 +80,9 @@ class Commands(click.Group):
             _drop_stdout()
             ctx.exit(BROKEN_PIPE)
         except Exception as error:
-            raise failure_of(error) from error
+            found = failure_of(error)
+            found.has_traceback = bool(ctx.meta.get(DEBUG))
+            raise found from error
         if isinstance(code, int) and code:
             ctx.exit(code)
         return code

@@ -43,15 +43,22 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def console_on(stream: TextIO | None = None) -> Console:
+def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> Console:
     """A console that takes text as it is: no markup, no emoji names, no guessed colours.
 
     Colours only on a terminal, and not with NO_COLOR. As wide as the terminal; a pipe has no width.
+    is_drawn: it is a terminal, whatever the stream itself says.
     """
     stream = stream or sys.stdout
-    width = None if stream.isatty() else WIDE
+    is_wide = not is_drawn and not stream.isatty()
     return Console(
-        file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=not stream.isatty()
+        file=stream,
+        width=WIDE if is_wide else None,
+        force_terminal=True if is_drawn else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=is_wide,
     )
 
 

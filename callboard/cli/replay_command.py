@@ -20,6 +20,8 @@ KEYS: Final = (
 )
 _NEXT: Final = frozenset({"\r", "\n", "n", " ", "j", "\x1b[B", "\x1b[C", "\x1bOB", "\x1bOC"})
 _BACK: Final = frozenset({"p", "k", "\x7f", "\b", "\x1b[A", "\x1b[D", "\x1bOA", "\x1bOD"})
+_ENTER: Final = frozenset({"\r", "\n"})
+_SHOWS: Final = frozenset({"b", "s"})
 _LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
 
 
@@ -105,19 +107,19 @@ class Stepper:
             return
         digits, self._digits = self._digits, ""
         if digits:
-            if key in ("\r", "\n"):
-                self._go(int(digits[:9]))
-            return
-        if key in _NEXT:
-            self._go(self.at + 1)
-        elif key in _BACK:
-            self._go(self.at - 1)
-        elif key in ("g", "G"):
-            self._go(1 if key == "g" else len(self._steps))
-        elif key in ("b", "s"):
+            self._go(int(digits[:9]) if key in _ENTER else self.at)
+        elif key in _SHOWS:
             self._show(is_whole=key == "b", has_state=key == "s")
+        elif (target := self._target(key)) is not None:
+            self._go(target)
         else:
             emit_lines([Text(line, style="dim") for line in KEYS.split("\n")])
+
+    def _target(self, key: str) -> int | None:
+        """Where a key leads, None if it is no key for that."""
+        steps = {"g": 1, "G": len(self._steps)}
+        steps |= dict.fromkeys(_NEXT, self.at + 1) | dict.fromkeys(_BACK, self.at - 1)
+        return steps.get(key)
 
     def _go(self, seq: int) -> None:
         seq = max(1, min(len(self._steps), seq))

@@ -11,7 +11,7 @@ from callboard.actors.addresses import HOST
 from callboard.actors.endings import STATUS
 from callboard.actors.events import Event
 from callboard.actors.messages import Ask, AskEnded, CallTool, SessionClosed, SessionOpened
-from callboard.actors.usage import ZERO, Usage
+from callboard.actors.usage import Usage
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
@@ -106,23 +106,50 @@ def turns(events: list[Event]) -> Iterator[Turn]:
         yield Turn(asked, None)
 
 
+class _Overview(NamedTuple):
+    """What a session is as a whole. started, last: milliseconds since 1970, 0 if there is no event."""
+
+    host: str
+    model: str
+    started: int
+    last: int
+    is_closed: bool
+    agents: int
+    tools: int
+    usage: Usage
+    head: str
+
+
+def _overview(recording: Recording) -> _Overview:
+    events, grown = recording.events, recording.tree()
+    opened = next((event.body for event in events if isinstance(event.body, SessionOpened)), None)
+    return _Overview(
+        host=opened.host if opened else "",
+        model=opened.model.name if opened else "",
+        started=events[0].at if events else 0,
+        last=events[-1].at if events else 0,
+        is_closed=any(isinstance(event.body, SessionClosed) for event in events),
+        agents=len(grown.nodes),
+        tools=sum(isinstance(event.body, CallTool) for event in events),
+        usage=usage_of(list(grown.walk())),
+        head=head_text((recording.head.seq, recording.head.digest.hex())),
+    )
+
+
 def _facts(recording: Recording) -> dict[str, str]:
-    events = recording.events
-    grown = recording.tree()
-    opened = events[0].body if events else None
-    first, last = (events[0].at, events[-1].at) if events else (0, 0)
-    is_closed = any(isinstance(event.body, SessionClosed) for event in events)
-    tools = sum(isinstance(event.body, CallTool) for event in events)
+    found = _overview(recording)
     return {
         "session": recording.session_id,
-        "started": f"{local(first)}, {duration(last - first)}" if events else "never",
-        "state": "closed" if is_closed else "open: it still runs, or its process ended",
-        "host": opened.host if isinstance(opened, SessionOpened) else "",
-        "model": opened.model.name if isinstance(opened, SessionOpened) else "",
-        "agents": f"{counted(len(grown.nodes), 'agent')}, {counted(tools, 'tool call')}",
-        "usage": usage_text(_usage(grown)),
-        "events": f"{len(events):,}",
-        "head": head_text((recording.head.seq, recording.head.digest.hex())),
+        "started": f"{local(found.started)}, {duration(found.last - found.started)}"
+        if found.last
+        else "not yet",
+        "state": "closed" if found.is_closed else "open: it still runs, or its process ended",
+        "host": found.host,
+        "model": found.model,
+        "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
+        "usage": usage_text(found.usage),
+        "events": f"{len(recording.events):,}",
+        "head": found.head,
     }
 
 
@@ -144,27 +171,22 @@ def _turn_facts(number: int, turn: Turn) -> dict[str, str]:
     }
 
 
-def _usage(grown: Tree) -> Usage:
-    return usage_of(list(grown.walk())) if grown.nodes else ZERO
-
-
 def _session_json(recording: Recording, title: str) -> dict[str, object]:
-    events = recording.events
-    grown = recording.tree()
-    opened = events[0].body if events else None
+    found = _overview(recording)
     return {
         "session": recording.session_id,
         "title": title,
-        "started": utc(events[0].at) if events else None,
-        "last": utc(events[-1].at) if events else None,
-        "is_closed": any(isinstance(event.body, SessionClosed) for event in events),
-        "host": opened.host if isinstance(opened, SessionOpened) else None,
-        "model": opened.model.name if isinstance(opened, SessionOpened) else None,
-        "agents": len(grown.nodes),
-        "usage": usage_json(_usage(grown)),
-        "events": len(events),
-        "head": head_text((recording.head.seq, recording.head.digest.hex())),
-        "asks": [_turn_json(turn) for turn in turns(events)],
+        "started": utc(found.started) if found.last else None,
+        "last": utc(found.last) if found.last else None,
+        "is_closed": found.is_closed,
+        "host": found.host,
+        "model": found.model,
+        "agents": found.agents,
+        "tools": found.tools,
+        "usage": usage_json(found.usage),
+        "events": len(recording.events),
+        "head": found.head,
+        "asks": [_turn_json(turn) for turn in turns(recording.events)],
     }
 
 

@@ -43,18 +43,24 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
     """
     if is_all and (session or head):
         raise misused("--all checks every session: leave SESSION and --head out")
-    wanted = parse_head(head) if head else None
+    kept = parse_head(head) if head else None
     with open_reader(log) as reader:
         names = _names(reader, session, is_all)
-        if is_all and not names:
-            talk("the log holds no session yet")
-        found = [_check(reader, name, wanted, is_quiet=as_json) for name in names]
+        found = [_check(reader, name, kept, is_quiet=as_json) for name in names]
     if as_json:
         emit_json({"log": log, "sessions": found} if is_all else found[0])
+    elif is_all:
+        _count(found)
+    return _worst(found)
+
+
+def _count(found: list[dict[str, object]]) -> None:
+    bad = sum(one["result"] != "ok" for one in found)
+    talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} not as recorded")
+
+
+def _worst(found: list[dict[str, object]]) -> int:
     results = {one["result"] for one in found}
-    if is_all and not as_json:
-        bad = sum(one["result"] != "ok" for one in found)
-        talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} not as recorded")
     return CORRUPT if "corrupt" in results else DIVERGED if "diverged" in results else 0
 
 

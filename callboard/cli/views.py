@@ -3,6 +3,7 @@
 Both take every event and draw when they are told to; `live.LiveTree` chooses between them.
 """
 
+from collections import deque
 from itertools import islice
 from typing import TextIO
 
@@ -26,9 +27,10 @@ class Picture:
     """The tree, drawn over itself with rich."""
 
     def __init__(self, out: TextIO, title: str) -> None:
-        self._console = console_on(out)
+        self._console = console_on(out, is_drawn=True)
         self._title = Text(safe_line(title, 200), style="bold")
         self._drawn: tuple[int, list[int]] = (0, [])
+        self._said: deque[str] = deque()  # rich prints from several threads garble each other's cursor
         self._live = Live(
             console=self._console,
             auto_refresh=False,
@@ -43,6 +45,7 @@ class Picture:
 
     def stop(self) -> None:
         """Leave the last picture standing, and give the terminal back."""
+        self._tell()
         self._live.stop()
 
     def add(self, event: Event, tree: Tree, known: int) -> None:
@@ -59,8 +62,15 @@ class Picture:
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         self._clear_reflowed(size.width)
+        self._tell()
         self._live.update(Group(*lines), refresh=True)
         self._drawn = size.width, [min(line.cell_len, size.width) for line in lines]
+
+    def _tell(self) -> None:
+        """Print what was said since, all at once: each print draws the picture again."""
+        lines = [self._said.popleft() for _ in range(len(self._said))]
+        if lines:
+            self._console.print(Text("\n".join(lines)))
 
     def _clear_reflowed(self, width: int) -> None:
         """Wipe the last picture away if the terminal has become narrower since.
@@ -81,9 +91,8 @@ class Picture:
         self._drawn = width, [min(length, width) for length in lengths]
 
     def say(self, line: str) -> None:
-        """A line above the picture; from any thread."""
-        self._clear_reflowed(self._console.width)
-        self._console.print(Text(line))
+        """A line above the picture, with the next drawing; from any thread."""
+        self._said.append(line)
 
 
 class Lines:

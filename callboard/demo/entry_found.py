@@ -119,16 +119,19 @@ def setting_questions(found: Found) -> list[Question]:
 def by_settings(seen: Seen, found: Found) -> Iterator[Candidate]:
     """What the settings of packaging files declare."""
     for question in setting_questions(found):
-        settings = seen.read(question, Settings)
-        if settings is None:
-            continue
-        file = settings.path.rpartition("/")[2]
-        project = next((s.value for s in settings.settings if s.key in _NAME_KEYS), "")
-        for setting in settings.settings:
-            for key in METADATA_KEYS:
-                if key.file == file and (match := re.search(key.pattern, setting.key)):
-                    name = match.groupdict().get("name") or ""
-                    yield from _declared(settings.path, setting, key, name, project)
+        if settings := seen.read(question, Settings):
+            yield from _in_settings(settings)
+
+
+def _in_settings(settings: Settings) -> Iterator[Candidate]:
+    file = settings.path.rpartition("/")[2]
+    project = next((s.value for s in settings.settings if s.key in _NAME_KEYS), "")
+    for setting in settings.settings:
+        for key in METADATA_KEYS:
+            match = re.search(key.pattern, setting.key) if key.file == file else None
+            if match:
+                name = match.groupdict().get("name") or ""
+                yield from _declared(settings.path, setting, key, name, project)
 
 
 _NAME_KEYS: Final = frozenset(("name", "project.name", "tool.poetry.name", "metadata.name", "package.name"))
@@ -136,23 +139,22 @@ _NAME_KEYS: Final = frozenset(("name", "project.name", "tool.poetry.name", "meta
 
 def _declared(path: str, setting: Setting, key: Key, name: str, project: str) -> Iterator[Candidate]:
     """The entry points of one setting: one for each line of its value."""
+    place = Place(path, setting.line, f"{setting.key} declares it")
     for line in filter(None, map(str.strip, setting.value.split("\n"))):
-        found = _TARGET.match(line) if key.kind in _SCRIPTS and not name else None
-        target = found["target"] if found else line
-        if target in ("{}", "[]"):
-            continue
-        if key.kind in FILE_KINDS:
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        command = found["name"] if found else name or (project if key.kind == "npm command" else "")
-        place = Place(path, setting.line, f"{setting.key} declares it")
-        yield Candidate(
-            entry_point=f"{command} = {target}" if command else target,
-            kind=key.kind,
-            rank=key.rank,
-            place=place,
-            target=target if key.kind in (*_SCRIPTS, *FILE_KINDS) else "",
-            is_namesake=bool(command) and _plain(command) == _plain(project),
-        )
+        if line not in ("{}", "[]"):
+            command, target = _named(path, line, key, name or (project if key.kind == "npm command" else ""))
+            told = f"{command} = {target}" if command else target
+            is_namesake = bool(command) and _plain(command) == _plain(project)
+            checked = target if key.kind in (*_SCRIPTS, *FILE_KINDS) else ""
+            yield Candidate(told, key.kind, key.rank, place, checked, is_namesake)
+
+
+def _named(path: str, line: str, key: Key, name: str) -> tuple[str, str]:
+    """The command and what it runs; a file's path is made relative to the root."""
+    if key.kind in FILE_KINDS:
+        return name, posixpath.normpath(posixpath.join(posixpath.dirname(path), line))
+    found = None if name else _TARGET.match(line)
+    return (found["name"], found["target"]) if found and key.kind in _SCRIPTS else (name, line)
 
 
 def _plain(name: str) -> str:
@@ -174,15 +176,24 @@ def by_metadata_lines(seen: Seen, lines: tuple[Line, ...]) -> Iterator[Candidate
 def by_sources(seen: Seen, found: Found, lines: tuple[Line, ...]) -> Iterator[Candidate]:
     """What sources show: files that are run for their names, and lines that only programs have."""
     known: set[str] = set()
+    for candidate in (*_by_names(found), *_by_lines(seen, lines)):
+        if candidate.entry_point not in known:
+            known.add(candidate.entry_point)
+            yield candidate
+
+
+def _by_names(found: Found) -> Iterator[Candidate]:
     for glob in found.patterns:
         kind, rank = SOURCE_FILES.get(glob.pattern, ("", 0))
+        is_unfit = is_sample if kind == MAIN_MODULE else is_aside
         for path in glob.paths if kind else ():
-            if not (is_sample(path) if kind == MAIN_MODULE else is_aside(path)):
-                known.add(path)
+            if not is_unfit(path):
                 yield Candidate(path, kind, rank, Place(path, 0, "a file of this name is there to be run"))
+
+
+def _by_lines(seen: Seen, lines: tuple[Line, ...]) -> Iterator[Candidate]:
     for line, hit in _hits(seen, lines):
-        if hit.path not in known and (hit.line == 1 or not hit.text.startswith("#!")):
-            known.add(hit.path)
+        if hit.line == 1 or not hit.text.startswith("#!"):
             yield Candidate(hit.path, line.kind, _rank(line, hit), Place(hit.path, hit.line, hit.text))
 
 

@@ -83,7 +83,8 @@ def host_policy(request: ModelRequest) -> Reply:
     if missing:
         calls = tuple(call(task.tool, **task.arguments) for task in missing)
         return Reply(text="I delegate all of this at once.", calls=calls)
-    return say("\n".join([*_testing(seen), *_entry(seen), *_modules(seen), *_stopped(seen)]))
+    lines = [*_testing(seen), *_entry(seen), *_modules(seen), *_stopped(seen)]
+    return say("\n".join(printable(line) for line in lines))
 
 
 def runaway_policy(request: ModelRequest) -> Reply:

@@ -16,14 +16,14 @@ from callboard.demo.definitions import DEFINITIONS, defined_name
 from callboard.demo.facts import Census, LanguageCount, Listed, Listing, Matches, PythonFacts, TextPart
 from callboard.demo.inquiry import Question, Report, Seen, Step, ask, policy_of
 from callboard.demo.languages import CODE, globs_of, is_code
-from callboard.demo.names import clipped
+from callboard.demo.names import clipped, many
 from callboard.demo.schemas import MODULE_SCHEMA
 from callboard.demo.texts import first_sentence
 
 MODULES_MAX: Final = 12
 CONTAINERS_MAX: Final = 40
 DEFINITIONS_MAX: Final = 12
-PARSED_MAX: Final = 6
+PARSED_MAX: Final = 4
 SUMMARISER: Final = "summariser"
 _ROOT: Final = ask("list_files", path=".")
 _PATH_LINE: Final = re.compile(r"^path: (\".*\")$", re.MULTILINE)
@@ -95,13 +95,17 @@ def _modules(seen: Seen, root: Listing, folders: Iterable[Listed]) -> list[Liste
     if any(entry.kind == "file" and is_code(entry.path) for entry in root.entries):
         found.append(Listed(".", "folder"))
     for folder in folders:
-        inner = seen.read(_list(folder.path), Listing)
-        below = _folders(inner) if inner else []
-        only_folders = bool(below) and inner is not None and not any(e.kind == "file" for e in inner.entries)
-        found += below if only_folders and not _is_hidden(folder.path) else [folder]
+        found += _only_folders_of(seen, folder) or [folder]
     if not found and any(entry.kind == "file" for entry in root.entries):
         found.append(Listed(".", "folder"))
     return sorted(found, key=_telling_order)
+
+
+def _only_folders_of(seen: Seen, folder: Listed) -> list[Listed]:
+    """The folders in a folder that holds nothing else; for any other, and a hidden one, nothing."""
+    inner = seen.read(_list(folder.path), Listing) or Listing(folder.path)
+    has_files = any(entry.kind == "file" for entry in inner.entries)
+    return [] if has_files or _is_hidden(folder.path) else _folders(inner)
 
 
 def _summary_of(seen: Seen, path: str) -> dict[str, object]:
@@ -219,12 +223,16 @@ def _other_definitions(seen: Seen, path: str, searches: dict[str, Question]) -> 
 
 def _described(seen: Seen, facts: list[PythonFacts], readme: list[Question]) -> str:
     """What the module says of itself: its docstring, else its readme."""
-    for each in facts:
-        if each.docstring and (_is_init(each.path) or len(facts) == 1):
-            return first_sentence(each.docstring)
+    own = facts if len(facts) == 1 else [each for each in facts if _is_init(each.path)]
+    docstring = next((each.docstring for each in own if each.docstring), "")
     parts = [part for question in readme if (part := seen.read(question, TextPart))]
-    paragraphs = [" ".join(text.split()) for part in parts for text in re.split(r"\n\s*\n", part.text)]
-    prose = [text for text in paragraphs if text[:1].isalnum() and len(text.split()) > 4 and "==" not in text]
+    return first_sentence(docstring) or "".join(_first_prose(part.text) for part in parts)
+
+
+def _first_prose(text: str) -> str:
+    """The first sentence that stands in a paragraph of its own, headings and badges aside."""
+    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text)]
+    prose = [each for each in paragraphs if each[:1].isalnum() and len(each.split()) > 4 and "==" not in each]
     return clipped(first_sentence(prose[0]), 200) if prose else ""
 
 
@@ -237,6 +245,7 @@ def _said(census: Census, code: list[LanguageCount], described: str) -> str:
         return "No files."
     names = ", ".join(count.language for count in code[:3]) or "No known language"
     lines = sum(count.lines for count in census.languages)
-    size = f"{census.files} files, {lines:,} lines" if lines else f"{census.files} files"
-    binary = f", {census.binary} of them binary" if census.binary else ""
-    return clipped(f"{names}; {size}{binary}. {described}".rstrip(), 400)
+    size = many(census.files, "file") + (f", {many(lines, 'line')}" if lines else "")
+    binary = f", {census.binary:,} of them binary" if census.binary else ""
+    end = "" if described.endswith((".", "!", "?", ":", "…")) or not described else "."
+    return clipped(f"{names}; {size}{binary}. {described}{end}".rstrip(), 400)

@@ -46,6 +46,11 @@ def clipped(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def many(count: int, word: str) -> str:
+    """A number of things, in words that fit the number."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
 def _kept(char: str, keep: str) -> str:
     return char if char in keep else _escaped(char)
 

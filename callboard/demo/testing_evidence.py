@@ -11,8 +11,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from callboard.demo.aside import is_sample
-from callboard.demo.facts import Found, Hit, Matches, PatternHits, PythonFacts, Settings
+from callboard.demo.facts import Found, Hit, Matches, PatternHits, PythonFacts, Setting, Settings
 from callboard.demo.inquiry import Question, Seen, ask
+from callboard.demo.names import clipped
 from callboard.demo.testing_config import (
     COMMAND_FILES,
     COMMANDS,
@@ -41,7 +42,7 @@ SAMPLES: Final = (
 )
 """Files that tests read, and that are no tests even if they look like some."""
 
-HITS: Final = 5
+HITS: Final = 4
 MANIFESTS_PER_KIND: Final = 4
 
 _PYTHON_IMPORTS: Final = {
@@ -144,7 +145,7 @@ def _is_confirmed(seen: Seen, name: str, hit: Hit) -> bool:
     if facts is None or (facts.problem and facts.is_cut):
         return True
     if name == TEST_CASES:
-        return any(base.endswith("TestCase") for each in facts.classes for base in each.bases)
+        return _has_test_cases(facts)
     if name == PLAIN_TESTS:
         return _has_plain_tests(facts)
     module = _PYTHON_IMPORTS.get(name)
@@ -153,13 +154,27 @@ def _is_confirmed(seen: Seen, name: str, hit: Hit) -> bool:
     return any(f"{each.module}.".startswith(f"{module}.") for each in facts.imports)
 
 
+def _has_test_cases(facts: PythonFacts) -> bool:
+    """Whether there are unittest's classes: by their base, or with tests and some base, beside the import."""
+    is_imported = any(each.module == "unittest" for each in facts.imports)
+    return any(
+        any(base.endswith("TestCase") for base in each.bases) or (is_imported and each.tests and each.bases)
+        for each in facts.classes
+    )
+
+
 def _has_plain_tests(facts: PythonFacts) -> bool:
-    """Whether there are test functions or classes that a framework must find, none that the file calls."""
+    """Whether there are test functions or classes that a framework must find.
+
+    Functions that the file itself calls are none, and neither is a class that others of the file derive from.
+    """
     by_hand = {name for name in facts.main_calls if name.startswith("test")}
     functions = [f.name for f in facts.functions if f.name.startswith("test") and f.name != "test_main"]
     if functions and not by_hand:
         return True
-    return any(c.name.startswith("Test") and c.tests and set(c.bases) <= {"object"} for c in facts.classes)
+    bases = {base for each in facts.classes for base in each.bases}
+    plain = [c for c in facts.classes if set(c.bases) <= {"object"} and c.name not in bases]
+    return any(each.name.startswith("Test") and each.tests for each in plain)
 
 
 # --- what everything else says ----------------------------------------------------
@@ -168,20 +183,22 @@ def _has_plain_tests(facts: PythonFacts) -> bool:
 def configured(seen: Seen, found: Found) -> Iterator[Sighting]:
     """Files and sections that only one framework reads."""
     for glob in found.patterns:
-        name = CONFIG_FILES.get(glob.pattern)
+        name = CONFIG_FILES.get(glob.pattern, "")
         own = [path for path in glob.paths if not is_sample(path) or path.endswith("conftest.py")]
         if name and own:
             places = tuple(Evidence(path, 0, f"a file that {name} reads") for path in own[:2])
             yield Sighting(name, "configured", len(own), places)
     for settings in _manifests(seen, found):
-        file = settings.path.rpartition("/")[2]
-        for (wanted, prefix), name in CONFIG_KEYS.items():
-            own_keys = [s for s in settings.settings if f"{s.key}.".startswith(f"{prefix}.")]
-            if file == wanted and own_keys:
-                place = Evidence(
-                    settings.path, own_keys[0].line, f"the settings of {name} ({own_keys[0].key})"
-                )
-                yield Sighting(name, "configured", 1, (place,))
+        yield from _sections(settings)
+
+
+def _sections(settings: Settings) -> Iterator[Sighting]:
+    """The sections of one manifest that are a framework's own."""
+    for (file, section), name in CONFIG_KEYS.items():
+        own = [setting for setting in settings.settings if f"{setting.key}.".startswith(f"{section}.")]
+        if own and settings.path.rpartition("/")[2] == file:
+            place = Evidence(settings.path, own[0].line, f"the settings of {name} ({own[0].key})")
+            yield Sighting(name, "configured", 1, (place,))
 
 
 def run(seen: Seen, found: Found) -> Iterator[Sighting]:
@@ -189,23 +206,26 @@ def run(seen: Seen, found: Found) -> Iterator[Sighting]:
     for settings in _manifests(seen, found):
         for setting in settings.settings:
             if re.search(SCRIPT_KEYS, setting.key):
-                for name in _commands_in(setting.value):
-                    why = f"{setting.key} runs {name}: {setting.value.strip().split(chr(10))[0][:80]}"
-                    yield Sighting(name, "run", 1, (Evidence(settings.path, setting.line, why),))
+                yield from _scripted(settings.path, setting)
     for name, pattern in zip(COMMANDS, hits_of(seen, COMMANDS_QUESTION), strict=False):
-        hits = [
-            hit for hit in pattern.hits if not re.search(NO_COMMAND, hit.text) and not is_sample(hit.path)
-        ]
+        hits = [hit for hit in pattern.hits if _is_command(hit.text) and not is_sample(hit.path)]
         if hits:
             places = tuple(Evidence(hit.path, hit.line, f"a command: {hit.text}") for hit in hits[:2])
             yield Sighting(name, "run", len(hits), places)
 
 
-def _commands_in(value: str) -> Iterator[str]:
-    lines = [line for line in value.split("\n") if not re.search(NO_COMMAND, line)]
+def _scripted(path: str, setting: Setting) -> Iterator[Sighting]:
+    """The frameworks that the lines of one setting run."""
+    lines = [line for line in setting.value.split("\n") if _is_command(line)]
     for name, pattern in COMMANDS.items():
-        if any(re.search(pattern, line) for line in lines):
-            yield name
+        line = next((line for line in lines if re.search(pattern, line)), "")
+        if line:
+            why = f"{setting.key} runs {name}: {clipped(line.strip(), 80)}"
+            yield Sighting(name, "run", 1, (Evidence(path, setting.line, why),))
+
+
+def _is_command(line: str) -> bool:
+    return not re.search(NO_COMMAND, line)
 
 
 def declared(seen: Seen, found: Found) -> Iterator[Sighting]:
@@ -214,12 +234,10 @@ def declared(seen: Seen, found: Found) -> Iterator[Sighting]:
         file = settings.path.rpartition("/")[2]
         packages = PACKAGES[MANIFEST_LANGUAGES.get(file, "Python")]
         for setting in settings.settings:
-            if re.search(DEPENDENCY_KEYS, setting.key):
-                for name in {
-                    packages[word] for word in _packages_in(setting.key, setting.value) & set(packages)
-                }:
-                    why = f"a dependency ({setting.key})"
-                    yield Sighting(name, "declared", 1, (Evidence(settings.path, setting.line, why),))
+            named = _packages_in(setting.key, setting.value) & set(packages)
+            if named and re.search(DEPENDENCY_KEYS, setting.key):
+                place = Evidence(settings.path, setting.line, f"a dependency ({setting.key})")
+                yield from (Sighting(packages[word], "declared", 1, (place,)) for word in sorted(named))
     for name, pattern in zip(DECLARED_LINES, hits_of(seen, DECLARED_QUESTION), strict=False):
         if pattern.hits:
             places = tuple(

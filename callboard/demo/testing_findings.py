@@ -3,6 +3,7 @@
 from typing import Final
 
 from callboard.demo.aside import depth
+from callboard.demo.names import many
 from callboard.demo.testing_evidence import BASES, Basis, Evidence, Sighting
 from callboard.demo.testing_signs import GLOBALS, PLAIN_TESTS, SPEC_BLOCKS, STYLES, TEST_CASES, Style
 
@@ -64,44 +65,50 @@ def _resolve(style: Finding, rule: Style, findings: dict[str, Finding]) -> list[
     if runner == style.name:
         return []
     del findings[style.name]
+    files = many(style.files, "file")
     if not runner:
         is_explained = any(f.has("used") and f.name in rule.kin for f in findings.values())
-        return (
-            []
-            if is_explained
-            else [f"{style.files} files have {style.name}, and nothing says what runs them."]
-        )
+        return [] if is_explained else [f"{files} with {style.name}, and nothing says what runs them."]
     are_others = style.name == TEST_CASES
     findings.setdefault(runner, Finding(runner)).adopt(style, are_others)
-    return (
-        [f"{style.files} test files are unittest.TestCase classes, which {runner} runs."]
-        if are_others
-        else []
-    )
-
-
-def _nearness(finding: Finding, tests: list[str]) -> int:
-    """How near to one of these tests, or above it, something speaks for a framework: one package of several
-    may run its tests in its own way. -1 for nowhere above them.
-    """
-    files = [place.file for places in finding.places.values() for place in places]
-    folders = {file.rpartition("/")[0] for file in files}
-    above = [folder for folder in folders if any(f"{test}/".startswith(f"{folder}/") for test in tests)]
-    deepest = [depth(f"{folder}/") for folder in above] + [0 for folder in folders if not folder]
-    return max(deepest, default=-1)
+    return [f"{files} of unittest.TestCase classes, which {runner} runs."] if are_others else []
 
 
 def _runner(style: Finding, rule: Style, findings: dict[str, Finding]) -> str:
     """Who runs the tests of a style: by the word of others, or by default."""
+    trusted = _trusted(style, rule, findings)
+    if trusted and (trusted[0].has("used", "run") or not style.has("run")):
+        return trusted[0].name
+    kin = [findings[name] for name in rule.kin if name in findings]
+    is_kins = not trusted and any(finding.files > style.files for finding in kin)
+    return "" if is_kins else rule.default
+
+
+def _trusted(style: Finding, rule: Style, findings: dict[str, Finding]) -> list[Finding]:
+    """Those whose word suffices to run a style's tests: the nearest to them first, then the strongest."""
     named = [findings[name] for name in rule.runners if name in findings]
     trusted = [f for f in named if f.has(*rule.needs) or (f.has("used") and f.has("declared"))]
-    explained = {
-        place.file for f in findings.values() if f is not style for place in f.places.get("used", ())
-    }
-    tests = [place.file for place in style.places["used"] if place.file not in explained]
-    trusted.sort(key=lambda finding: (-_nearness(finding, tests), BASES.index(finding.own_basis)))
-    if trusted and not (style.has("run") and not trusted[0].has("used", "run")):
-        return trusted[0].name
-    if not trusted and any(f.name in rule.kin and f.files > style.files for f in findings.values()):
-        return ""
-    return rule.default
+    tests = _unexplained(style, findings)
+    return sorted(trusted, key=lambda f: (-_nearness(f, tests), BASES.index(f.own_basis)))
+
+
+def _unexplained(style: Finding, findings: dict[str, Finding]) -> list[str]:
+    """The tests of a style that say in no other way who runs them."""
+    others = [finding for finding in findings.values() if finding is not style]
+    explained = {place.file for finding in others for place in finding.places.get("used", ())}
+    return [place.file for place in style.places["used"] if place.file not in explained]
+
+
+def _nearness(finding: Finding, tests: list[str]) -> int:
+    """How near to one of these tests, or above it, something speaks for a framework.
+
+    One package of several may run its tests in its own way. -1 for nowhere above them.
+    """
+    files = [place.file for places in finding.places.values() for place in places]
+    folders = {file.rpartition("/")[0] for file in files}
+    above = [folder for folder in folders if _is_above(folder, tests)]
+    return max((depth(f"{folder}/") if folder else 0 for folder in above), default=-1)
+
+
+def _is_above(folder: str, files: list[str]) -> bool:
+    return not folder or any(file.startswith(f"{folder}/") for file in files)

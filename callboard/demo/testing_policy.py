@@ -3,8 +3,9 @@
 from collections.abc import Generator
 from typing import Final
 
-from callboard.demo.facts import Census, Found, Matches
+from callboard.demo.facts import Census, Found, FoundFiles, Matches
 from callboard.demo.inquiry import Report, Seen, Step, ask, policy_of
+from callboard.demo.names import many
 from callboard.demo.testing_config import CONFIG_FILES, MANIFESTS
 from callboard.demo.testing_evidence import (
     COMMANDS_QUESTION,
@@ -94,9 +95,8 @@ def _looked(census: Census, found: Found) -> list[str]:
         return ["The folder has no files."]
     if not any(count.language for count in census.languages):
         return ["No file is of a known language."]
-    tests = next((glob for glob in found.patterns if glob.pattern == TEST_FOLDERS), None)
-    if tests and tests.count:
-        return [
-            f"{tests.count} files lie in folders named like tests ({tests.paths[0]}); none uses a framework."
-        ]
+    tests = next((glob for glob in found.patterns if glob.pattern == TEST_FOLDERS), FoundFiles(""))
+    if tests.count:
+        named = many(tests.count, "file") + " in folders named like tests"
+        return [f"{named} ({', '.join(tests.paths[:2])}): no framework was seen in use there."]
     return ["Nothing here uses, configures, runs or depends on a testing framework that is known to me."]

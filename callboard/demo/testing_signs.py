@@ -128,6 +128,7 @@ FAMILIES: Final = (
                 r"^class[ \t]+\w+[ \t]*\([^)\n]*TestCase\b",
                 "a class of tests derived from TestCase",
             ),
+            Sign(TEST_CASES, r"^[ \t]*import[ \t]+unittest[ \t]*(?:#.*)?$", "imports unittest"),
             Sign("nose", r"^[ \t]*(?:import|from)[ \t]+nose\b", "imports nose"),
             Sign("nose2", r"^[ \t]*(?:import|from)[ \t]+nose2\b", "imports nose2"),
             Sign("Twisted Trial", r"^[ \t]*from[ \t]+twisted\.trial\b", "imports twisted.trial"),

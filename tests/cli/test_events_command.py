@@ -1,10 +1,14 @@
+import asyncio
 import json
 import threading
 from pathlib import Path
 
 import pytest
 
+from callboard.actors.events import Event
 from callboard.cli.events_command import KINDS
+from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.sqlite import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
 
@@ -75,12 +79,7 @@ def test_following_waits_for_more_and_ends_with_the_session(
     assert seqs(done.stdout) == list(range(1, 29))
 
 
-def add_rest(log: Path, events: list) -> None:  # type: ignore[type-arg]
-    import asyncio
-
-    from callboard.runtime.log.protocol import Append
-    from callboard.runtime.log.sqlite import SQLiteLog
-
+def add_rest(log: Path, events: list[Event]) -> None:
     async def write() -> None:
         store = SQLiteLog(log, durability="process")
         await store.open()

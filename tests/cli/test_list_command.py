@@ -1,6 +1,8 @@
+import asyncio
 import json
 from pathlib import Path
 
+from callboard.runtime.log.sqlite import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
 
@@ -52,6 +54,22 @@ def test_a_session_without_an_outcome_is_unfinished_and_one_without_an_end_open(
 
 
 def test_a_log_without_sessions_says_what_to_do(callboard: Callboard, tmp_path: Path) -> None:
-    rows = tmp_path / "new.db"
-    add_session(rows, "one", [])
-    assert callboard("sessions", "--log", str(rows)).exit_code == 0
+    async def make() -> None:
+        log = SQLiteLog(tmp_path / "new.db", durability="process")
+        await log.open()
+        await log.close()
+
+    asyncio.run(make())
+    done = callboard("sessions", "--log", str(tmp_path / "new.db"))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "callboard run" in done.stderr
+    assert callboard("show", "--log", str(tmp_path / "new.db")).exit_code == 3
+    assert callboard("verify", "--all", "--log", str(tmp_path / "new.db")).exit_code == 0
+
+
+def test_a_session_without_events_can_be_looked_at(callboard: Callboard, tmp_path: Path) -> None:
+    log = str(tmp_path / "new.db")
+    add_session(tmp_path / "new.db", "one", [])
+    for command in ("sessions", "show", "tree", "events", "verify", "replay"):
+        for form in ([], ["--json"]):
+            assert callboard(command, *form, "--log", log).exit_code == 0, command

@@ -53,7 +53,7 @@ class Play:
             if not made:
                 return Ending(reply.text)
             if made[0][0] == "report_back":
-                problems = [each.message for each in validator_of(json.dumps(schema)).iter_errors(made[0][1])]
+                problems = [each.message for each in validator_of(schema).iter_errors(made[0][1])]
                 assert not problems, f"{name} reports what its schema forbids: {problems}"
                 return Ending(json.dumps(made[0][1]), report=made[0][1])
             results = [self._answer(name, tool, arguments, depth) for tool, arguments in made]
@@ -86,9 +86,13 @@ class Play:
         )
 
 
-@cache
-def validator_of(schema: str) -> Draft202012Validator:
+def validator_of(schema: object) -> Draft202012Validator:
     """Checks reports; the schema itself is checked once."""
+    return _validator_of(json.dumps(schema))
+
+
+@cache
+def _validator_of(schema: str) -> Draft202012Validator:
     Draft202012Validator.check_schema(json.loads(schema))
     return Draft202012Validator(json.loads(schema))
 

@@ -51,9 +51,8 @@ def test_the_host_delegates_only_to_agents_that_it_has() -> None:
 
 
 def test_the_host_sums_up_failures_in_the_runtimes_words() -> None:
-    reply = host_policy(
-        request_of("host", after(list(TASKS), [("The delegation failed (budget).\nMore", True)] * 5))
-    )
+    failed = ("The delegation failed (budget).\nMore", True)
+    reply = host_policy(request_of("host", after(list(TASKS), [failed] * 5)))
     assert not reply.calls
     assert reply.text.split("\n") == [
         "Testing framework: not found out. The delegation failed (budget).",

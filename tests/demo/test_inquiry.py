@@ -121,12 +121,12 @@ def test_an_inquiry_without_end_reports_on_its_last_turn() -> None:
             yield Step("One more.", [ask("count_code", path=str(number))])
         return {"turns": seen.turns + 1}
 
-    messages = [prompt()]
+    messages, asked = [prompt()], []
     for turn in range(1, TURNS_MAX + 1):
-        reply = policy_of(endless)(request_of("x", messages, turn))
-        (tool, arguments), *_ = made(reply)
-        messages += [used("a", tool, **arguments), answered("a", "{}")]
-    assert (tool, arguments) == ("report_back", {"turns": TURNS_MAX})
+        asked += made(policy_of(endless)(request_of("x", messages, turn)))
+        messages += [used("a", asked[-1][0], **asked[-1][1]), answered("a", "{}")]
+    assert len(asked) == TURNS_MAX
+    assert asked[-1] == ("report_back", {"turns": TURNS_MAX})
 
 
 def test_a_report_that_is_not_taken_is_not_repeated_for_ever() -> None:

@@ -295,6 +295,26 @@ def test_events_come_in_order_without_gaps_and_end_with_the_session() -> None:
     run(body, ScriptedModel([say("hi")]))
 
 
+def test_a_watcher_that_is_slow_misses_nothing_when_the_session_closes() -> None:
+    async def body(runtime: Runtime) -> None:
+        session = await runtime.open(Agent("host"))
+        seen: list[int] = []
+
+        async def watch() -> None:
+            async for event in session.events():
+                await asyncio.sleep(0.002)
+                seen.append(event.seq)
+
+        watching = asyncio.create_task(watch())
+        await session.ask("hello")
+        head = await session.close()
+        await watching
+        assert seen == list(range(1, head.seq + 1))
+        assert [event.seq async for event in session.events()] == seen
+
+    run(body, ScriptedModel([say("hi")]))
+
+
 def test_progress_of_a_tool_is_shown_live() -> None:
     @tool(effect="read")
     def work(ctx: ToolContext) -> str:

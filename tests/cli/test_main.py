@@ -1,0 +1,179 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import callboard
+from callboard.cli import errors
+from callboard.cli.main import Commands, cli
+from tests.cli.cast import command, environment, piped
+from tests.cli.conftest import Callboard
+
+COMMANDS = cli.list_commands(click.Context(cli)) if isinstance(cli, Commands) else []
+
+
+def test_help_lists_every_command_with_what_it_does(callboard: Callboard) -> None:
+    done = callboard("--help")
+    assert done.exit_code == 0
+    assert callboard("-h").stdout == done.stdout
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +[A-Z]", done.stdout, re.MULTILINE), name
+    assert "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_examples(callboard: Callboard, name: str) -> None:
+    done = callboard(name, "-h")
+    assert done.exit_code == 0
+    assert f"callboard {name}" in done.stdout.partition("Examples:")[2]
+    assert "--debug" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_the_help_of_the_group_and_of_a_command_agree(callboard: Callboard) -> None:
+    listed = callboard("--help").stdout
+    for name in COMMANDS:
+        told = re.search(rf"^  {name} {{2,}}(.+)$", listed, re.MULTILINE)
+        first = " ".join(callboard(name, "--help").stdout.partition("\n\n")[2].split())
+        assert told is not None
+        assert first.startswith(" ".join(told[1].split()[:3])), name
+
+
+def test_the_version_is_the_packages(callboard: Callboard) -> None:
+    assert callboard("--version").stdout.split()[-1] == vars(sys.modules["callboard"])["__version__"]
+
+
+def test_no_command_or_an_unknown_one_is_a_mistake_of_usage(callboard: Callboard) -> None:
+    assert callboard("nonsense").exit_code == errors.USAGE
+    assert callboard().exit_code == errors.USAGE
+
+
+def test_every_reading_command_has_json_and_names_the_log(callboard: Callboard) -> None:
+    for name in ("sessions", "show", "tree", "events", "replay", "state", "request", "verify"):
+        text = callboard(name, "--help").stdout
+        assert "--json" in text, name
+        assert "CALLBOARD_LOG" in text, name
+
+
+def test_a_log_that_is_not_there_is_answered_with_those_that_are(callboard: Callboard, own_log: Path) -> None:
+    done = callboard("sessions", "--log", str(own_log.with_name("none.db")))
+    assert done.exit_code == errors.NOT_FOUND
+    assert "own.db" in done.stderr
+    assert callboard("sessions", "--log", str(own_log.parent)).exit_code == errors.NOT_FOUND
+
+
+def test_a_file_that_is_no_log_is_refused(callboard: Callboard, tmp_path: Path) -> None:
+    other = tmp_path / "notes.db"
+    other.write_text("these are notes, and not a log " * 100)
+    done = callboard("sessions", "--log", str(other))
+    assert done.exit_code == errors.CORRUPT
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_unexpected_error_is_one_line_and_debug_shows_the_traceback(
+    callboard: Callboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callboard.cli.list_command.open_reader", lambda _: 1 / 0)
+    done = callboard("sessions")
+    assert done.exit_code == errors.FAILED
+    assert "unexpected ZeroDivisionError" in done.stderr
+    assert "Traceback" not in done.stderr
+    for arguments in (("--debug", "sessions"), ("sessions", "--debug")):
+        assert "Traceback" in callboard(*arguments).stderr
+
+
+def test_ctrl_c_while_looking_is_no_error(callboard: Callboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("callboard.cli.list_command.open_reader", interrupted)
+    assert callboard("sessions").exit_code == errors.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("SessionNotFound", 3),
+        ("UnknownName", 3),
+        ("MissingKey", 2),
+        ("InvalidAgent", 2),
+        ("StoreUnreadable", 4),
+        ("CorruptLog", 4),
+        ("Diverged", 5),
+        ("StoreLocked", 1),
+        ("StoreTooNew", 1),
+        ("SessionFailed", 1),
+    ],
+)
+def test_each_error_has_its_exit_code(error: str, code: int) -> None:
+    raised = getattr(sys.modules["callboard.actors.errors"], error)("what happened\nand where")
+    failure = errors.failure_of(raised)
+    assert failure.exit_code == code
+    assert failure.message.startswith("what happened")
+
+
+def test_a_locked_log_says_what_to_do() -> None:
+    from callboard.actors.errors import StoreLocked
+
+    assert "--log" in errors.failure_of(StoreLocked("another process owns it")).message
+
+
+@pytest.mark.slow
+def test_as_a_process_it_ends_with_the_same_codes(recorded: Path, tmp_path: Path) -> None:
+    where = {"CALLBOARD_LOG": str(recorded)}
+    assert piped(tmp_path, "verify", "--all", **where).returncode == 0
+    missing = piped(tmp_path, "show", "nonsense", **where)
+    assert (missing.returncode, missing.stdout) == (3, "")
+    assert len(missing.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_error_to_talk_about(recorded: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("replay", "20250101", "--json"),
+        cwd=tmp_path,
+        env=environment(CALLBOARD_LOG=str(recorded), PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=15) == errors.BROKEN_PIPE
+    assert said == b""
+
+
+@pytest.mark.slow
+def test_a_narrow_encoding_is_no_reason_to_fail(recorded: Path, tmp_path: Path) -> None:
+    done = piped(
+        tmp_path, "tree", "20250101", CALLBOARD_LOG=str(recorded), PYTHONIOENCODING="ascii", LC_ALL="C"
+    )
+    assert done.returncode == 0
+    assert "host.1 counter" in done.stdout
+
+
+@pytest.mark.slow
+def test_help_needs_neither_an_event_loop_nor_a_model(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom callboard.cli.main import cli\n"
+        "try: cli(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'asyncio', 'rich', 'anthropic', 'pykka'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_module_can_be_run() -> None:
+    assert Path(callboard.__file__).with_name("__main__.py").exists()

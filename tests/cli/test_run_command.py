@@ -1,0 +1,219 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.cli.cast import CAST, Terminal, command, environment, lines_with, piped
+from tests.cli.conftest import Callboard
+
+SCHEMA = '{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}'
+needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals of their own are Unix's")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder, which is the current one; the module is loaded anew by each test."""
+    (tmp_path / "cast.py").write_text(CAST)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "cast", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, callboard: Callboard) -> Callboard:
+    """`callboard run` in this process, with a log of its own."""
+
+    def ran(*arguments: str, text: str | None = None) -> Result:
+        return callboard("run", *arguments, "--log", str(folder / "own.db"), text=text)
+
+    return ran
+
+
+def test_the_result_alone_goes_to_stdout(run: Callboard) -> None:
+    done = run("cast:host", "How many files?")
+    assert done.exit_code == 0
+    assert done.stdout == "There are 3 files.\n"
+    assert "the module is loaded" in done.stderr
+    assert "counting src" in done.stderr
+
+
+def test_off_a_terminal_each_start_end_and_denial_is_one_line(run: Callboard) -> None:
+    said = run("cast:host", "How many files?").stderr
+    assert len(lines_with(said, "start  host: How many files?")) == 1
+    assert len(lines_with(said, "start  host.1 counter: Count the files in src")) == 1
+    assert len(lines_with(said, "end    host.1 counter: answered; 2 turns, 1 tool, 4 tokens")) == 1
+    assert len(lines_with(said, "denied host.2 nobody: there is no agent 'nobody'")) == 1
+    assert len(lines_with(said, "end    host: answered; 2 turns")) == 1
+    assert "\x1b" not in said
+
+
+def test_the_summary_has_all_that_is_needed_to_look_again(
+    run: Callboard, folder: Path, callboard: Callboard
+) -> None:
+    said = run("cast:host", "How many files?").stderr
+    assert "ok: answered in text" in said
+    assert "4 model calls, 8 tokens (4 in, 4 out)" in said
+    (where,) = lines_with(said, ", head ")
+    session, head = where.split()[1], where.rpartition(" ")[2]
+    log = str(folder / "own.db")
+    assert callboard("verify", session, "--log", log, "--head", head).exit_code == 0
+    assert f"callboard show {session} --log {log}" in said
+
+
+def test_a_report_is_printed_as_json(run: Callboard, folder: Path) -> None:
+    (folder / "count.json").write_text(SCHEMA)
+    done = run("cast:reporter", "Count.", "--schema", str(folder / "count.json"))
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == {"count": 3}
+
+
+def test_as_json_it_is_one_document(run: Callboard) -> None:
+    found = json.loads(run("cast:host", "How many files?", "--json").stdout)
+    assert (found["status"], found["kind"], found["text"]) == ("ok", "answered", "There are 3 files.")
+    assert found["usage"]["tokens"] == 8
+    assert found["log"].endswith("own.db")
+    assert found["head"].count(":") == 1
+
+
+def test_a_failed_run_has_no_result_and_its_partial_work_stands_behind_a_margin(run: Callboard) -> None:
+    done = run("cast:failing", "Try.")
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert "failed (model_error): its model failed" in done.stderr
+    assert "  | I got this far.\n  | error: forged" in done.stderr
+    assert "\x1b" not in done.stderr
+    found = json.loads(run("cast:failing", "Try.", "--json").stdout)
+    assert (found["status"], found["text"]) == ("failed", "I got this far.\nerror: forged")
+
+
+def test_quiet_says_nothing_but_the_result(run: Callboard) -> None:
+    run("cast:reporter", "x", "-q")
+    done = run("cast:host", "How many files?", "--quiet")
+    assert done.stdout == "There are 3 files.\n"
+    assert "start" not in done.stderr
+    assert "session" not in done.stderr
+
+
+def test_the_prompt_may_come_from_stdin(run: Callboard, folder: Path, callboard: Callboard) -> None:
+    assert run("cast:host", "-", text="How many\nfiles?").exit_code == 0
+    shown = json.loads(callboard("show", "--json", "--log", str(folder / "own.db")).stdout)
+    assert shown["asks"][0]["prompt"] == "How many\nfiles?"
+    assert run("cast:host", "-", text=" \n").exit_code == 2
+
+
+def test_a_limit_bounds_the_run(run: Callboard) -> None:
+    done = run("cast:host", "How many files?", "--limit", "max_iterations=1", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["kind"] == "iteration_cap"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("cast:modelless", "x"), 2),
+        (("cast:modelless", "x", "--model", "claude-sonnet-5"), 2),
+        (("cast:host", "x", "--limit", "tokens=abc"), 2),
+        (("cast:host", "x", "--limit", "cost=1"), 2),
+        (("cast:host", "x", "--schema", "none.json"), 3),
+        (("cast:nobody", "x"), 3),
+        (("cast:host", " "), 2),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_recorded(
+    run: Callboard, folder: Path, callboard: Callboard, arguments: tuple[str, ...], code: int
+) -> None:
+    done = run(*arguments)
+    assert done.exit_code == code
+    assert done.stdout == ""
+    assert len(lines_with(done.stderr, "error: ")) == 1
+    listed = callboard("sessions", "--log", str(folder / "own.db"))
+    assert "20" not in listed.stdout
+
+
+@pytest.mark.slow
+def test_through_real_pipes_the_streams_and_the_exit_code_are_the_same(folder: Path) -> None:
+    done = piped(folder, "run", "cast:host", "How many files?")
+    assert done.returncode == 0
+    assert done.stdout == "There are 3 files.\n"
+    assert "\x1b" not in done.stderr
+    assert piped(folder, "run", "cast:failing", "Try.", "-q").returncode == 1
+
+
+@pytest.mark.slow
+def test_a_log_that_somebody_else_writes_is_refused_with_what_to_do(folder: Path) -> None:
+    other = subprocess.Popen(
+        command("run", "cast:waiting", "Wait."),
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stderr is not None
+    while "start" not in other.stderr.readline():
+        pass
+    done = piped(folder, "run", "cast:host", "x")
+    assert done.returncode == 1
+    assert len(lines_with(done.stderr, "error: ")) == 1
+    assert "--log" in done.stderr
+    assert piped(folder, "tree").returncode == 0  # looking is always possible
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(timeout=15) == 128 + signal.SIGTERM
+    other.stderr.close()
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_on_a_terminal_a_tree_is_drawn_and_the_cursor_given_back(folder: Path) -> None:
+    with Terminal(folder, "run", "cast:host", "How many files?") as terminal:
+        assert terminal.end() == 0
+        assert "└─ ✗ host.2 nobody" in terminal.text
+        assert "3 agents: 2 ok, 1 failed" in terminal.text
+        assert "counting src" in terminal.shown
+        assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
+        assert "\x1b[32m" in terminal.shown
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_no_color_takes_the_colours_and_a_dumb_terminal_the_drawing(folder: Path) -> None:
+    with Terminal(folder, "run", "cast:host", "How many files?", NO_COLOR="1") as plain:
+        assert plain.end() == 0
+        assert "\x1b[32m" not in plain.shown
+        assert "└─ ✗ host.2 nobody" in plain.text
+    with Terminal(folder, "run", "cast:host", "How many files?", TERM="dumb") as dumb:
+        assert dumb.end() == 0
+        assert "\x1b" not in dumb.shown
+        assert "denied host.2 nobody" in dumb.shown
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_ctrl_c_cancels_and_the_outcome_is_told(folder: Path) -> None:
+    with Terminal(folder, "run", "cast:waiting", "Wait.") as terminal:
+        terminal.until("tool wait")
+        terminal.type("\x03")
+        terminal.until("cancelling the ask")
+        assert terminal.end() == 130
+        assert "cancelled: interrupted" in terminal.shown
+    assert piped(folder, "sessions", "--json").stdout.count('"cancelled"') == 2
+    assert piped(folder, "verify").returncode == 0
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_ctrl_c_twice_leaves_at_once_and_the_log_stays_whole(folder: Path) -> None:
+    with Terminal(folder, "run", "cast:blocking", "Wait.") as terminal:
+        terminal.until("tool block")
+        terminal.type("\x03")
+        terminal.until("cancelling the ask")
+        begun = time.monotonic()
+        terminal.type("\x03")
+        assert terminal.end() == 130
+        assert time.monotonic() - begun < 5
+        assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
+    assert piped(folder, "verify").returncode == 0
