@@ -59,7 +59,6 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
             ModelReplied: ("idle",),
             ToolReturned: ("stopping", "idle"),
             DelegationEnded: ("stopping",),
-            ReportJudged: ("stopping",),
         },
         "idle": {
             Begin: ("thinking",),

@@ -91,8 +91,6 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
     def __init_subclass__(cls, **config: Any) -> None:
         super().__init_subclass__(**config)
-        if config.get("frozen") is False:
-            raise TypeError(f"{cls.__name__} is not frozen; messages and their parts are")
         check_immutable(cls)
 
 
@@ -123,6 +121,10 @@ class Message(
     def __init_subclass__(cls, **config: Any) -> None:
         super().__init_subclass__(**config)
         check_immutable(cls)
+
+
+class RichMessage(Message, frozen=True):
+    """A message with defaults that are objects: see `Part`."""
 
     def __post_init__(self) -> None:
         for name, default in _defaults(type(self)):

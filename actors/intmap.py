@@ -52,6 +52,9 @@ class IntMap(Generic[V]):
         while key >> shift >= _WIDTH:
             root = (root, *_EMPTY[1:])
             shift += _BITS
+        if not shift:
+            is_new = root[key] is None
+            return IntMap(_with(root, key, value), 0, self.size + is_new)
         path = []
         node, at_shift = root, shift
         while at_shift:

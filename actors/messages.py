@@ -18,7 +18,7 @@ models repeat and invent those.
 
 from typing import Literal, TypeAlias
 
-from callboard.actors.base import NULL, Json, Message, Value
+from callboard.actors.base import NULL, Json, Message, RichMessage, Value
 from callboard.actors.endings import Kind
 from callboard.actors.limits import Limits
 from callboard.actors.profiles import Effect, ModelSpec
@@ -69,7 +69,7 @@ class ModelFailure(Value, frozen=True):
 # --- client -> supervisor ---------------------------------------------------------
 
 
-class SessionOpened(Message, frozen=True):
+class SessionOpened(RichMessage, frozen=True):
     """The first event of a session: by which rules it lives, who may appear, what bounds it."""
 
     rules: int
@@ -79,7 +79,7 @@ class SessionOpened(Message, frozen=True):
     limits: Limits = Limits()
 
 
-class Ask(Message, frozen=True):
+class Ask(RichMessage, frozen=True):
     """A prompt for the host: text or content blocks. schema: what its answer must match, null for text."""
 
     request_id: str
@@ -101,7 +101,7 @@ class Close(Message, frozen=True):
 # --- supervisor -> agent ----------------------------------------------------------
 
 
-class Begin(Message, frozen=True):
+class Begin(RichMessage, frozen=True):
     """The start of a delegation, or of an ask: all that the agent knows. limits are complete."""
 
     profile: Json
@@ -113,7 +113,7 @@ class Begin(Message, frozen=True):
     roster: tuple[tuple[str, str], ...] = ()
 
 
-class Stop(Message, frozen=True):
+class Stop(RichMessage, frozen=True):
     """End what you do. granted: (turn, attempt) of your model call that is in flight, (0, 0) for none."""
 
     reason: Kind
@@ -129,7 +129,7 @@ class ReportJudged(Message, frozen=True):
     problems: tuple[SchemaProblem, ...] = ()
 
 
-class DelegationEnded(Message, frozen=True):
+class DelegationEnded(RichMessage, frozen=True):
     """The one end of a delegation. value: the report; text: the answer or the partial work.
 
     by: the seq of the event that ended it. reasons: each agent's own ending, if none succeeded.
@@ -174,7 +174,7 @@ class TurnSettled(Message, frozen=True):
     settled: Settled
 
 
-class Delegate(Message, frozen=True):
+class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or several that race (a name n times for n copies).
 
     closing: the most that the parent's own next turn can use, which its children must leave.
@@ -228,7 +228,7 @@ class CallModel(Message, frozen=True):
     digest: str
 
 
-class ModelReplied(Message, frozen=True):
+class ModelReplied(RichMessage, frozen=True):
     """The one answer to a grant. content: the model's blocks, verbatim.
 
     usage: None where it is not known. status `lost`: the answer, if there was one, did not survive a
@@ -275,7 +275,7 @@ class ToolReturned(Message, frozen=True):
     output: Json
 
 
-class CheckSchema(Message, frozen=True):
+class CheckSchema(RichMessage, frozen=True):
     """Is this a schema we accept (`accept`), or does the value match it (`report`)?"""
 
     check: int
@@ -315,7 +315,7 @@ class TimerFired(Message, frozen=True):
 # --- supervisor -> client; runtime ------------------------------------------------
 
 
-class AskEnded(Message, frozen=True):
+class AskEnded(RichMessage, frozen=True):
     """The outcome of an ask; the fields are those of `DelegationEnded`.
 
     usage: of this ask. in_doubt: addresses of agents that had not drained when the grace was over.
@@ -332,7 +332,7 @@ class AskEnded(Message, frozen=True):
     in_doubt: tuple[str, ...] = ()
 
 
-class SessionClosed(Message, frozen=True):
+class SessionClosed(RichMessage, frozen=True):
     """The last event. usage: of the whole session."""
 
     usage: Usage = ZERO

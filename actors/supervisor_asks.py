@@ -75,7 +75,7 @@ def on_ask(work: Work, ask: Ask) -> None:
         begin_host(work)
     else:
         work.keep(CLIENT, replace(delegation, is_checking=True))
-        ask_schema(work, CLIENT, delegation, "accept", NULL)
+        ask_schema(work, CLIENT, delegation, CLIENT, "accept")
 
 
 def _why_refused(state: SupervisorState, ask: Ask) -> str:

@@ -15,6 +15,7 @@ from callboard.actors.profiles import Profile
 from callboard.actors.supervisor_state import (
     Account,
     Check,
+    CheckTask,
     Delegation,
     Record,
     SupervisorState,
@@ -64,7 +65,7 @@ def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
         begin(work, parent.address, delegation)
     else:
         work.keep(parent.address, replace(delegation, is_checking=True))
-        ask_schema(work, parent.address, delegation, "accept", NULL)
+        ask_schema(work, parent.address, delegation, parent.address, "accept")
 
 
 def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -> tuple[Kind, str] | None:
@@ -73,6 +74,8 @@ def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -
     limits = parent.limits
     if parent.depth >= (limits.max_depth or 0):
         return "denied", f"agents may nest {limits.max_depth} deep, and this one is at that depth"
+    if not count:
+        return "denied", "a delegation names at least one agent"
     for name in request.profiles:
         if name not in parent.profile.agents or name not in state.profiles:
             return "denied", f"there is no agent {name[:100]!r} to delegate to"
@@ -101,13 +104,15 @@ def _over_budget(state: SupervisorState, chain: list[Record], request: Delegate)
     return None
 
 
-def ask_schema(work: Work, parent: str, delegation: Delegation, task: str, value: Json) -> None:
-    """Ask the schema port about a delegation's schema, or about a report against it."""
+def ask_schema(
+    work: Work, parent: str, delegation: Delegation, who: str, task: CheckTask, value: Json = NULL
+) -> None:
+    """Ask the schema port about a delegation's schema, or about a report against it, in the time of `who`."""
     number = work.state.next_check
-    check = Check("accept" if task == "accept" else "report", parent, delegation.key)
+    check = Check(task, parent, delegation.key)
     work.change(next_check=number + 1, checks=work.state.checks.put(number, check))
-    timeout = millis(work.limits_of(parent).schema_timeout_s, 5_000)
-    work.post(SCHEMA, CheckSchema(number, check.task, delegation.schema, value, timeout))
+    timeout = millis(work.limits_of(who).schema_timeout_s, 5_000)
+    work.post(SCHEMA, CheckSchema(number, task, delegation.schema, value, timeout))
 
 
 def begin(work: Work, parent: str, delegation: Delegation) -> None:

@@ -39,7 +39,7 @@ def _judge_next(work: Work, parent: str, delegation: Delegation) -> None:
     if delegation.schema == NULL:
         _accept(work, parent, delegation, first)
     else:
-        ask_schema(work, parent, delegation, "report", first.value)
+        ask_schema(work, parent, delegation, first.address, "report", first.value)
 
 
 def _first_in_line(delegation: Delegation) -> Pending:

@@ -126,10 +126,13 @@ class AskState(msgspec.Struct, frozen=True):
     grace_timer: int = 0
 
 
+CheckTask: TypeAlias = Literal["accept", "report"]
+
+
 class Check(msgspec.Struct, frozen=True):
     """What a question to the schema port is about."""
 
-    task: Literal["accept", "report"]
+    task: CheckTask
     parent: str
     delegation: int
 

@@ -97,10 +97,10 @@ class Work:
         """The address of one who works on a delegation of this parent."""
         return HOST if parent == CLIENT else f"{parent}.{ordinal}"
 
-    def limits_of(self, parent: str) -> Limits:
-        """What bounds the delegations of this parent, the running ask being the client's."""
-        ask, record = self.state.ask, self.record(parent)
-        if parent == CLIENT and ask is not None:
+    def limits_of(self, who: str) -> Limits:
+        """What bounds an agent, or the running ask of the client."""
+        ask, record = self.state.ask, self.record(who)
+        if who == CLIENT and ask is not None:
             return ask.limits
         return record.limits if record else self.state.limits
 

@@ -8,9 +8,10 @@ budgets, races, cancels, deadlines or failing deciders.
 from dataclasses import dataclass
 from random import Random
 
+from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.events import Event
 from callboard.actors.limits import Limits
-from callboard.actors.messages import Ask, Begin, Cancel, Close, ModelFailure
+from callboard.actors.messages import AnyMessage, Ask, Cancel, Close, ModelFailure
 from callboard.actors.profiles import Prices, Profile
 from callboard.actors.request import ModelRequest
 from tests.world import NO_LIMITS, Says, World, profile, task
@@ -30,7 +31,7 @@ FAILURES = (
 
 @dataclass(frozen=True)
 class Plan:
-    """One session. wildness: the chance, in percent, of what a calm plan has nothing of."""
+    """One session."""
 
     seed: int
     is_calm: bool = False
@@ -126,47 +127,48 @@ class Plan:
         if dice.random() < 0.4:
             more["output_schema"] = dice.choice([SCHEMA, SCHEMA, OTHER_SCHEMA, NO_SCHEMA])
         if self.is_calm or dice.random() < 0.7:
-            return task(dice.choice(["kid", "kid", "sibling", "sibling", "grandkid", "nobody", ""]), **more)
+            who = dice.choice(["kid", "kid", "sibling", "sibling", "grandkid", "nobody", ""])
+            return task(who, "work", **more)
         if dice.random() < 0.5:
-            return task(dice.choice(["kid", "sibling"]), copies=dice.choice([2, 3]), **more)
-        return "task", {
-            "agents": dice.choice([["kid", "sibling"], ["sibling", "nobody"]]),
-            "prompt": "p",
-            **more,
-        }
+            return task(dice.choice(["kid", "sibling"]), "work", copies=dice.choice([2, 3]), **more)
+        agents = dice.choice([["kid", "sibling"], ["sibling", "nobody"]])
+        return "task", {"agents": agents, "prompt": "work", **more}
 
     # --- what comes in between ----------------------------------------------------
 
     def raises(self, address: str, event: Event) -> bool:
-        """A decider fails now and then; not on what it needs to be stopped, more than once."""
-        if self.is_calm or self.seed % 4 or address == "supervisor":
+        """In some plans a decider fails now and then, the supervisor's never."""
+        if self.is_calm or self.seed % 4 or address == SUPERVISOR:
             return False
-        return self.chance("raises", event.seq).random() < (0.01 if isinstance(event.body, Begin) else 0.03)
+        return self.chance("raises", event.seq).random() < 0.03
+
+    def interrupts(self, dice: Random, world: World) -> AnyMessage | None:
+        """What the client does while an ask runs, once in a while."""
+        if self.is_calm or dice.random() > 0.006:
+            return None
+        choices: list[AnyMessage] = [Cancel("enough"), Cancel(), self.ask(10 * len(world.log))]
+        if not world.fires_timers:  # else the session may be over before its agents have drained
+            choices.append(Close())
+        return dice.choice(choices)
 
 
 def _report(dice: Random) -> tuple[str, dict[str, object]]:
     return "report_back", dice.choice([{"n": 1}, {"n": 2}, {"m": 1}, {"value": [1]}])
 
 
-def play(plan: Plan, schedule: int, asks: int = 2) -> World:
+def play(plan: Plan, schedule: int, asks: int = 2, kind: type[World] = World) -> World:
     """One run of a plan under the schedule of a seed, until nothing moves."""
     dice = Random(f"{plan.seed}/{schedule}")
-    world = World(plan.profiles(), plan.says, plan.limits(), choose=dice.randrange, raises=plan.raises)
+    world = kind(plan.profiles(), plan.says, plan.limits(), raises=plan.raises)
     world.fires_timers = not plan.is_calm and plan.seed % 3 == 0
     world.open()
     for number in range(asks):
         world.client(plan.ask(number))
         while found := world.may_move():
-            if not plan.is_calm and dice.random() < 0.004:
-                world.client(
-                    dice.choice([Cancel("enough"), Cancel(), plan.ask(number + 10 * len(world.log))])
-                )
+            if interruption := plan.interrupts(dice, world):
+                world.client(interruption)
             world.move(dice.randrange(found))
-    if not world.fires_timers and dice.random() < 0.5:
+    if not world.fires_timers and plan.seed % 2:
         world.close()
         world.run()
     return world
-
-
-def closed(world: World) -> bool:
-    return bool(world.of(Close))

@@ -1,13 +1,14 @@
 """Messages cannot change: not by assignment, and not through anything they hold."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Optional
+from typing import Any, ClassVar, Literal, Optional, get_args, get_type_hints
 
 import msgspec
 import pytest
 
-from callboard.actors.base import NULL, Json, Message, Value, check_immutable
+from callboard.actors.base import NULL, Json, Message, Part, RichMessage, Value, check_immutable
 from callboard.actors.codec import encode
+from callboard.actors.profiles import Profile
 from tests.strategies import MESSAGES
 
 
@@ -82,7 +83,7 @@ def test_what_could_change_at_any_depth_is_refused_when_the_class_is_made(
 
 
 def test_a_class_that_gives_up_being_frozen_gets_no_instance() -> None:
-    thawed = msgspec.defstruct("Thawed", [("n", int)], bases=(Message,), frozen=False)
+    thawed = msgspec.defstruct("Thawed", [("n", int)], bases=(RichMessage,), frozen=False)
     with pytest.raises(TypeError, match="Thawed is not frozen"):
         thawed(1)
 
@@ -106,10 +107,10 @@ def test_assigning_to_a_message_raises_and_changes_nothing() -> None:
 
 
 def test_a_field_that_equals_its_default_is_left_out_whatever_object_it_holds() -> None:
-    class Bounds(Value, frozen=True):
+    class Bounds(Part, frozen=True):
         most: int = 100_000
 
-    class Note(Message, frozen=True):
+    class Note(RichMessage, frozen=True):
         bounds: Bounds = Bounds()
         place: tuple[int, int] = (0, 1)
         mood: str = "calm"
@@ -119,6 +120,30 @@ def test_a_field_that_equals_its_default_is_left_out_whatever_object_it_holds() 
     spelled = Note(Bounds(int("100000")), (int("0"), 1), "".join(["ca", "lm"]), Json(b"null"), int("70000"))
     assert spelled == Note()
     assert encode(spelled) == encode(Note()) == b'{"type":"Note"}'
+
+
+def parts(kind: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
+    """The struct classes that a message class holds, at any depth."""
+    found: set[type[msgspec.Struct]] = set()
+    rest: list[Any] = list(get_type_hints(kind).values())
+    while rest:
+        hint = rest.pop()
+        rest += get_args(hint)
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and hint not in found:
+            found.add(hint)
+            rest += get_type_hints(hint).values()
+    return found
+
+
+def test_the_plain_parts_of_messages_have_only_defaults_that_are_one_object() -> None:
+    """Whatever else needs the slower base, or equal messages would have different bytes."""
+    every = set().union(*[parts(kind) for kind in MESSAGES]) | parts(Profile)
+    assert every
+    for part in every:
+        assert part.__struct_config__.frozen
+        if not issubclass(part, Part):
+            defaults = [field.default for field in msgspec.structs.fields(part)]
+            assert all(one in (None, 0, "", (), False, msgspec.NODEFAULT) for one in defaults), part
 
 
 def test_json_is_compared_by_its_bytes() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from callboard.actors.base import Json
 from callboard.actors.conversation import text_json
+from callboard.actors.limits import Limits
 from callboard.actors.messages import (
     Ask,
     Cancel,
@@ -32,7 +33,6 @@ from callboard.actors.profiles import ModelSpec
 from callboard.actors.supervisor_phases import AgentStatus, SessionStatus
 from callboard.actors.usage import Usage
 from tests.actors.hands import NEED, SCHEMA, Head, said
-from tests.world import Limits, profile
 
 PROMPT = text_json("go")
 USED = Settled(Usage(5, 5), "thought")
@@ -152,7 +152,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
         Ask: ("closed", ["client:AskEnded"]),
     },
 }
-"""What is not here changes nothing and is answered as REFUSED says (after the end of a session, not at all)."""
+"""What is not here changes nothing and is answered as REFUSED says, after the end of a session not at all."""
 
 
 @pytest.mark.parametrize("kind", SAMPLES, ids=lambda kind: kind.__name__)
@@ -258,7 +258,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         Delegate: Then("acting", ["host.1.1:Begin"]),
         ReportBack: Then("draining", WON),
         Finished: Then("gone", ["host:DelegationEnded"]),
-        Stopped: Then("gone", []),
+        Stopped: Then("gone", CRASHED),
         DeciderFailed: Then("draining", CRASHED),
     },
     "backing off": {
@@ -267,7 +267,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         Delegate: Then("backing off", ["host.1.1:Begin"]),
         ReportBack: Then("draining", [WON[0], WON[1], "clock:CancelTimer"]),
         Finished: Then("gone", ["clock:CancelTimer", "host:DelegationEnded"]),
-        Stopped: Then("gone", []),
+        Stopped: Then("gone", ["host.1:Stop", "clock:CancelTimer", "host:DelegationEnded"]),
         DeciderFailed: Then("draining", ["host.1:Stop", "clock:CancelTimer", "host:DelegationEnded"]),
     },
     "waiting": {
@@ -276,7 +276,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         Delegate: Then("waiting", ["host.1.1:Begin"], 1),
         ReportBack: Then("draining", WON, 1),
         Finished: Then("gone", ["host:DelegationEnded"], 1),
-        Stopped: Then("gone", [], 1),
+        Stopped: Then("gone", CRASHED, 1),
         DeciderFailed: Then("draining", CRASHED, 1),
     },
     "thinking": {
@@ -285,7 +285,7 @@ OF_AGENT: dict[AgentStatus, dict[type, Then]] = {
         Delegate: Then("acting", ["host.1.1:Begin"]),
         ReportBack: Then("draining", WON),
         Finished: Then("gone", ["host:DelegationEnded"]),
-        Stopped: Then("gone", []),
+        Stopped: Then("gone", CRASHED),
         DeciderFailed: Then("draining", CRASHED, 1),
     },
     "draining": {

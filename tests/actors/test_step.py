@@ -1,0 +1,141 @@
+"""The one step function, and what stands in place of a decision that raised."""
+
+from random import Random
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.addresses import is_decider
+from callboard.actors.agent_state import AgentState
+from callboard.actors.conversation import text_json
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import (
+    AgentInput,
+    AnyMessage,
+    Ask,
+    DeciderFailed,
+    ReportJudged,
+    Stop,
+    Stopped,
+    SupervisorInput,
+)
+from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.supervisor_state import SupervisorState
+from tests.actors.hands import Hand, Head
+from tests.plans import Plan, play
+from tests.strategies import MESSAGES, any_message, messages
+from tests.world import Says, profile
+
+
+def event(body: AnyMessage, recipient: str, sender: str = "client", seq: int = 7) -> Event:
+    return Event(seq, 0, sender, recipient, 0, body)
+
+
+def test_the_supervisor_and_agents_start_from_nothing() -> None:
+    assert initial("supervisor") == SupervisorState()
+    assert initial("host.3") == AgentState("host.3")
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_a_message_that_is_not_for_an_actor_changes_nothing(kind: type[msgspec.Struct]) -> None:
+    @settings(max_examples=3, deadline=None, derandomize=True)
+    @given(st.data())
+    def changes_nothing(data: st.DataObject) -> None:
+        body: AnyMessage = data.draw(messages(kind))
+        if kind not in get_args(AgentInput):
+            assert step(initial("host"), event(body, "host")) == (initial("host"), ())
+        if kind not in get_args(SupervisorInput):
+            assert step(initial("supervisor"), event(body, "supervisor")) == (initial("supervisor"), ())
+
+    changes_nothing()
+
+
+SENDERS = st.sampled_from(["client", "host", "host.1", "schema"])
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(any_message(), SENDERS), max_size=5))
+def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -> None:
+    """Deciders are total: whatever a log holds has a next state."""
+    agent: ActorState = working()
+    head: ActorState = asked()
+    for seq, (body, sender) in enumerate(heard, 100):
+        agent, _ = step(agent, event(body, "host", sender, seq))
+        head, _ = step(head, event(body, "supervisor", sender, seq))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> None:
+    """Shuffled, with some left out, some twice, and some to the wrong actor."""
+    dice = Random(seed)
+    heard = [one for one in play(Plan(seed), 0).log for _ in range(dice.choice([0, 1, 1, 2]))]
+    if seed % 2:
+        dice.shuffle(heard)
+    states: dict[str, ActorState] = {}
+    for seq, one in enumerate(heard, 1):
+        address = one.recipient if dice.random() < 0.95 else dice.choice(["supervisor", "host", "host.1"])
+        if is_decider(address):
+            before = states.get(address) or initial(address)
+            states[address], _ = step(before, event(one.body, address, one.sender, seq))
+
+
+def working() -> AgentState:
+    hand = Hand("host")
+    hand.begins({"type": "object"})
+    hand.calls("look", "task", "report_back")
+    return hand.state
+
+
+def asked() -> SupervisorState:
+    head = Head().opens()
+    head.asks()
+    return head.state
+
+
+def test_an_agent_at_rest_needs_no_actor_and_forgotten_answers_with_nothing() -> None:
+    hand = Hand()
+    hand.begins()
+    assert not is_at_rest(hand.state)
+    hand.reads(Says("done"))
+    assert is_at_rest(hand.state)
+    assert not is_at_rest(initial("supervisor"))
+    left = forgotten("host.1")
+    for body in (Stop("budget"), hand.returned(0), hand.reply(Says("late")), ReportJudged(1, 0, "late")):
+        assert step(left, event(body, "host.1")) == (left, ())
+
+
+# --- deciders that raise ----------------------------------------------------------
+
+
+def test_the_failure_is_said_first_and_the_drain_behind_it() -> None:
+    hand = Hand()
+    hand.begins()
+    state, posts = failed(hand.state, event(Stop("cancelled"), "host.1"), "ZeroDivisionError")
+    assert posts == (
+        Post("supervisor", DeciderFailed(7, "ZeroDivisionError")),
+        Post("supervisor", Stopped()),
+    )
+    assert is_at_rest(state)
+
+
+def test_a_failure_on_a_message_that_is_not_for_agents_is_only_said() -> None:
+    hand = Hand()
+    hand.begins()
+    state, posts = failed(hand.state, event(Ask("r", text_json("go")), "host.1"), "Boom")
+    assert (state, posts) == (hand.state, (Post("supervisor", DeciderFailed(7, "Boom")),))
+
+
+def test_a_failure_of_the_supervisor_has_nothing_in_its_place() -> None:
+    with pytest.raises(TypeError, match="without its supervisor"):
+        failed(initial("supervisor"), event(Ask("r", text_json("go")), "supervisor"), "Boom")
+
+
+def test_the_failure_is_a_function_of_state_and_event() -> None:
+    hand = Hand()
+    hand.begins(who=profile("worker", tools=["look"]))
+    hand.calls("look")
+    message = event(hand.returned(0), "host.1", "tools")
+    assert failed(hand.state, message, "Boom") == failed(hand.state, message, "Boom")

@@ -1,0 +1,74 @@
+"""One decision while it is being made: the tree, and what is known of schemas."""
+
+import pytest
+
+from callboard.actors.base import Json
+from callboard.actors.conversation import text_json
+from callboard.actors.limits import Limits
+from callboard.actors.messages import CancelTimer, Delegate, SetTimer
+from callboard.actors.supervisor_state import SupervisorState, Timer
+from callboard.actors.supervisor_work import Work
+from tests.actors.hands import Head
+
+
+def two_deep() -> Work:
+    head = Head().opens()
+    head.asks(limits=Limits(schema_timeout_s=4))
+    for who in ("host", "host.1"):
+        head.hears(who, Delegate(1, 0, ("kid",), text_json("go")))
+    return Work(head.state, 9)
+
+
+def test_a_chain_goes_from_the_host_down() -> None:
+    chain = two_deep().chain("host.1.1")
+    assert chain is not None
+    assert [record.address for record in chain] == ["host", "host.1", "host.1.1"]
+
+
+@pytest.mark.parametrize("address", ["host.2", "host.1.1.1", "client", "supervisor", "tools", ""])
+def test_who_is_no_agent_of_the_tree_has_no_record(address: str) -> None:
+    assert two_deep().chain(address) is None
+    assert two_deep().record(address) is None
+
+
+def test_before_the_first_ask_nobody_has_a_record() -> None:
+    assert Work(SupervisorState(), 1).chain("host") is None
+
+
+def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
+    work = two_deep()
+    before = work.state
+    work.edit("host.1.1", text="thought")
+    work.edit("host.7", text="nobody")
+    changed = work.record("host.1.1")
+    assert changed is not None
+    assert changed.text == "thought"
+    assert Work(before, 9).record("host.1.1") != changed
+    work.edit("host.1.1", text="")
+    assert work.state == before
+
+
+def test_limits_are_those_of_the_agent_of_the_ask_or_of_the_session() -> None:
+    work = two_deep()
+    assert [work.limits_of(who).schema_timeout_s for who in ("client", "host.1", "host.9")] == [4, 4, 5]
+
+
+def test_a_schema_is_known_by_its_bytes() -> None:
+    work = two_deep()
+    schema, same, other = Json(b'{"a":1}'), Json(b'{"a":1}'), Json(b'{"a": 1}')
+    assert not work.has_accepted(schema)
+    work.accept(schema)
+    assert (work.has_accepted(same), work.has_accepted(other)) == (True, False)
+    for number in range(500):
+        work.accept(Json(b"%d" % number))
+    assert work.has_accepted(schema)
+    assert all(work.has_accepted(Json(b"%d" % number)) for number in range(500))
+
+
+def test_timers_are_numbered_and_taken_back_once() -> None:
+    work = two_deep()
+    number = work.set_timer(Timer("grace"), 20)
+    for _ in range(2):
+        work.cancel_timer(number)
+    work.cancel_timer(0)
+    assert [post.body for post in work.posts] == [SetTimer(number, 20), CancelTimer(number)]
