@@ -34,6 +34,7 @@ class Crowd:
         self.everybody = asyncio.Event()
 
     async def __call__(self, request: ModelRequest) -> Reply:
+        """What one agent says."""
         if request.profile == "leaf":
             self.here += 1
             if self.here == self.width**2:

@@ -10,7 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-BENCH = Path(os.environ.get("CALLBOARD_BENCH", Path(__file__).resolve().parents[2] / "shared" / "bench" / "peers"))
+BENCH = Path(
+    os.environ.get("CALLBOARD_BENCH", Path(__file__).resolve().parents[2] / "shared" / "bench" / "peers")
+)
 if not (BENCH / "workload.py").exists():
     raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
 sys.path.insert(0, str(BENCH))
@@ -56,6 +58,7 @@ class FanOut:
         self.reports: list[dict[str, object]] = []
 
     def __call__(self, request: ModelRequest) -> Reply | Call:
+        """What one agent says."""
         if request.profile == "sub":
             who = int(request.address.rpartition(".")[2]) - 1
             return said(w.sub_turn(who, request.turn - 1, self.spec.turns))

@@ -51,7 +51,9 @@ def measure(work: str, temp: Path) -> list[Row]:
     if work in ("w1", "w2"):
         variants = [(floor, "row-normal"), (floor, "row-full"), (floor, "batch-full"), (ours, "full")]
         variants += [(ours, "process"), (ours, "policy")] if work == "w1" else []
-        return [one(script, work, variant, str(temp / f"{script.stem}-{variant}")) for script, variant in variants]
+        return [
+            one(script, work, variant, str(temp / f"{script.stem}-{variant}")) for script, variant in variants
+        ]
     rows = []
     for script, variant in ((floor, "row-normal"), (ours, "full")):
         for turns in ("200", "400", "800"):
@@ -72,9 +74,7 @@ def table(rows: list[Row]) -> list[str]:
         return statistics.median(float(str(row.get(name) or 0)) for row in group)
 
     floors = {
-        key[:2]: mid(group, "wall_s")
-        for key, group in groups.items()
-        if key[2:] == ("floor", "row-normal")
+        key[:2]: mid(group, "wall_s") for key, group in groups.items() if key[2:] == ("floor", "row-normal")
     }
     lines = [
         "| work | turns | program | variant | runs | wall s | us/turn | x row-normal floor | wall/ideal "
@@ -85,13 +85,14 @@ def table(rows: list[Row]) -> list[str]:
         work, turns, peer, variant = key
         wall, ideal, events = mid(group, "wall_s"), mid(group, "ideal_s"), mid(group, "events")
         count = float(str(turns or 1))
+        walls = [mid([row], "wall_s") for row in group]
         cells = [
             str(work),
             str(turns or ""),
             str(peer),
             str(variant),
             str(len(group)),
-            f"{wall:.4g} ({min(mid([r], 'wall_s') for r in group):.4g}..{max(mid([r], 'wall_s') for r in group):.4g})",
+            f"{wall:.4g} ({min(walls):.4g}..{max(walls):.4g})",
             f"{mid(group, 'us_per_turn'):.0f}" if "us_per_turn" in group[0] else "",
             f"{wall / floors[key[:2]]:.2f}" if key[:2] in floors and peer != "floor" else "",
             f"{wall / ideal:.2f}" if ideal else "",
@@ -105,7 +106,8 @@ def table(rows: list[Row]) -> list[str]:
     if spins:
         lines.append(
             f"\nspin_ms (a fixed piece of Python): median {statistics.median(spins):.1f}, "
-            f"{min(spins):.1f}..{max(spins):.1f}; Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
+            f"{min(spins):.1f}..{max(spins):.1f}; Python {sys.version.split()[0]}, "
+            f"SQLite {sqlite3.sqlite_version}"
         )
     return lines
 

@@ -29,7 +29,11 @@ def test_the_readmes_example_prints_what_it_says(
     promised = re.findall(r"#\s*(ok .*)", code)[-1]
     assert capsys.readouterr().out.strip() == promised
     done = subprocess.run(
-        [sys.executable, "-m", "callboard", "verify"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "callboard", "verify"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

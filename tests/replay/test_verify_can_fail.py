@@ -183,7 +183,8 @@ def test_swapped_neighbours_are_found() -> None:
         events[two.seq - 1] = replace(one, seq=two.seq, at=two.at)
         found = first(events)
         if found is None:
-            assert is_unconnected(one) and is_unconnected(two), (one.kind, two.kind)
+            assert is_unconnected(one), (one.kind, two.kind)
+            assert is_unconnected(two), (one.kind, two.kind)
         else:
             assert found.seq >= one.seq
 

@@ -5,10 +5,15 @@ import asyncio
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say
-from callboard.actors import agent as agent_module
 from callboard.actors import step as step_module
+from callboard.actors.agent import decide_agent
+from callboard.actors.agent_state import AgentState
+from callboard.actors.agent_turns import Decision
+from callboard.actors.conversation import text_json
+from callboard.actors.events import Post
 from callboard.actors.messages import AgentInput, DeciderFailed, ToolReturned
 from callboard.actors.request import ModelRequest
+from callboard.actors.supervisor import decide_supervisor
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Step
@@ -27,12 +32,10 @@ HOST = Agent("host", agents=[Agent("kid")])
 def test_an_agent_whose_decider_raises_ends_as_crashed_and_the_log_still_verifies(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = agent_module.decide_agent
-
-    def poisoned(state: agent_module.AgentState, seq: int, body: AgentInput) -> agent_module.Decision:
+    def poisoned(state: AgentState, seq: int, body: AgentInput) -> Decision:
         if state.address == "host.1" and type(body).__name__ == "ModelReplied":
             raise error
-        return real(state, seq, body)
+        return decide_agent(state, seq, body)
 
     log = MemoryLog()
 
@@ -50,18 +53,16 @@ def test_an_agent_whose_decider_raises_ends_as_crashed_and_the_log_still_verifie
     assert failed.body == DeciderFailed(failed.cause, type(error).__name__)
     found = recording.verify()
     assert found.is_ok, "\n".join(found.lines())
-    assert dict((n.address, n.kind) for _, n in recording.tree().walk())["host.1"] == "crashed"
+    assert {node.address: node.kind for _, node in recording.tree().walk()}["host.1"] == "crashed"
 
 
 def test_a_supervisor_that_raises_ends_the_session_and_leaves_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = step_module.decide_supervisor
-
     def poisoned(state, seq, sender, body):  # type: ignore[no-untyped-def]
         if type(body).__name__ == "Delegate":
             raise RuntimeError("broken")
-        return real(state, seq, sender, body)
+        return decide_supervisor(state, seq, sender, body)
 
     log = MemoryLog()
 
@@ -89,9 +90,6 @@ def test_a_second_answer_to_a_request_is_not_let_in() -> None:
             board = session._board
             (request,) = [e for e in Recording.open(MemoryReader(log), "s").events if e.kind == "CallModel"]
             before = board.seq
-            from callboard.actors.conversation import text_json
-            from callboard.actors.events import Post
-
             board.answer(request, Post("host", ToolReturned(1, 0, "ok", text_json("again"))))
             assert board.seq == before
             await session.close()

@@ -412,6 +412,11 @@ class FailingLog(MemoryLog):
         return await super().append(batch)
 
 
+async def ask_for_ever(session: Session) -> None:
+    while True:
+        await session.ask("hello")
+
+
 @pytest.mark.parametrize("good", range(6))
 def test_a_store_that_fails_gives_every_waiter_a_typed_error(good: int) -> None:
     async def inside() -> None:
@@ -419,8 +424,7 @@ def test_a_store_that_fails_gives_every_waiter_a_typed_error(good: int) -> None:
         async with Runtime(log, model=ScriptedModel(lambda request: say("hi"))) as runtime:
             session = await runtime.open(Agent("host"))
             with pytest.raises(SessionFailed, match="the disk is full"):
-                while True:
-                    await session.ask("hello")
+                await ask_for_ever(session)
             with pytest.raises(SessionFailed):
                 await session.ask("again")
 
