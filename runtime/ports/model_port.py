@@ -49,7 +49,7 @@ class ModelPort:
             self._answer(request, grant, answer)
         else:
             limit = actor.state.limits.model_timeout_s or DEFAULTS.model_timeout_s
-            self._tasks.spawn(request.seq, self._wait(request, grant, answer, limit), answer)
+            self._tasks.spawn(request.seq, self._wait(request, grant, answer, limit), answer, limit)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call; False if there is none under way."""
@@ -71,14 +71,13 @@ class ModelPort:
         self, request: Event, grant: CallModel, work: Awaitable[ModelAnswer], limit_s: float | None
     ) -> None:
         try:
-            async with asyncio.timeout(limit_s):
-                answer = await work
+            answer = await work
         except asyncio.CancelledError:
-            # Started, and given up: whether the service has finished it, and what it used, is not known.
-            replied = ModelReplied(grant.turn, grant.attempt, "cancelled")
-            self._board.answer(request, Post(grant.agent, replied))
-            return
-        except TimeoutError:
+            if not self._tasks.has_expired(request.seq):
+                # Started, and given up: whether the service has finished it, and what it used, is not known.
+                replied = ModelReplied(grant.turn, grant.attempt, "cancelled")
+                self._board.answer(request, Post(grant.agent, replied))
+                return
             why = f"no answer within {limit_s:g} s (model_timeout_s)"
             answer = ModelAnswer(failure=ModelFailure("timeout", why, is_retryable=True))
         except Exception as error:
