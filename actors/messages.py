@@ -132,8 +132,9 @@ class ReportJudged(Message, frozen=True):
 class DelegationEnded(RichMessage, frozen=True):
     """The one end of a delegation. value: the report; text: the answer or the partial work.
 
-    by: the seq of the event that ended it. reasons: each agent's own ending, if none succeeded.
-    unsettled: reservations of model calls that had no answer yet.
+    address: of the first who works on it; empty if its sender had ended. by: the seq of the event that
+    ended it. reasons: each agent's own ending, if several raced and none succeeded. unsettled:
+    reservations of model calls that had no answer yet.
     """
 
     turn: int

@@ -37,7 +37,7 @@ UNUSABLE_TASK: Final = (
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> str:
     """The answer to a call of a tool that is not there."""
-    return f"There is no tool named {name[:100]!r}. Tools: {', '.join(known) or 'none'}."
+    return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."
 
 
 def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:

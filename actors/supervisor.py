@@ -62,32 +62,38 @@ def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: Super
     if state.phase == "closed" and not isinstance(body, Ask):
         return state, ()
     work = Work(state, seq)
+    _settle(work, sender, body)
     _handle(work, sender, body)
     serve_queue(work)
     asks.conclude(work)
     return work.state, tuple(work.posts)
 
 
+def _settle(work: Work, sender: str, body: SupervisorInput) -> None:
+    match body:
+        case TurnRequested() | TurnSettled() | Delegate() | ReportBack():
+            settle(work, sender, body.settled)
+        case Finished() | Stopped():
+            settle(work, sender, body.settled or _UNKNOWN)
+        case _:
+            pass
+
+
 def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
     match body:
         case TurnRequested():
-            settle(work, sender, body.settled)
             on_turn_requested(work, sender, body)
         case TurnSettled():
-            settle(work, sender, body.settled)
+            pass
         case Delegate():
-            settle(work, sender, body.settled)
             on_delegate(work, sender, body)
         case ReportBack():
-            settle(work, sender, body.settled)
             on_report(work, sender, body)
         case SchemaChecked():
             on_schema_checked(work, body)
         case Finished():
-            settle(work, sender, body.settled or _UNKNOWN)
             _on_finished(work, sender, body)
         case Stopped():
-            settle(work, sender, body.settled or _UNKNOWN)
             agent_crashed(work, sender, "it stopped without having been told to")
             drained(work, sender)
         case TimerFired():

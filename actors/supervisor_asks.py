@@ -87,9 +87,9 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
     if state.phase != "open":
         return "the session is not open"
     if state.live:
-        return f"{state.live} agents of an earlier ask have not stopped yet"
+        return f"agents of an earlier ask have not stopped yet ({state.live})"
     if state.host_name not in state.profiles:
-        return f"there is no agent {state.host_name!r}"
+        return f"there is no agent '{state.host_name}'"
     profile = state.profiles[state.host_name][0]
     model = profile.model or state.model
     is_costed = any(limits.cost is not None for limits in (state.limits, profile.limits, ask.limits))

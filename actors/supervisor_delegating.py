@@ -78,7 +78,7 @@ def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -
         return "denied", "a delegation names at least one agent"
     for name in request.profiles:
         if name not in parent.profile.agents or name not in state.profiles:
-            return "denied", f"there is no agent {name[:100]!r} to delegate to"
+            return "denied", f"there is no agent '{name[:100]}' to delegate to"
     if parent.turn_children + count > (limits.max_children or 0):
         return "denied", f"at most {limits.max_children} delegations in one turn, racers counted singly"
     if state.agents + count > (limits.max_agents or 0):

@@ -154,13 +154,19 @@ def end_delegation(
     if parent == CLIENT and ask is not None:
         work.change(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
         return
-    used, unsettled = _spent_on(work, parent, delegation)
     record = work.record(parent)
     if record is not None:
         work.edit(parent, delegations=record.delegations.drop(key))
+    work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
+
+
+def _ended(
+    work: Work, parent: str, delegation: Delegation, kind: Kind, value: Json, text: str, detail: str
+) -> DelegationEnded:
     copies = delegation.copies
-    reasons = tuple(delegation.reasons.values()) if len(copies) > 1 and STATUS[kind] != "ok" else ()
-    end = DelegationEnded(
+    has_reasons = len(copies) > 1 and STATUS[kind] != "ok"
+    used, unsettled = _spent_on(work, parent, delegation)
+    return DelegationEnded(
         delegation.turn,
         delegation.call,
         kind,
@@ -171,9 +177,8 @@ def end_delegation(
         used,
         unsettled,
         work.seq,
-        reasons,
+        tuple(delegation.reasons.values()) if has_reasons else (),
     )
-    work.post(parent, end)
 
 
 def _copies(work: Work, parent: str, delegation: Delegation) -> Iterator[Record]:

@@ -5,14 +5,13 @@ of every world that has come to rest; the others say of which worlds they hold.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import reduce
 
 from callboard.actors.accounts import charge_of
-from callboard.actors.addresses import HOST, SUPERVISOR, is_agent, is_decider, parent_of
+from callboard.actors.addresses import is_decider
 from callboard.actors.codec import encode
 from callboard.actors.events import Event
-from callboard.actors.limits import fill, micro, narrow
+from callboard.actors.limits import fill
 from callboard.actors.messages import (
     Ask,
     AskEnded,
@@ -23,6 +22,7 @@ from callboard.actors.messages import (
     DeciderFailed,
     Delegate,
     DelegationEnded,
+    Finished,
     ModelReplied,
     ReportBack,
     ReportJudged,
@@ -34,7 +34,7 @@ from callboard.actors.messages import (
 )
 from callboard.actors.request import ModelRequest
 from callboard.actors.step import ActorState, failed, initial, step
-from callboard.actors.usage import NOTHING, ZERO, Need, plus, priced
+from callboard.actors.usage import NOTHING, ZERO, plus, priced
 from tests.story import read_story
 from tests.world import World
 
@@ -43,6 +43,7 @@ def check_all(world: World) -> None:
     """Every rule that holds of a world that has come to rest."""
     one_answer_for_each_request(world.log)
     one_end_for_each_ask_delegation_and_report(world.log)
+    every_life_ends_once(world.log)
     nothing_is_granted_after_stop(world.log)
     the_stopped_only_drain(world.log)
     ends_come_deepest_first(world.log)
@@ -75,6 +76,19 @@ def _calls_of(log: list[Event], kind: type[Delegate | ReportBack]) -> Counter[tu
 
 def _calls_to(log: list[Event], kind: type[DelegationEnded | ReportJudged]) -> Counter[tuple[str, int, int]]:
     return Counter((e.recipient, e.body.turn, e.body.call) for e in log if isinstance(e.body, kind))
+
+
+def every_life_ends_once(log: list[Event]) -> None:
+    """An agent that began says once that it has finished or drained, and not before."""
+    alive: set[str] = set()
+    for event in log:
+        if isinstance(event.body, Begin):
+            assert event.recipient not in alive, f"{event.recipient} begins while it lives"
+            alive.add(event.recipient)
+        elif isinstance(event.body, Finished | Stopped):
+            assert event.sender in alive, f"{event.sender} ends twice"
+            alive.remove(event.sender)
+    assert not alive, f"never ended: {alive}"
 
 
 def nothing_is_granted_after_stop(log: list[Event]) -> None:
@@ -226,73 +240,6 @@ def usage_is_what_the_calls_cost(world: World) -> None:
     assert spent == (host.account.spent if host else ZERO)
     if not any(ended.in_doubt for ended in world.of(AskEnded)):
         assert spent == reduce(plus, (ended.usage for ended in world.of(AskEnded)), ZERO)
-
-
-# --- budgets ----------------------------------------------------------------------
-
-
-@dataclass
-class Scope:
-    """What an agent and all below it may use, in tokens and micro-dollars, and what they use at a moment."""
-
-    tokens: int | None
-    cost: int | None
-    used: Need = NOTHING
-
-    def change(self, tokens: int, cost: int) -> None:
-        self.used = Need(self.used.tokens + tokens, self.used.cost + cost)
-        assert self.tokens is None or self.used.tokens <= self.tokens, "more tokens than the limit"
-        assert self.cost is None or self.used.cost <= self.cost, "more cost than the limit"
-
-
-def no_budget_is_ever_exceeded(world: World) -> None:
-    """Spent and reserved in every scope, worked out anew after every event of the supervisor's inbox.
-
-    Holds for models that use no more than they may.
-    """
-    outputs: dict[int, list[Event]] = {}
-    for event in world.log:
-        if event.sender == SUPERVISOR:
-            outputs.setdefault(event.cause, []).append(event)
-    scopes: dict[str, Scope] = {}
-    grants: dict[str, Need] = {}
-    for event in world.log:
-        if event.recipient != SUPERVISOR:
-            continue
-        settled = getattr(event.body, "settled", None)
-        if settled is not None and event.sender in grants:
-            need = grants.pop(event.sender)
-            used = charge_of(need, settled.usage)
-            _change(scopes, event.sender, used.tokens - need.tokens, used.cost - need.cost)
-        for output in outputs.get(event.seq, []):
-            if isinstance(output.body, Begin):
-                scopes[output.recipient] = _scope(world, output, output.body, scopes)
-            elif isinstance(output.body, CallModel):
-                grants[output.body.agent] = output.body.need
-                _change(scopes, output.body.agent, output.body.need.tokens, output.body.need.cost)
-
-
-def _change(scopes: dict[str, Scope], address: str, tokens: int, cost: int) -> None:
-    while is_agent(address):
-        scopes[address].change(tokens, cost)
-        address = parent_of(address)
-
-
-def _scope(world: World, event: Event, begin: Begin, scopes: dict[str, Scope]) -> Scope:
-    if event.recipient != HOST:
-        return Scope(begin.limits.tokens, micro(begin.limits.cost))
-    used = scopes[HOST].used if HOST in scopes else NOTHING
-    before = [e.body for e in world.log[: event.seq]]
-    ended = {body.request_id for body in before if isinstance(body, AskEnded)}
-    ask = next(b.limits for b in before if isinstance(b, Ask) and b.request_id not in ended)
-    session = narrow(world.limits, world.profiles[0].limits)
-    tokens = [session.tokens, None if ask.tokens is None else used.tokens + ask.tokens]
-    cost = [micro(session.cost), None if ask.cost is None else used.cost + (micro(ask.cost) or 0)]
-    return Scope(_least(tokens), _least(cost), used)
-
-
-def _least(bounds: list[int | None]) -> int | None:
-    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def no_cap_is_exceeded(world: World) -> None:

@@ -5,8 +5,9 @@ happened, so that two schedules of one plan differ only in order. A calm plan ha
 budgets, races, cancels, deadlines or failing deciders.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.events import Event
@@ -96,28 +97,38 @@ class Plan:
 
     def says(self, request: ModelRequest) -> Says:
         dice = self.chance("says", request.address, request.turn, request.attempt)
-        percent = dice.choice([None, 10, 100]) if self.is_calm else dice.choice([0, 10, 50, 100])
+        return replace(self._reply(request, dice), **self._used(dice))
+
+    def _used(self, dice: Random) -> dict[str, Any]:
+        """A share of what the call may use, or a few tokens, or (charged in full) nobody knows what."""
+        if self.is_calm:
+            return {"percent": dice.choice([None, 10, 100])}
+        return {"percent": dice.choice([0, 10, 50, 100, None]), "usage": None}
+
+    def _reply(self, request: ModelRequest, dice: Random) -> Says:
         roll = dice.random()
-        if roll < 0.06:
-            return Says(failure=dice.choice(FAILURES), percent=dice.choice([0, 5]))
-        if roll < 0.10:
-            return Says(content=dice.choice([b"[]", b"[1]", b'"no"', b"[ ]"]), percent=percent)
-        if roll < 0.14:
+        if roll < 0.02:
+            return Says(is_lost=True)
+        if roll < 0.07:
+            return Says(failure=dice.choice(FAILURES))
+        if roll < 0.11:
+            return Says(content=dice.choice([b"[]", b"[1]", b'"no"', b"[ ]"]))
+        if roll < 0.15:
             stop = dice.choice(["refusal", "model_context_window_exceeded", "pause_turn", "max_tokens"])
-            return Says("partly", stop_reason=stop, percent=percent)
+            return Says("partly", stop_reason=stop)
         if roll < 0.25 + 0.1 * request.turn:
-            return self._last_words(request, dice, percent)
+            return self._last_words(request, dice)
         uses = tuple(self._use(dice) for _ in range(dice.choice([1, 2, 2, 3])))
         if b"report_back" in b"".join(request.tools) and dice.random() < 0.2:
             uses = (*uses, _report(dice), _report(dice))
-        return Says("I act", uses, dice.choice(["tool_use"] * 9 + ["max_tokens"]), percent=percent)
+        return Says("I act", uses, dice.choice(["tool_use"] * 9 + ["max_tokens"]))
 
-    def _last_words(self, request: ModelRequest, dice: Random, percent: int | None) -> Says:
+    def _last_words(self, request: ModelRequest, dice: Random) -> Says:
         reports = b"report_back" in b"".join(request.tools)
         if not reports or dice.random() < 0.3:
-            return Says(dice.choice(["done", "done", ""]), percent=percent)
+            return Says(dice.choice(["done", "done", ""]))
         uses = tuple(_report(dice) for _ in range(dice.choice([1, 1, 1, 2, 3])))
-        return Says("I report", uses, "tool_use", percent=percent)
+        return Says("I report", uses, "tool_use")
 
     def _use(self, dice: Random) -> tuple[str, dict[str, object]]:
         kind = dice.choice(["look"] * 3 + ["save"] + ["task"] * 6 + ["unknown", "report_back"])

@@ -54,7 +54,7 @@ NO_LIMITS = Limits()
 class Says:
     """One reply of the scripted model: text, calls as (tool, arguments), how it stops, what it used.
 
-    percent: instead of usage, so much of what the call may use at most.
+    percent: instead of usage, so much of what the call may use at most. is_lost: to a crash.
     """
 
     text: str = ""
@@ -64,6 +64,7 @@ class Says:
     failure: ModelFailure | None = None
     content: bytes | None = None
     percent: int | None = None
+    is_lost: bool = False
 
     def used(self, need: Need, max_tokens: int) -> Usage | None:
         if self.percent is None:
@@ -269,6 +270,8 @@ class World:
         request = self.requests[seq] = request_of(state)
         assert (request.digest, request.turn, request.attempt) == (body.digest, body.turn, body.attempt)
         says = self.policy(request)
+        if says.is_lost:
+            return ModelReplied(body.turn, body.attempt, "lost")
         usage = says.used(body.need, request.model.max_tokens)
         if says.failure:
             return ModelReplied(body.turn, body.attempt, "error", usage=usage, failure=says.failure)

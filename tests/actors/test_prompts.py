@@ -117,7 +117,8 @@ def test_a_judgement_tells_the_model_what_to_mend() -> None:
 
 def test_an_unknown_tool_is_answered_with_the_known_ones_and_not_with_a_megabyte() -> None:
     assert prompts.unknown_tool("rm", ("look", "save")) == "There is no tool named 'rm'. Tools: look, save."
-    assert "none" in prompts.unknown_tool("x", ())
+    assert prompts.unknown_tool("\u0378'", ()).startswith("There is no tool named '\u0378''."), "no repr: it"
+    assert "none" in prompts.unknown_tool("x", ()), "knows other characters in every version of Python"
     assert len(prompts.unknown_tool("x" * 1_000_000, ())) < 200
 
 

@@ -91,7 +91,7 @@ def test_an_ask_begins_the_host_with_the_narrowest_limits() -> None:
     [
         (lambda head: None, "another ask is running"),
         (lambda head: head.hears("client", Cancel()), "another ask is running"),
-        (lambda head: (head.hears("client", Cancel()), head.hears("clock", TimerFired(1))), "1 agents of an"),
+        (lambda head: (head.hears("client", Cancel()), head.hears("clock", TimerFired(1))), "agents of an earlier"),
         (lambda head: (head.ends("host"), head.hears("client", Close())), "the session is closed"),
         (lambda head: head.hears("client", Close()), "the session is closed"),
     ],

@@ -135,6 +135,15 @@ def test_what_an_agent_used_that_has_left_the_tree_is_still_counted() -> None:
     assert end.usage == Usage(25, calls=2)
 
 
+def test_an_agent_that_finishes_before_those_it_delegated_to_ends_them() -> None:
+    head = session()
+    delegate(head)
+    delegate(head, "host.1")
+    posts = head.ends("host.1")
+    assert said(posts) == ["host.1.1:Stop", "host.1:DelegationEnded", "host:DelegationEnded"]
+    assert (head.status("host.1"), head.status("host.1.1")) == ("holding", "draining")
+
+
 def test_an_agent_ends_once() -> None:
     head = session()
     delegate(head)
@@ -288,6 +297,14 @@ def test_the_words_of_one_racer_are_not_put_into_anothers_mouth() -> None:
     head.hears("host.2", ReportBack(1, 0, Json(b"1"), Settled(Usage(1), "words of the second")))
     (end,) = ends(head.hears("schema", SchemaChecked(2, "ok")))
     assert (end.kind, end.value, end.text) == ("reported", Json(b"1"), "words of the second")
+
+
+def test_who_wins_without_a_word_has_no_words() -> None:
+    head = race(2, SCHEMA)
+    head.ends("host.1", "model_error", "words of the first")
+    head.hears("host.2", ReportBack(1, 0, Json(b"1")))
+    (end,) = ends(head.hears("schema", SchemaChecked(2, "ok")))
+    assert (end.kind, end.text) == ("reported", "")
 
 
 def test_a_reported_null_is_a_value_and_lists_no_reasons() -> None:

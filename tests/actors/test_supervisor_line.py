@@ -126,6 +126,24 @@ def test_who_moves_up_to_a_wider_budget_stays_before_those_behind_him_in_the_nar
     assert settles(head, "host.2.1") == ["host.1.2", "host.1.3"]
 
 
+def test_who_is_exhausted_inside_and_outside_holds_up_everybody_outside() -> None:
+    head = teams(100, None, limits=Limits(tokens=150))
+    wants(head, "host.1.1", 100)
+    assert wants(head, "host.1.2", 80) == [], "neither in its team nor in the session"
+    assert wants(head, "host.2.1", 10) == [], "fits, but shares the session with host.1.2, which was first"
+    assert settles(head, "host.1.1") == ["host.1.2", "host.2.1"]
+
+
+def test_who_moves_down_to_a_narrower_budget_lets_those_behind_him_pass() -> None:
+    head = teams(100, None, limits=Limits(tokens=200))
+    assert wants(head, "host.1.1", 60) == ["host.1.1"]
+    assert wants(head, "host.2.1", 120) == ["host.2.1"]
+    assert wants(head, "host.1.2", 60) == []
+    assert wants(head, "host.2.2", 30) == []
+    assert settles(head, "host.2.1", 20) == ["host.2.2"], "host.1.2 now waits for its team alone"
+    assert settles(head, "host.1.1") == ["host.1.2"]
+
+
 def _waiting_at(head: Head) -> dict[str, list[str]]:
     found = {record.address: list(record.waiting.values()) for record in records(head)}
     return {address: found[address] for address in ("host", "host.1")}
