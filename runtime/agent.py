@@ -4,18 +4,22 @@ An `Agent` is never changed and holds no state of a run, so one can serve any nu
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
 from typing import Final
 
 from callboard.actors.base import NULL, Json
-from callboard.actors.errors import InvalidAgent
+from callboard.actors.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.limits import Limits
-from callboard.actors.profiles import Profile
-from callboard.runtime.boundary import to_json
+from callboard.actors.profiles import ModelSpec, Profile
+from callboard.runtime.boundary import clean_text, to_json
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.tools.tool import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+NAME_CHARS_MAX: Final = 200
+"""Of session and request ids."""
 
 
 class Agent:
@@ -46,21 +50,26 @@ class Agent:
         model: Model | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        if not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidAgent(
-                f"agent name {name[:80]!r}: use 1 to 64 letters, digits, '_' and '-', since models call it so"
+                f"agent name {str(name)[:80]!r}: use 1 to 64 letters, digits, '_' and '-'; models call it so"
+            )
+        _check(name, "description", description, str)
+        _check(name, "instructions", instructions, str | Sequence)
+        _check(name, "limits", limits, Limits | None)
+        if model is not None and not isinstance(getattr(model, "spec", None), ModelSpec):
+            raise InvalidAgent(
+                f"agent {name!r}: model={model!r} is no model; use AnthropicModel({model!r}), say"
             )
         self.name = name
-        self.description = description
+        self.description = clean_text(description)
         self.tools = {tool.name: tool for tool in _tools(name, tools)}
-        self.agents = tuple(agents)
+        self.agents = _agents(name, agents)
         self.model = model
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
-        self._schema = NULL if output_schema is None else to_json(dict(output_schema))
-        self._server_tools = tuple(to_json(dict(tool)) for tool in server_tools)
-        if len({agent.name for agent in self.agents}) != len(self.agents):
-            raise InvalidAgent(f"agent {name!r} lists two agents of one name; give them different names")
+        self._schema = schema_json(output_schema)
+        self._server_tools = tuple(to_json(_mapping(name, tool)) for tool in server_tools)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -81,12 +90,37 @@ class Agent:
 
     def may_delegate_to(self, *agents: "Agent") -> None:
         """Add agents that could not be named before they existed: two that delegate to each other."""
-        self.agents = (*self.agents, *agents)
+        self.agents = _agents(self.name, (*self.agents, *agents))
 
 
-def _tools(agent: str, tools: Sequence[Tool]) -> Sequence[Tool]:
-    seen: set[str] = set()
-    for tool in tools:
+def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None:
+    if not isinstance(value, kind):
+        raise InvalidAgent(f"agent {agent!r}: {what} cannot be {value!r}")
+
+
+def _mapping(agent: str, tool: object) -> dict[str, object]:
+    _check(agent, "a server tool", tool, Mapping)
+    assert isinstance(tool, Mapping)
+    return dict(tool)
+
+
+def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:
+    if not isinstance(agents, Iterable):
+        raise InvalidAgent(f"agent {name!r}: agents is a list of agents, not {agents!r}")
+    found = tuple(agents)
+    for agent in found:
+        if not isinstance(agent, Agent):
+            raise InvalidAgent(f"agent {name!r}: {agent!r} is no Agent")
+    if len({agent.name for agent in found}) != len(found):
+        raise InvalidAgent(f"agent {name!r} lists two agents of one name; give them different names")
+    return found
+
+
+def _tools(agent: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    if not isinstance(tools, Iterable):
+        raise InvalidAgent(f"agent {agent!r}: tools is a list of tools, not {tools!r}")
+    found, seen = tuple(tools), set[str]()
+    for tool in found:
         if not isinstance(tool, Tool):
             raise InvalidAgent(f"agent {agent!r}: {tool!r} is no tool; decorate the function with @tool")
         if tool.name in seen:
@@ -94,7 +128,7 @@ def _tools(agent: str, tools: Sequence[Tool]) -> Sequence[Tool]:
                 f"agent {agent!r} has two tools named {tool.name!r}; rename one with @tool(name=...)"
             )
         seen.add(tool.name)
-    return tools
+    return found
 
 
 def roster(host: Agent) -> dict[str, Agent]:
@@ -116,5 +150,37 @@ def roster(host: Agent) -> dict[str, Agent]:
 
 
 def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
-    """A prompt as it goes into the log. Raises InvalidPrompt."""
-    return prompt if isinstance(prompt, Json) else to_json(prompt)
+    """A prompt as it goes into the log. Raises InvalidPrompt for what is no text and no list of blocks."""
+    if isinstance(prompt, Json):
+        return prompt
+    is_blocks = isinstance(prompt, Sequence) and all(isinstance(block, Mapping) for block in prompt)
+    if not prompt or not (isinstance(prompt, str) or is_blocks):
+        raise InvalidPrompt(
+            f"a prompt is a text that is not empty, or a list of content blocks, not {str(prompt)[:80]!r}"
+        )
+    return to_json(prompt, what="The prompt")
+
+
+def schema_json(schema: Mapping[str, object] | None) -> Json:
+    """An output schema as it goes into the log; whether it is a good one, the schema port tells."""
+    if schema is None:
+        return NULL
+    if not isinstance(schema, Mapping):
+        raise InvalidPrompt(
+            f"output_schema is a JSON schema of an object, array or value, as a dict, not {schema!r}"
+        )
+    return to_json(dict(schema), what="The output schema")
+
+
+def limits_of(limits: Limits | None) -> Limits:
+    """The limits that were given. Raises MisuseError for anything else."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise MisuseError(f"limits={limits!r}: use Limits(...), for example Limits(tokens=50_000)")
+    return limits or Limits()
+
+
+def checked_name(what: str, name: str) -> str:
+    """A session or request id that a log and a command line can hold. Raises MisuseError."""
+    if not isinstance(name, str) or len(name) > NAME_CHARS_MAX or not (name.isprintable() or not name):
+        raise MisuseError(f"{what}={name!r}: use up to {NAME_CHARS_MAX} printable characters")
+    return name

@@ -11,6 +11,7 @@ Rules
     everyone who waits gets a typed error. The log stays and can be resumed.
 """
 
+import asyncio
 import heapq
 import logging
 from collections import deque
@@ -56,6 +57,10 @@ class TimerPort(Protocol):
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
+        ...
+
+    def close(self) -> None:
+        """Forget all timers."""
         ...
 
 
@@ -127,8 +132,12 @@ class Board:
         for recipient, body in posts:
             seq += 1
             events.append(Event(seq, at, sender, recipient, cause, body))
+        try:
+            self._writer.stage(self.session_id, self._epoch, events)
+        except Exception as error:
+            self.fail(error)
+            return
         self.seq = seq
-        self._writer.stage(self.session_id, self._epoch, events)
         actions: list[Action] = []
         for event in events:
             self._deliver(event)
@@ -232,13 +241,24 @@ class Board:
             )
             failure.__cause__ = error
             self.error = failure
+            if self.clock is not None:
+                self.clock.close()
             self.on_failure(failure)
 
+    async def durable(self) -> None:
+        """Wait until all that is posted by now is durable; at once in a session that failed."""
+        if self.error is None and self.seq:
+            await self._writer.wait(self.session_id, self.seq)
+
     async def aclose(self) -> None:
-        """Stop the actors and ports of this session."""
-        for port in self.ports.values():
-            await port.aclose()
-        for actor in list(self.actors.values()):
-            actor.stop()
-        self.actors.clear()
-        self._writer.forget(self.session_id)
+        """Stop the actors, ports and timers of this session. A dead actor is no obstacle."""
+        try:
+            if self.clock is not None:
+                self.clock.close()
+            await asyncio.gather(*(port.aclose() for port in self.ports.values()))
+        finally:
+            for actor in list(self.actors.values()):
+                if not actor.actor_stopped.is_set():
+                    actor.stop()
+            self.actors.clear()
+            self._writer.forget(self.session_id)

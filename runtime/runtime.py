@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from callboard.actors.addresses import CLIENT, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.base import Json
@@ -13,8 +13,9 @@ from callboard.actors.events import Post
 from callboard.actors.limits import Limits, narrow
 from callboard.actors.messages import RULES, SessionOpened
 from callboard.actors.profiles import Profile
-from callboard.runtime.agent import Agent, roster
+from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.board import Board
+from callboard.runtime.boundary import clean_text
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import EventLog
@@ -29,6 +30,8 @@ from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.session import Session, with_head
 from callboard.runtime.tools.execution import ToolRunner
+
+_TITLE_CHARS_MAX: Final = 200
 
 
 class Runtime:
@@ -55,7 +58,8 @@ class Runtime:
     ) -> None:
         self._log = _log_of(log, durability)
         self._model = model
-        self._limits = limits or Limits()
+        self._limits = limits_of(limits)
+        self._is_closing = False
         self._writer: GroupWriter | None = None
         self._sessions: dict[str, Session] = {}
         self._models: dict[int, Model] = {}
@@ -70,21 +74,34 @@ class Runtime:
     async def __aenter__(self) -> Self:
         await self._log.open()
         self._writer = GroupWriter(self._log)
+        self._tools, self._checker = ToolRunner(), SchemaChecker()
+        self._is_closing = False
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every session, cancelling what runs, then the models that were used, then the log."""
-        await asyncio.gather(*(session.close() for session in list(self._sessions.values())))
+        """Close every session, cancelling what runs, then the models that were used, then the log.
+
+        Whatever fails on the way, the rest is closed all the same; the first error is raised at the end.
+        """
+        self._is_closing = True
+        found: list[object] = []
+        while self._sessions:
+            closing = [session.close() for session in self._sessions.values()]
+            found += await asyncio.gather(*closing, return_exceptions=True)
+        models, self._models = list(self._models.values()), {}
+        found += await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
         if self._writer is not None:
-            await self._writer.aclose()
+            found += await asyncio.gather(self._writer.aclose(), return_exceptions=True)
             self._writer = None
-        await asyncio.gather(*(model.aclose() for model in self._models.values()))
-        await self._checker.aclose()
-        await self._tools.aclose()
+        for held in (self._checker, self._tools):
+            found += await asyncio.gather(held.aclose(), return_exceptions=True)
         await self._log.close()
+        for error in found:
+            if isinstance(error, BaseException):
+                raise error
 
     # --- running ------------------------------------------------------------------
 
@@ -99,6 +116,8 @@ class Runtime:
         request_id: str = "",
     ) -> Outcome:
         """One prompt, one outcome, in a session of its own. The parameters are those of `open` and `ask`."""
+        prompt_json(prompt)
+        schema_json(output_schema)
         session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
         try:
             outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
@@ -147,15 +166,17 @@ class Runtime:
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
         """
-        if self._writer is None:
-            raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
+        writer = self._usable()
+        if not isinstance(agent, Agent):
+            raise MisuseError(f"{agent!r} is no Agent")
         agents = roster(agent)
         host_model = self._model_of(agent)
         opened, models = self._describe(agent, host_model, agents, limits)
-        name = session_id or new_session_id()
-        epoch = await self._log.create(name, now_ms(), title[:200] if isinstance(title, str) else "")
+        name = checked_name("session_id", session_id) or new_session_id()
+        epoch = await self._log.create(name, now_ms(), _title(title))
+        self._usable()
         self._models.update((id(one), one) for one in models.values())
-        board = Board(name, epoch, 0, self._writer)
+        board = Board(name, epoch, 0, writer)
         session = Session(board, self._log, unpriced(host_model, agents))
         board.ports[MODEL] = ModelPort(board, models, session.on_text)
         board.ports[TOOLS] = ToolPort(board, agents, self._tools, session.on_progress)
@@ -165,6 +186,11 @@ class Runtime:
         session.on_release = lambda: self._sessions.pop(name, None)
         board.post(CLIENT, 0, (Post(SUPERVISOR, opened),))
         return session
+
+    def _usable(self) -> GroupWriter:
+        if self._writer is None or self._is_closing:
+            raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
+        return self._writer
 
     def _model_of(self, host: Agent) -> Model:
         model = host.model or self._model
@@ -179,7 +205,7 @@ class Runtime:
         self, host: Agent, model: Model, agents: Mapping[str, Agent], limits: Limits | None
     ) -> tuple[SessionOpened, dict[str, Model]]:
         """The first event, and the models by the names it uses."""
-        bounds = self._limits if limits is None else narrow(self._limits, limits)
+        bounds = narrow(self._limits, limits_of(limits))
         profiles = [other.profile() for other in agents.values()]
         _check_prices(bounds, unpriced(model, agents), agents)
         models = _models([model, *(other.model for other in agents.values())])
@@ -194,6 +220,10 @@ def _log_of(log: "str | Path | EventLog", durability: Literal["full", "process"]
     if isinstance(log, str | Path):
         return MemoryLog() if str(log) == ":memory:" else SQLiteLog(log, durability=durability)
     return log
+
+
+def _title(prompt: object) -> str:
+    return clean_text(prompt[:_TITLE_CHARS_MAX]) if isinstance(prompt, str) else ""
 
 
 def _raw(profile: Profile) -> Json:

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from callboard.actors.addresses import CLIENT, SUPERVISOR
-from callboard.actors.base import NULL
 from callboard.actors.codec import decode
 from callboard.actors.errors import MisuseError, SessionBusy, SessionEnded
 from callboard.actors.events import Event, Post
 from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
-from callboard.runtime.agent import prompt_json
+from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
 from callboard.runtime.board import Board
-from callboard.runtime.boundary import clean_text, to_json
+from callboard.runtime.boundary import clean_text
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, Stored
 from callboard.runtime.outcome import Outcome, outcome_of
@@ -37,7 +36,9 @@ class Session:
         self.on_release: Callable[[], object] = lambda: None
         self._running: tuple[str, asyncio.Future[Outcome]] | None = None
         self._outcomes: dict[str, Outcome] = {}
+        self._loop = asyncio.get_running_loop()
         self._closed: asyncio.Future[Head] | None = None
+        self._closing: asyncio.Task[Head] | None = None
         self._is_over = False
         self._texts: list[Pieces] = []
         self._progress: list[Pieces] = []
@@ -74,25 +75,27 @@ class Session:
         Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for a prompt
         or schema that cannot be taken, SessionFailed when the log can no longer be written.
         """
+        request_id = checked_name("request_id", request_id)
         if request_id in self._outcomes:
             return self._outcomes[request_id]
         if self._running is not None and self._running[0] == request_id and request_id:
             return await asyncio.shield(self._running[1])
         self._check_usable()
-        if limits is not None and limits.cost is not None and self._unpriced:
+        if isinstance(limits, Limits) and limits.cost is not None and self._unpriced:
             raise MisuseError(
                 f"a cost limit is set, and the prices of model {self._unpriced!r} are not known; "
                 "pass prices=Prices(...) to the model, or limit tokens instead"
             )
-        name = clean_text(request_id) or new_request_id()
-        schema = NULL if output_schema is None else to_json(dict(output_schema))
-        body = Ask(name, prompt_json(prompt), schema, limits or Limits())
+        name = request_id or new_request_id()
+        body = Ask(name, prompt_json(prompt), schema_json(output_schema), limits_of(limits))
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._running = (name, future)
         self._say(body)
         return await self._outcome(future)
 
     def _check_usable(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise MisuseError(f"session {self.session_id} belongs to the event loop that it was opened on")
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._closed is not None:
@@ -124,23 +127,26 @@ class Session:
 
     async def close(self) -> Head:
         """End the session; a running ask is cancelled first. Returns the final head. May be called twice."""
-        if self._closed is None:
-            self._closed = asyncio.get_running_loop().create_future()
-            if self._board.error is not None:
-                self._closed.set_result(Head(0, b""))
-            else:
-                self._say(Close())
-        try:
-            return await asyncio.shield(self._closed)
-        finally:
-            if self._closed.done():
-                await self._release()
+        if self._closing is None:
+            self._closed = self._loop.create_future()
+            self._closing = self._loop.create_task(self._close(self._closed))
+        return await asyncio.shield(self._closing)
 
-    async def _release(self) -> None:
-        self._is_over = True
-        self._end_feeds()
-        await self._board.aclose()
-        self.on_release()
+    async def _close(self, closed: "asyncio.Future[Head]") -> Head:
+        """A task of its own: whoever is cancelled while waiting for the end leaves nothing open."""
+        if self._board.error is None:
+            self._say(Close())
+        if self._board.error is not None and not closed.done():
+            closed.set_result(Head(0, b""))
+        try:
+            return await closed
+        finally:
+            self._is_over = True
+            self._end_feeds()
+            try:
+                await self._board.aclose()
+            finally:
+                self.on_release()
 
     def _end_feeds(self) -> None:
         for live in (*self._texts, *self._progress):
@@ -194,7 +200,7 @@ class Session:
     async def _live(self, feeds: list[Pieces]) -> AsyncIterator[tuple[str, str]]:
         queue: Pieces = asyncio.Queue()
         feeds.append(queue)
-        if self._is_over:
+        if self._is_over or self._board.error is not None:
             queue.put_nowait(None)
         try:
             while (item := await queue.get()) is not None:
@@ -210,9 +216,11 @@ class Session:
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._feeds.append(queue)
         self._board.watchers.append(queue.put_nowait)
-        if self._is_over:
+        if self._is_over or self._board.error is not None:
             queue.put_nowait(None)
         try:
+            if not self._is_over:
+                await self._board.durable()
             last = start - 1
             while page := await self._log.read(self.session_id, last + 1, _PAGE):
                 for stored in page:

@@ -129,6 +129,7 @@ class GroupWriter:
             loop = asyncio.get_running_loop()
             self._gave_way = loop.time()
             self._task = loop.create_task(self._write(), name="callboard group writer")
+            self._task.add_done_callback(self._stopped)
         elif self.undurable & _LOOK_EVERY == 0:
             self._give_way()
 
@@ -201,13 +202,17 @@ class GroupWriter:
                 self._ready = []
                 if streams:
                     await self._write_batch(streams)
-        except asyncio.CancelledError:  # as by the end of `asyncio.run`
-            self._is_closed = True
-            for stream in self._ready:
-                self._kill(stream, stream.cut_short())
-            raise
         finally:
             self._task = None
+
+    def _stopped(self, task: "asyncio.Task[None]") -> None:
+        """Writing was cancelled, as by the end of `asyncio.run`, perhaps before its first step."""
+        if task.cancelled():
+            self._is_closed = True
+            self._task = None
+            for stream in list(self._streams.values()):
+                if stream.error is None:
+                    self._kill(stream, stream.cut_short())
 
     async def _write_batch(self, streams: list[Stream]) -> None:
         batch = [stream.take() for stream in streams]

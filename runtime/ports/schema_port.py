@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.events import Event, Post
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.messages import CheckSchema, SchemaChecked, SchemaProblem
 from callboard.runtime.board import Board
 from callboard.runtime.ports.tasks import Tasks
 
@@ -19,7 +19,7 @@ class SchemaPort:
     def __init__(self, board: Board, checker: "SchemaChecker") -> None:
         self._board = board
         self._checker = checker
-        self._tasks = Tasks()
+        self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
         """Check. What is cheap for sure is answered at once."""
@@ -40,3 +40,11 @@ class SchemaPort:
 
     async def _wait(self, request: Event, work: Awaitable[SchemaChecked]) -> None:
         self._board.answer(request, Post(SUPERVISOR, await work))
+
+    def _lost(self, seq: int, error: BaseException) -> None:
+        """A check that ended in an exception could not answer."""
+        request = self._board.desk.open.get(seq)
+        if request is not None and isinstance(request.body, CheckSchema):
+            problem = SchemaProblem("", f"the check failed with {type(error).__name__}")
+            failed = SchemaChecked(request.body.check, "failed", (problem,))
+            self._board.answer(request, Post(SUPERVISOR, failed))

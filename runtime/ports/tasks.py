@@ -10,52 +10,64 @@ answer. Such a request has certainly not started: `cancel` says so, and whoever 
 
 import asyncio
 import inspect
+import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Coroutine
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple
+
+GRACE_S: Final = 5.0
+"""Seconds that work which was given up has to end, when everything is closed."""
+
+logger = logging.getLogger("callboard.ports")
 
 
 class _Entry(NamedTuple):
     task: asyncio.Task[None]
     work: Coroutine[Any, Any, None]
     inner: Awaitable[Any]
+    expired: Callable[[], None] | None
 
 
 class Tasks:
-    """Tasks by the seq of their request."""
+    """Tasks by the seq of their request. lost: told of work that ended without having answered, and why."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Callable[[int, BaseException], None]) -> None:
+        self._lost = lost
         self._entries: dict[int, _Entry] = {}
         self._lines: dict[float, deque[tuple[float, int]]] = {}
         self._timers: dict[float, asyncio.TimerHandle] = {}
-        self._expired: set[int] = set()
 
     def spawn(
-        self, seq: int, work: Coroutine[Any, Any, None], inner: Awaitable[Any], limit_s: float | None = None
+        self,
+        seq: int,
+        work: Coroutine[Any, Any, None],
+        inner: Awaitable[Any],
+        limit_s: float | None = None,
+        expired: Callable[[], None] | None = None,
     ) -> None:
         """Run the work for a request; from Python 3.12 on, at once up to its first wait.
 
         inner: what the work awaits, to be closed if the work never starts. limit_s: seconds after which
-        the work is cancelled and `has_expired`.
+        `expired` is called and the work is cancelled; it need not obey, since nobody waits for it then.
         """
         loop = asyncio.get_running_loop()
         if sys.version_info >= (3, 12):
             task = asyncio.Task(work, loop=loop, eager_start=True)
         else:
             task = loop.create_task(work)
-        if not task.done():
-            self._entries[seq] = _Entry(task, work, inner)
-            task.add_done_callback(lambda done: self._entries.pop(seq, None))
-            if limit_s is not None:
-                self._queue(seq, limit_s, loop)
+        if task.done():
+            self._ended(seq, task)
+            return
+        self._entries[seq] = _Entry(task, work, inner, expired)
+        task.add_done_callback(lambda done: self._ended(seq, done))
+        if limit_s is not None:
+            self._queue(seq, limit_s, loop)
 
-    def has_expired(self, seq: int) -> bool:
-        """Whether it was cancelled because its time was over. Tells it once."""
-        if seq in self._expired:
-            self._expired.discard(seq)
-            return True
-        return False
+    def _ended(self, seq: int, task: "asyncio.Task[None]") -> None:
+        self._entries.pop(seq, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._lost(seq, error)
 
     def _queue(self, seq: int, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
         line = self._lines.setdefault(limit_s, deque())
@@ -71,9 +83,11 @@ class Tasks:
         del self._timers[limit_s]
         while line and (line[0][1] not in self._entries or line[0][0] <= loop.time()):
             seq = line.popleft()[1]
-            if seq in self._entries:
-                self._expired.add(seq)
-                self._entries[seq].task.cancel()
+            entry = self._entries.get(seq)
+            if entry is not None:
+                if entry.expired is not None:
+                    entry.expired()
+                entry.task.cancel()
         if line:
             self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
 
@@ -83,13 +97,16 @@ class Tasks:
         return entry is not None and _cancelled(entry)
 
     async def aclose(self) -> None:
-        """Give up all, and wait until it is over."""
+        """Give up all, and wait until it is over; what ignores that is left behind after a grace."""
         for timer in self._timers.values():
             timer.cancel()
         entries = list(self._entries.values())
         for entry in entries:
             _cancelled(entry)
-        await asyncio.gather(*(entry.task for entry in entries), return_exceptions=True)
+        if entries:
+            _, left = await asyncio.wait([entry.task for entry in entries], timeout=GRACE_S)
+            for task in left:
+                logger.warning("%r ignores that it was cancelled, and is left behind", task)
 
 
 def _cancelled(entry: _Entry) -> bool:

@@ -30,7 +30,7 @@ class ToolPort:
         self._agents = agents
         self._runner = runner
         self._on_progress = on_progress
-        self._tasks = Tasks()
+        self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
         """Run the tool. A call whose arguments do not fit is answered at once."""
@@ -83,6 +83,13 @@ class ToolPort:
     ) -> None:
         outcome = await work
         self._answer(request, call, outcome.status, outcome.output)
+
+    def _lost(self, seq: int, error: BaseException) -> None:
+        """A run that ended in an exception which no tool is allowed to catch, such as GeneratorExit."""
+        request = self._board.desk.open.get(seq)
+        if request is not None and isinstance(request.body, CallTool):
+            why = text_json(f"{request.body.tool} ended with {type(error).__name__}")
+            self._answer(request, request.body, "error", why)
 
     def _answer(self, request: Event, call: CallTool, status: ToolStatus, output: Json) -> None:
         returned = ToolReturned(call.turn, call.call, status, output)
