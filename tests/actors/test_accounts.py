@@ -79,7 +79,7 @@ ACCOUNTS = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(ACCOUNTS, min_size=1, max_size=3), NEEDS)
 def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need) -> None:
     """never: spent and need exceed a limit; later: with what is reserved they do; now: they do not."""
@@ -98,7 +98,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
     assert bool(where) == (verdict != "now")
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(ACCOUNTS, min_size=1, max_size=3), NEEDS, NEEDS)
 def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     accounts: list[Account], need: Need, used: Need

@@ -224,6 +224,14 @@ def test_an_agent_has_as_many_turns_as_the_limit_says_and_not_one_more(turns: in
     assert last == [Finished("iteration_cap", f"turn {turns}")]
 
 
+def test_the_last_words_are_kept_when_the_last_turn_has_none() -> None:
+    hand = begun(max_iterations=2)
+    hand.calls("look", text="I look")
+    hand.hears(hand.returned(0))
+    hand.calls("look")
+    assert hand.hears(hand.returned(0)) == [Finished("iteration_cap", "I look")]
+
+
 def test_retries_use_no_turns() -> None:
     hand = begun(max_iterations=1)
     hand.reads(Says(failure=RETRYABLE))

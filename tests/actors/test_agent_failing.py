@@ -1,8 +1,12 @@
 """An agent whose decider raises: it counts what is still to come, drains, and can begin again."""
 
 import msgspec
+import pytest
 
 from callboard.actors import prompts
+from callboard.actors.agent_state import AgentState
+from callboard.actors.agent_turns import Decision
+from callboard.actors.limits import Limits
 from callboard.actors.messages import Settled, Stop, Stopped, ToolStarted, TurnRequested
 from tests.actors.hands import USED, Hand
 from tests.world import Says
@@ -63,6 +67,18 @@ def test_an_agent_that_fails_on_begin_is_stopped_and_may_begin_again() -> None:
     assert isinstance(wish, TurnRequested)
 
 
+def test_results_that_wait_for_the_next_prompt_survive_a_begin_that_failed() -> None:
+    hand = Hand()
+    hand.begins(limits=Limits(max_iterations=1))
+    hand.calls("look")
+    hand.hears(hand.returned(0, "found"))
+    hand.fails(hand.begin())
+    hand.hears(Stop("crashed"))
+    hand.begins(prompt="again")
+    (result, _) = msgspec.convert(hand.conversation()[-1]["content"], list[dict[str, object]])
+    assert result["content"] == "found"
+
+
 def test_an_agent_that_fails_twice_rests_at_once_and_forgets() -> None:
     hand = begun()
     hand.calls("look")
@@ -73,6 +89,16 @@ def test_an_agent_that_fails_twice_rests_at_once_and_forgets() -> None:
     (wish,) = hand.begins()
     assert isinstance(wish, TurnRequested)
     assert wish.turn == 2
+
+
+def test_an_agent_that_cannot_even_drain_rests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(state: AgentState) -> Decision:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("callboard.actors.agent.drain", broken)
+    hand = begun()
+    assert hand.fails(Stop("cancelled")) == [Stopped()]
+    assert (hand.state.phase, len(hand.state.history)) == ("idle", 0)
 
 
 def test_an_agent_at_rest_that_fails_on_a_stray_message_stays_at_rest() -> None:

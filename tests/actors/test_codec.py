@@ -29,7 +29,7 @@ def test_every_message_comes_back_as_it_was_and_in_the_same_bytes(kind: type[msg
     comes_back()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(messages(Profile))
 def test_a_profile_comes_back_as_it_was(profile: Profile) -> None:
     body = encode(profile)
@@ -37,7 +37,7 @@ def test_a_profile_comes_back_as_it_was(profile: Profile) -> None:
     assert (again, encode(again)) == (profile, body)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(any_message())
 def test_a_body_is_one_json_object_that_names_its_kind_first(message: msgspec.Struct) -> None:
     body = encode(message)

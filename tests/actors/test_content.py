@@ -91,7 +91,7 @@ def test_a_reply_of_nothing_but_blank_text_is_blank(content: Json, is_blank: boo
     assert said.is_blank == is_blank
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(json_bytes)
 def test_any_json_is_read_or_is_garbage(content: Json) -> None:
     assert isinstance(read(content), Said | None)

@@ -17,7 +17,7 @@ def filled(*keys: int) -> IntMap[str]:
     return made
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(STEPS)
 def test_it_holds_what_a_dict_would_hold(steps: list[tuple[str, int, int]]) -> None:
     made: IntMap[int] = IntMap()
@@ -36,7 +36,7 @@ def test_it_holds_what_a_dict_would_hold(steps: list[tuple[str, int, int]]) -> N
     assert made.first() == (min(model.items()) if model else None)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(STEPS)
 def test_old_versions_stay_as_they_were(steps: list[tuple[str, int, int]]) -> None:
     made: IntMap[int] = IntMap()
@@ -47,7 +47,7 @@ def test_old_versions_stay_as_they_were(steps: list[tuple[str, int, int]]) -> No
     assert all(list(version.items()) == content for version, content in versions)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(KEYS, unique=True), st.randoms(use_true_random=False))
 def test_equality_does_not_depend_on_the_way_there(keys: list[int], chance: object) -> None:
     shuffled = list(keys)

@@ -56,7 +56,7 @@ def test_what_is_stated_stays_when_the_rest_is_filled_in() -> None:
     assert (filled.max_depth, filled.tokens, filled.max_iterations) == (0, 5, 30)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(messages(Limits), messages(Limits), messages(Limits))
 def test_narrowing_takes_the_lower_bound_of_each_field(one: Limits, two: Limits, three: Limits) -> None:
     both = narrow(one, two)

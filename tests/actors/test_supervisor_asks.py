@@ -91,7 +91,10 @@ def test_an_ask_begins_the_host_with_the_narrowest_limits() -> None:
     [
         (lambda head: None, "another ask is running"),
         (lambda head: head.hears("client", Cancel()), "another ask is running"),
-        (lambda head: (head.hears("client", Cancel()), head.hears("clock", TimerFired(1))), "agents of an earlier"),
+        (
+            lambda head: (head.hears("client", Cancel()), head.hears("clock", TimerFired(1))),
+            "agents of an earlier",
+        ),
         (lambda head: (head.ends("host"), head.hears("client", Close())), "the session is closed"),
         (lambda head: head.hears("client", Close()), "the session is closed"),
     ],
@@ -255,6 +258,17 @@ def test_a_report_that_came_before_the_deadline_still_ends_the_ask_well() -> Non
     head.hears("host", Stopped())
     assert head.session == "asking", "the report is being checked"
     assert ended(head.hears("schema", SchemaChecked(2, "ok"))).kind == "reported"
+
+
+def test_a_host_that_was_stopped_may_keep_the_outcome_waiting_for_the_grace_only() -> None:
+    head = asking(SCHEMA, Limits(deadline_s=2))
+    head.accepts()
+    head.hears("host", ReportBack(1, 0, Json(b"1")))
+    head.hears("clock", TimerFired(1))
+    posts = head.hears("schema", SchemaChecked(2, "ok"))
+    assert said(posts) == ["host:ReportJudged", "clock:SetTimer"]
+    outcome = ended(head.hears("clock", TimerFired(2)))
+    assert (outcome.kind, outcome.in_doubt) == ("reported", ("host",))
 
 
 # --- cancel and close -------------------------------------------------------------

@@ -193,6 +193,11 @@ def test_one_stranger_in_a_race_denies_it_whole() -> None:
     assert denial(delegate(session(), "kid", "stranger")).startswith("there is no agent 'stranger'")
 
 
+def test_a_delegation_to_nobody_is_denied() -> None:
+    posts = session().hears("host", Delegate(1, 0, (), PROMPT))
+    assert denial(posts) == "a delegation names at least one agent"
+
+
 def test_what_is_denied_takes_its_ordinals_all_the_same() -> None:
     head = session()
     assert denial(delegate(head, "stranger", "stranger"))

@@ -39,7 +39,7 @@ def test_the_cost_of_a_call_is_rounded_up_to_a_micro_dollar() -> None:
     assert Usage(cost=1_500_000).cost_usd == 1.5
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, PRICES)
 def test_no_call_costs_more_than_its_bound(
     fresh: int, read: int, written: int, output: int, spare: int, prices: Prices
