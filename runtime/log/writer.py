@@ -43,7 +43,8 @@ demand it after 5 ms, but only if the holder did not let go meanwhile, and a bus
 takes it back within a microsecond at every poll: less than another thread needs to wake up. Measured with
 a loop that polls every 0.8 ms, two cores, load 2.6: single commits of 4.4 s, 0.65 s the median of 16
 events; with naps every 5 ms 0.14 s at most, 4 ms the median. Every 20 ms is a compromise: 1,000 agents that
-keep the loop busy finish a sixth sooner with it, and commits still come. The loop's own 5 ms are `sys.getswitchinterval()`.
+keep the loop busy finish a sixth sooner with it, and commits still come. The interpreter's own 5 ms are
+`sys.getswitchinterval()`.
 """
 
 
