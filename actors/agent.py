@@ -264,7 +264,11 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
         failed = replace(state, phase="failed", is_model_out=state.phase == "thinking")
         try:
             return decide_agent(failed, seq, body)
-        except Exception:
-            pass
+        except Exception:  # it cannot even count: the first failure is recorded, and this is the way out
+            return _given_up(state)
+    return _given_up(state)
+
+
+def _given_up(state: AgentState) -> Decision:
     rested = AgentState(state.address, phase="idle", turn=state.turn)
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

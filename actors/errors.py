@@ -70,7 +70,7 @@ class ScriptError(MisuseError):
 
 
 class SessionFailed(CallboardError):
-    """The session can go no further in this process; what is in the log stays and can be resumed."""
+    """The session can go no further in this process; what is in the log stays readable."""
 
 
 class OutcomeError(CallboardError):

@@ -340,7 +340,10 @@ class SessionClosed(RichMessage, frozen=True):
 
 
 class DeciderFailed(Message, frozen=True):
-    """An actor's decider raised on this event: no outputs, state unchanged. error: the class's name."""
+    """An actor's decider raised on this event, and this stands in place of its decision (`step.failed`).
+
+    error: the name of the exception's class.
+    """
 
     event: int
     error: str

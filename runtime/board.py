@@ -8,7 +8,7 @@ Rules
     waits is kept in `_gated` until the log is durable up to and including it; what goes to the client is
     kept in `_outbox` until then.
   - When a commit fails, or an actor dies, the memory of this session is dead: nothing starts any more and
-    everyone who waits gets a typed error. The log stays and can be resumed.
+    everyone who waits gets a typed error. What is in the log stays readable.
 """
 
 import asyncio
@@ -237,7 +237,7 @@ class Board:
             why = f"{type(error).__name__}: {error}"
             failure = SessionFailed(
                 f"session {self.session_id} can go no further in this process ({why}); "
-                "what is in the log stays, and the session can be resumed from it"
+                "what is in the log stays: look at it with `callboard show`, and ask again in a new session"
             )
             failure.__cause__ = error
             self.error = failure

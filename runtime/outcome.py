@@ -14,7 +14,7 @@ from callboard.actors.usage import NOTHING, Need, Usage
 class Outcome:
     """The outcome of one ask. Endings by a limit are outcomes, not exceptions.
 
-    status: ok, failed or cancelled; kind: which ending (docs/outcomes.md). text: the answer, or the partial
+    status: ok, failed or cancelled; kind: which ending (docs/delegation.md). text: the answer, or the partial
     work. structured_output: the report, if one won. usage: of this ask, the whole subtree. unsettled: what
     was still reserved, in_doubt: who had not drained, when the cancel grace was over. by: the seq of the
     event that ended it. head: the seq and digest of the log with this outcome in it: keep it to prove later

@@ -99,9 +99,7 @@ class Session:
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._closed is not None:
-            raise SessionEnded(
-                f"session {self.session_id} is closed; open a new one, or resume it from the log"
-            )
+            raise SessionEnded(f"session {self.session_id} is closed; open a new one")
         if self._running is not None:
             raise SessionBusy(
                 f"session {self.session_id} is working on another ask; "

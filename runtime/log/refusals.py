@@ -11,7 +11,7 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
     if part.expected_head != head:
         return WrongHead(
             f"session {part.session_id} ends at event {head}, not at {part.expected_head}: "
-            f"somebody else has written it; resume it from the log"
+            f"somebody else has written it; read its log before you go on"
         )
     for seq, event in enumerate(part.events, head + 1):
         if event.seq != seq:
