@@ -34,8 +34,10 @@ def fits(chain: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     exhausted: list[str] = []
     for place in range(len(chain) - 1, -1, -1):
         account = chain[place].account
-        if place < len(chain) - 1 and account.closing != NOTHING:
+        if account.closing is not NOTHING and place < len(chain) - 1:
             kept = add(kept, account.closing)
+        if account.tokens is None and account.cost is None:
+            continue
         verdict = _fits_in(account, kept)
         if verdict == "never":
             return "never", (chain[place].address,)
@@ -61,19 +63,23 @@ def _fits_in(account: Account, kept: Need) -> Verdict:
 
 def reserve(chain: list[Record], need: Need) -> list[Record]:
     """The chain with the call reserved in every scope."""
-    return [
-        replace(record, account=replace(record.account, reserved=add(record.account.reserved, need)))
-        for record in chain
-    ]
+    reserved = []
+    for record in chain:
+        held = record.account.reserved
+        held = Need(held.tokens + need.tokens, held.cost + need.cost)
+        reserved.append(replace(record, account=replace(record.account, reserved=held)))
+    return reserved
 
 
 def settle(chain: list[Record], need: Need, used: Usage) -> list[Record]:
     """The chain with the reservation given back and the use charged, in every scope."""
-    return [replace(record, account=_settled(record.account, need, used)) for record in chain]
-
-
-def _settled(account: Account, need: Need, used: Usage) -> Account:
-    return replace(account, spent=plus(account.spent, used), reserved=subtract(account.reserved, need))
+    settled = []
+    for record in chain:
+        account = record.account
+        left = Need(account.reserved.tokens - need.tokens, account.reserved.cost - need.cost)
+        account = replace(account, spent=plus(account.spent, used), reserved=left)
+        settled.append(replace(record, account=account))
+    return settled
 
 
 def charge_of(need: Need, usage: Usage | None) -> Usage:

@@ -8,19 +8,23 @@ from typing import Final
 
 SUPERVISOR: Final = "supervisor"
 HOST: Final = "host"
+BELOW_HOST: Final = "host."
+"""What every sub-agent's address begins with."""
+
 MODEL: Final = "model"
 TOOLS: Final = "tools"
 SCHEMA: Final = "schema"
 CLOCK: Final = "clock"
+APPROVALS: Final = "approvals"
 CLIENT: Final = "client"
 
-PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, CLIENT})
+PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CLIENT})
 """The edges to the world: what they post is an input, never the output of a decider."""
 
 
 def is_agent(address: str) -> bool:
     """Whether the address is the host's or a sub-agent's."""
-    return address == HOST or address.startswith("host.")
+    return address == HOST or address.startswith(BELOW_HOST)
 
 
 def is_decider(address: str) -> bool:
@@ -39,9 +43,10 @@ def parent_of(address: str) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def ordinals(address: str) -> tuple[int, ...]:
-    """The path from the host: `host` is (), `host.1.2` is (1, 2)."""
-    return tuple(int(part) for part in address.split(".")[1:])
+def place_of(address: str) -> tuple[str, int]:
+    """A sub-agent's parent, and its ordinal there."""
+    parent, _, ordinal = address.rpartition(".")
+    return parent, int(ordinal)
 
 
 def depth_of(address: str) -> int:

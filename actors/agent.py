@@ -11,13 +11,15 @@ Rules
   - Which messages mean something in which phase is a table (`agent_phases`); all others change nothing.
 """
 
-from typing import assert_never
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from callboard.actors import prompts
 from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.agent_calls import all_answered, results, start_calls
+from callboard.actors.agent_calls import all_answered, ask_to_repeat, call_tool, results, start_calls
 from callboard.actors.agent_phases import AGENT
 from callboard.actors.agent_state import AgentState, Answer, fixed_of, has_turns_left, need_of, with_message
 from callboard.actors.agent_turns import Decision, ask_turn, ask_turn_if_left, drain, finish
@@ -29,6 +31,7 @@ from callboard.actors.events import Post
 from callboard.actors.fixed import fixed_parts
 from callboard.actors.messages import (
     AgentInput,
+    ApprovalGiven,
     Begin,
     DelegationEnded,
     ModelFailure,
@@ -44,6 +47,11 @@ from callboard.actors.messages import (
 from callboard.actors.retry import backoff_ms
 from callboard.actors.usage import priced
 
+_UNUSABLE: Final[Mapping[str, Kind]] = MappingProxyType(
+    {"refusal": "model_refused", "model_context_window_exceeded": "context_full"}
+)
+"""What an answer that stopped for such a reason ends its agent as."""
+
 _GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
 _CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
 _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
@@ -58,6 +66,8 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
             return _on_reply(state, seq, body)
         case ToolReturned():
             return _on_tool(state, seq, body)
+        case ApprovalGiven():
+            return _on_approval(state, seq, body)
         case DelegationEnded():
             return _on_delegation(state, seq, body)
         case ReportJudged():
@@ -110,11 +120,9 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
     settled = Settled(usage, said.text if said else "")
     if said is None:
         return _on_failure(state, reply, settled)
-    state = replace(state, text=said.text or state.text, is_forced=False)
-    if reply.stop_reason == "refusal":
-        return finish(state, "model_refused", settled)
-    if reply.stop_reason == "model_context_window_exceeded":
-        return finish(state, "context_full", settled)
+    if reply.stop_reason in _UNUSABLE:
+        state = replace(state, text=said.text or state.text, is_forced=False)
+        return finish(state, _UNUSABLE[reply.stop_reason], settled)
     return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
 
 
@@ -149,15 +157,21 @@ def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
 
 def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
     """The reply in the conversation; a blank one leaves no trace, since services refuse it back."""
-    bound = state.context_tokens
-    if reply.usage is not None and reply.usage.tokens:
-        bound = reply.usage.tokens
-    else:
-        bound += len(reply.content)
-    state = replace(state, context_tokens=bound, fresh=())
+    tokens = reply.usage.tokens if reply.usage is not None else 0
+    bound = tokens or state.context_tokens + len(reply.content)
+    text = said.text or state.text
     if said.is_blank:
-        return state
-    return with_message(state, message("assistant", reply.content), 0, seq)
+        return replace(state, context_tokens=bound, fresh=(), text=text, is_forced=False)
+    said_so = message("assistant", reply.content)
+    return replace(
+        state,
+        history=state.history.put(state.history.size, said_so),
+        digest=rolled(state.digest, said_so),
+        context_tokens=bound,
+        fresh=(seq,),
+        text=text,
+        is_forced=False,
+    )
 
 
 def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
@@ -191,18 +205,41 @@ def _is_open(state: AgentState, turn: int, call: int) -> bool:
     return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
 
 
-def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> AgentState:
+def _answered(
+    state: AgentState, seq: int, call: int, output: Json, is_error: bool, *, tools: int = 0
+) -> AgentState:
+    """The state with one more answer, so many of them from tools."""
     block = tool_result(state.uses[call].id, output, is_error)
     return replace(
-        state, answers=state.answers.put(call, Answer(block, seq)), unanswered=state.unanswered - 1
+        state,
+        answers=state.answers.put(call, Answer(block, seq)),
+        unanswered=state.unanswered - 1,
+        tools_out=state.tools_out - tools,
     )
 
 
 def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
     if not _is_open(state, returned.turn, returned.call):
         return state, ()
-    state = _answered(state, seq, returned.call, returned.output, returned.status != "ok")
-    state = replace(state, tools_out=state.tools_out - 1)
+    if returned.status == "interrupted" and state.phase == "acting":
+        question = ask_to_repeat(state, returned.call)
+        if question is not None:
+            return state, (question,)
+    return _from_port(state, seq, returned.call, returned.output, returned.status != "ok")
+
+
+def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
+    """A person has decided on a call: it runs, or its refusal is its result."""
+    if not _is_open(state, given.turn, given.call):
+        return state, ()
+    if given.verdict == "approved" and state.phase == "acting":
+        return state, (call_tool(state, given.call, state.uses[given.call]),)
+    return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
+
+
+def _from_port(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> Decision:
+    """The result of a call that a port has dealt with."""
+    state = _answered(state, seq, call, output, is_error, tools=1)
     if state.phase == "stopping":
         return drain(state)
     return _go_on(state)

@@ -6,8 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors import prompts
-from callboard.actors.addresses import SUPERVISOR, TOOLS
+from callboard.actors.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.agent_state import (
+    NO_ANSWERS,
     AgentState,
     Answer,
     fixed_of,
@@ -20,8 +21,8 @@ from callboard.actors.base import NULL, Json
 from callboard.actors.content import ToolUse
 from callboard.actors.conversation import text_json, tool_result, user_message
 from callboard.actors.events import Post
-from callboard.actors.intmap import IntMap
-from callboard.actors.messages import CallTool, Delegate, ReportBack, Settled, TurnSettled
+from callboard.actors.fixed import Fixed
+from callboard.actors.messages import CallTool, Delegate, ReportBack, RequestApproval, Settled, TurnSettled
 
 COPIES_MAX: Final = 10_000
 """More racers than this are a mistake of the model, whatever the limits allow."""
@@ -51,15 +52,16 @@ _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Send out what a reply calls. is_cut: the reply ended at max_tokens, within its last call."""
-    state = replace(state, uses=uses)
+    fixed = fixed_of(state)
+    cut = len(uses) - 1 if is_cut else -1
     posts: list[Post] = []
     reports: list[int] = []
-    answers: IntMap[Answer] = IntMap()
+    answers = NO_ANSWERS
     for call, use in enumerate(uses):
-        if use.name == prompts.REPORT_BACK and fixed_of(state).reports and not _is_cut(state, call, is_cut):
+        if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
-        post = prompts.TRUNCATED if _is_cut(state, call, is_cut) else _post_for(state, call, use)
+        post = prompts.TRUNCATED if call == cut else _post_for(state, fixed, call, use)
         if isinstance(post, Post):
             posts.append(post)
         else:
@@ -67,27 +69,41 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
     state = replace(
         state,
         phase="acting",
+        uses=uses,
         answers=answers,
         unanswered=len(posts),
-        tools_out=len([post for post in posts if post.recipient == TOOLS]),
+        tools_out=len([post for post in posts if post.recipient in (TOOLS, APPROVALS)]),
         reports=tuple(reports),
     )
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
 
 
-def _is_cut(state: AgentState, call: int, is_reply_cut: bool) -> bool:
-    return is_reply_cut and call == len(state.uses) - 1
-
-
-def _post_for(state: AgentState, call: int, use: ToolUse) -> Post | str:
+def _post_for(state: AgentState, fixed: Fixed, call: int, use: ToolUse) -> Post | str:
     """The request that a call becomes, or why it becomes none."""
-    fixed = fixed_of(state)
     effect = fixed.effects.get(use.name)
     if effect is not None:
-        return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+        if fixed.approvals.get(use.name) in ("before", "always"):
+            return Post(APPROVALS, RequestApproval(state.turn, call, use.name, effect, use.input))
+        return call_tool(state, call, use)
     if use.name == prompts.TASK and fixed.profile.agents:
         return _delegate(state, call, use)
     return prompts.unknown_tool(use.name, tuple(fixed.effects))
+
+
+def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
+    """The request that one of the profile's tools be run for this call."""
+    effect = fixed_of(state).effects[use.name]
+    return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+
+
+def ask_to_repeat(state: AgentState, call: int) -> Post | None:
+    """The question whether an interrupted call may run again, if its tool wants a person asked."""
+    use, fixed = state.uses[call], fixed_of(state)
+    if fixed.approvals.get(use.name) not in ("interrupted", "always"):
+        return None
+    effect = fixed.effects[use.name]
+    request = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat=True)
+    return Post(APPROVALS, request)
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
@@ -130,7 +146,7 @@ def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
 def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
     """The results in call order, and the seqs of the events they came with."""
     answers = list(state.answers.values())
-    return tuple(a.block for a in answers), tuple(a.seq for a in answers if a.seq)
+    return tuple([a.block for a in answers]), tuple([a.seq for a in answers if a.seq])
 
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
@@ -140,7 +156,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     blocks, seqs = results(state)
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
-    size = sum(len(block) for block in blocks)
+    size = sum([len(block) for block in blocks])
     return ask_turn(with_message(state, user_message(blocks), size, *seqs), settled)
 
 

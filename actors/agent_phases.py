@@ -18,12 +18,14 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from callboard.actors.messages import (
+    ApprovalGiven,
     Begin,
     DelegationEnded,
     ModelReplied,
     ReportJudged,
     Stop,
     ToolReturned,
+    ToolStarted,
 )
 
 Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "failed", "stopping", "idle"]
@@ -41,6 +43,8 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
         "acting": {
             ToolReturned: ("acting", "thinking", "judging", "idle"),
+            ApprovalGiven: ("acting", "thinking", "judging", "idle"),
+            ToolStarted: ("acting",),
             DelegationEnded: ("acting", "thinking", "judging", "idle"),
             Stop: ("stopping", "idle"),
         },
@@ -51,6 +55,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         "failed": {
             ModelReplied: ("failed",),
             ToolReturned: ("failed",),
+            ApprovalGiven: ("failed",),
             DelegationEnded: ("failed",),
             ReportJudged: ("failed",),
             Stop: ("stopping", "idle"),
@@ -58,6 +63,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         "stopping": {
             ModelReplied: ("idle",),
             ToolReturned: ("stopping", "idle"),
+            ApprovalGiven: ("stopping", "idle"),
             DelegationEnded: ("stopping",),
         },
         "idle": {

@@ -1,5 +1,7 @@
 """What an agent knows, and what follows from it without any message: the request, the bounds."""
 
+from typing import Final
+
 import msgspec
 
 from callboard.actors.agent_phases import Phase
@@ -15,14 +17,17 @@ from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Need, bound
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """The result of one call: the block for the model, and the seq of the event it came with (0: none)."""
 
     block: Json
     seq: int = 0
 
 
-class AgentState(msgspec.Struct, frozen=True):
+NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
+
+
+class AgentState(msgspec.Struct, frozen=True, gc=False):
     """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
 
     context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
@@ -49,7 +54,7 @@ class AgentState(msgspec.Struct, frozen=True):
     report_attempts: int = 0
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
-    answers: IntMap[Answer] = IntMap()
+    answers: IntMap[Answer] = NO_ANSWERS
     unanswered: int = 0
     tools_out: int = 0
     is_model_out: bool = False
@@ -85,7 +90,7 @@ def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> A
     """The conversation with one more message of at most so many tokens, which came with these events."""
     return msgspec.structs.replace(
         state,
-        history=state.history.put(len(state.history), message),
+        history=state.history.put(state.history.size, message),
         digest=rolled(state.digest, message),
         context_tokens=state.context_tokens + tokens,
         fresh=state.fresh + seqs,

@@ -6,12 +6,11 @@ from msgspec.structs import replace
 
 from callboard.actors import prompts
 from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.agent_state import AgentState, has_turns_left, need_of
+from callboard.actors.agent_state import NO_ANSWERS, AgentState, has_turns_left, need_of
 from callboard.actors.base import Json
 from callboard.actors.conversation import text_json, tool_result
 from callboard.actors.endings import Kind
 from callboard.actors.events import Post
-from callboard.actors.intmap import IntMap
 from callboard.actors.messages import Finished, Settled, Stopped, TurnRequested
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
@@ -30,7 +29,7 @@ def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
         turns_used=state.turns_used + 1,
         fresh=(),
         uses=(),
-        answers=IntMap(),
+        answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
     )
@@ -66,7 +65,7 @@ def drain(state: AgentState) -> Decision:
 
 
 def _at_rest(state: AgentState) -> AgentState:
-    return replace(state, phase="idle", uses=(), answers=IntMap(), unanswered=0, reports=(), owed=None)
+    return replace(state, phase="idle", uses=(), answers=NO_ANSWERS, unanswered=0, reports=(), owed=None)
 
 
 def _given_up(state: AgentState) -> tuple[Json, ...]:

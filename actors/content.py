@@ -11,7 +11,7 @@ import msgspec
 from callboard.actors.base import NULL, Json
 
 
-class ToolUse(msgspec.Struct, frozen=True):
+class ToolUse(msgspec.Struct, frozen=True, gc=False):
     """One tool call of a reply."""
 
     id: str
@@ -19,7 +19,7 @@ class ToolUse(msgspec.Struct, frozen=True):
     input: Json
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """The text and the tool calls of one reply, in order. is_blank: there is nothing in it but blank text."""
 
     text: str = ""
@@ -27,7 +27,7 @@ class Said(msgspec.Struct, frozen=True):
     is_blank: bool = False
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     type: str
     text: str = ""
     id: str = ""
@@ -35,7 +35,7 @@ class _Block(msgspec.Struct, frozen=True):
     input: Json = NULL
 
 
-class _Typed(msgspec.Struct, frozen=True):
+class _Typed(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
@@ -55,11 +55,21 @@ def read(content: Json) -> Said | None:
         if found is None:
             return None
         blocks = found
-    uses = tuple([ToolUse(b.id, b.name, b.input) for b in blocks if b.type == "tool_use"])
-    if any(not use.name or not bytes(use.input).startswith(b"{") for use in uses):
-        return None
-    text = "\n".join([b.text for b in blocks if b.type == "text" and b.text])
-    return Said(text, uses, not text.strip() and all(b.type == "text" for b in blocks))
+    uses: list[ToolUse] = []
+    texts: list[str] = []
+    is_text_only = True
+    for block in blocks:
+        if block.type == "text":
+            if block.text:
+                texts.append(block.text)
+            continue
+        is_text_only = False
+        if block.type == "tool_use":
+            if not block.name or not bytes(block.input).startswith(b"{"):
+                return None
+            uses.append(ToolUse(block.id, block.name, block.input))
+    text = "\n".join(texts)
+    return Said(text, tuple(uses), is_text_only and not text.strip())
 
 
 def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:

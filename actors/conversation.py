@@ -43,13 +43,13 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     """A user's turn: results first, as the API wants them, then the prompt."""
     if not blocks:
         return message("user", prompt)
-    parts = [bytes(block) for block in blocks]
+    parts: list[Json | bytes] = list(blocks)
     if bytes(prompt).startswith(b"["):
         inner = bytes(prompt).strip()[1:-1].strip()
         parts += [inner] if inner else []
     elif prompt != NULL:
         parts.append(b"".join((b'{"type":"text","text":', prompt, b"}")))
-    return message("user", Json(b"[" + b",".join(parts) + b"]"))
+    return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
 
 
 _FRESH: Final = blake2b(digest_size=16, person=b"callboard/req")

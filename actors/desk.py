@@ -6,27 +6,36 @@ and which agents are stopped, and says what is to be done now:
     Start    the port may act on this request (once the log is durable up to it, if `waits`)
     Refuse   nobody acts; this is the answer, to be posted in the port's name
     Abort    give up what is under way for this request; the port still answers, once
-    Arm, Disarm   a timer
+    Arm, Disarm   a timer (armed again, it fires at the later moment only)
 
 Rules
   - Once a `Stop` for an agent is posted, nothing starts for it: looking and starting are one step with
     posting. `Begin` is a new life.
   - Each request is answered exactly once. A second answer is not let in.
-  - `read` tools and model calls do not wait for the disk; every other tool does.
+  - `cancelled` claims that a call certainly did not start. Where an earlier process may have started one that
+    is to be made again, its port cannot know that: such an answer becomes `interrupted`.
+  - `read` tools and model calls do not wait for the disk; every other tool does, and so does what a person
+    is shown. With strict spending
+    model calls wait too, so that after a crash the log knows of every call that may have cost something.
 """
 
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.conversation import text_json
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import (
+    ApprovalGiven,
     Begin,
     CallModel,
     CallTool,
     CancelTimer,
     CheckSchema,
+    ExtendTimer,
     ModelReplied,
+    RequestApproval,
     SchemaChecked,
     SetTimer,
     Stop,
@@ -38,9 +47,13 @@ from callboard.actors.messages import (
 from callboard.actors.usage import ZERO
 
 NEVER_STARTED = text_json("Cancelled before it started.")
+INTERRUPTED = text_json(
+    "Interrupted: the program ended while this ran. Whether it took effect is not known; "
+    "check before you repeat it."
+)
 
 
-class Start(NamedTuple):
+class Start(msgspec.Struct, frozen=True, gc=False):
     """The port may act. waits: only when everything up to and including the request is durable.
 
     announcement: to be posted in the port's name first; then it is that which must be durable.
@@ -93,26 +106,33 @@ def cancelled(request: Event) -> Post:
     body = request.body
     if isinstance(body, CallModel):
         return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled", usage=ZERO))
+    if isinstance(body, RequestApproval):
+        given = ApprovalGiven(body.turn, body.call, "cancelled", is_repeat=body.is_repeat)
+        return Post(request.sender, given)
     assert isinstance(body, CallTool)
     return Post(request.sender, ToolReturned(body.turn, body.call, "cancelled", NEVER_STARTED))
 
 
-def _start_of(event: Event) -> Start:
-    body = event.body
-    if not isinstance(body, CallTool) or body.effect == "read":
-        return Start(event)
-    if body.effect == "idempotent":
-        return Start(event, waits=True)
-    return Start(event, waits=True, announcement=Post(event.sender, ToolStarted(body.turn, body.call)))
+def interrupted(request: Event) -> Post:
+    """The answer to a tool call that a crash cut off."""
+    body = request.body
+    assert isinstance(body, CallTool)
+    return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", INTERRUPTED))
 
 
 class Desk:
-    """The port requests of one session that have no answer, and the agents that are stopped."""
+    """The port requests of one session that have no answer, its timers, and the agents that are stopped.
 
-    def __init__(self) -> None:
+    is_strict: whether model calls wait for the disk.
+    """
+
+    def __init__(self, is_strict: bool = False) -> None:
         self.open: dict[int, Event] = {}
+        self.timers: dict[int, Arm] = {}
+        self._is_strict = is_strict
         self._of: dict[str, set[int]] = {}
         self._stopped: set[str] = set()
+        self._repeated: set[int] = set()
 
     def posted(self, event: Event) -> tuple[Action, ...]:
         """What is to be done now that this event is posted."""
@@ -123,6 +143,35 @@ class Desk:
         """Whether a request has no answer yet, so that one may be posted."""
         return request in self.open
 
+    def is_stopped(self, agent: str) -> bool:
+        """Whether an agent was told to stop and has not drained."""
+        return agent in self._stopped
+
+    def repeat(self, request: Event) -> Start:
+        """How a request is to be started that an earlier process may have started before."""
+        if isinstance(request.body, CallTool) and request.body.effect == "idempotent":
+            self._repeated.add(request.seq)
+        return self.start_of(request)
+
+    def as_known(self, request: Event, answer: Post) -> Post:
+        """A port's answer, without the claim that a call did not start where nobody can know that."""
+        body = answer.body
+        is_claim = isinstance(body, ToolReturned) and body.status == "cancelled"
+        return interrupted(request) if is_claim and request.seq in self._repeated else answer
+
+    def start_of(self, event: Event) -> Start:
+        """How a request is to be started."""
+        body = event.body
+        if isinstance(body, RequestApproval):
+            return Start(event, waits=True)
+        if not isinstance(body, CallTool):
+            return Start(event, waits=self._is_strict and isinstance(body, CallModel))
+        if body.effect == "read":
+            return Start(event)
+        if body.effect == "idempotent":
+            return Start(event, waits=True)
+        return Start(event, waits=True, announcement=Post(event.sender, ToolStarted(body.turn, body.call)))
+
     def _request(self, event: Event) -> tuple[Action, ...]:
         owner = owner_of(event)
         self.open[event.seq] = event
@@ -131,14 +180,14 @@ class Desk:
             return (Refuse(event, sender, cancelled(event)),)
         if owner != SUPERVISOR:
             self._of.setdefault(owner, set()).add(event.seq)
-        return (_start_of(event),)
+        return (self.start_of(event),)
 
     def _answer(self, event: Event) -> tuple[Action, ...]:
         request = self.open.pop(event.cause, None)
-        if request is not None and (seqs := self._of.get(owner_of(request))) is not None:
+        if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
             seqs.discard(request.seq)
             if not seqs:
-                del self._of[owner_of(request)]
+                del self._of[owner]
         return ()
 
     def _stop(self, event: Event) -> tuple[Action, ...]:
@@ -156,11 +205,22 @@ class Desk:
     def _arm(self, event: Event) -> tuple[Action, ...]:
         body = event.body
         assert isinstance(body, SetTimer)
-        return (Arm(body.timer, event.at, body.after_ms, event.seq),)
+        arm = self.timers[body.timer] = Arm(body.timer, event.at, body.after_ms, event.seq)
+        return (arm,)
+
+    def _extend(self, event: Event) -> tuple[Action, ...]:
+        body = event.body
+        assert isinstance(body, ExtendTimer)
+        arm = self.timers.get(body.timer)
+        if arm is None:
+            return ()
+        arm = self.timers[body.timer] = arm._replace(after_ms=arm.after_ms + body.by_ms)
+        return (arm,)
 
     def _disarm(self, event: Event) -> tuple[Action, ...]:
         body = event.body
         assert isinstance(body, CancelTimer | TimerFired)
+        self.timers.pop(body.timer, None)
         return (Disarm(body.timer),)
 
 
@@ -168,13 +228,16 @@ _HANDLERS = {
     CallModel: Desk._request,
     CallTool: Desk._request,
     CheckSchema: Desk._request,
+    RequestApproval: Desk._request,
     ModelReplied: Desk._answer,
     ToolReturned: Desk._answer,
     SchemaChecked: Desk._answer,
+    ApprovalGiven: Desk._answer,
     Stop: Desk._stop,
     Begin: Desk._begin,
     Stopped: Desk._drained,
     SetTimer: Desk._arm,
+    ExtendTimer: Desk._extend,
     CancelTimer: Desk._disarm,
     TimerFired: Desk._disarm,
 }

@@ -4,25 +4,32 @@
       MisuseError                 the caller can mend it: a wrong argument, a wrong moment
         InvalidAgent              an agent, tool or roster that cannot work
         InvalidPrompt             a prompt, schema or value that is refused at the boundary
+        AgentsChanged             a session is resumed with other agents than it was recorded with
         UnknownName               an agent, tool, model or session that is not there
         SessionBusy               a second ask while one runs
         SessionEnded              the session is closed
         InsideLoop                a blocking call inside a running event loop
         MissingKey                no API key
+        WrongKey                  a digest or encryption key that is not the log's
         ScriptError               a scripted model was asked what its script does not know
+        BadSchedule               no schedule, or one of another scenario  (callboard.testing)
+        ScheduleMisfit            a schedule that the code fits no longer  (callboard.testing)
       SessionFailed               the session's memory is dead; the log is not
       OutcomeError                Outcome.unwrap() of an outcome that is not ok
       StoreError
         StoreLocked               another process owns the file
         StoreReadOnly             the file or its folder cannot be written
         StoreUnreadable           not a callboard log, or damaged
+          StoreIncomplete         copied or moved without its WAL, where its newest events are
         StoreTooNew               written by a newer callboard
         StoreFailed               a write failed; what was acknowledged stays
         SessionExists, SessionNotFound
         WrongHead, Fenced         another writer was there
       CorruptLog                  events that contradict their digests, order or format
       Diverged                    the code no longer does what the log says
+      Nondeterminism              a decider whose states depend on more than its inputs  (callboard.testing)
 
+    RuleBroken                    an exploration that broke a rule; an AssertionError  (callboard.testing)
     ToolError                     raised by users' tools: its text reaches the model as it is
 
 Limit endings are outcomes, not exceptions. A message says what happened, where, and what to do next.
@@ -45,6 +52,14 @@ class InvalidPrompt(MisuseError, ValueError):
     """A prompt, schema or value that is refused at the boundary."""
 
 
+class AgentsChanged(MisuseError):
+    """A session is resumed with other agents than it was recorded with; `differences` says which."""
+
+    def __init__(self, message: str, differences: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.differences = differences
+
+
 class UnknownName(MisuseError, LookupError):
     """An agent, tool, model or session that is not there."""
 
@@ -63,6 +78,10 @@ class InsideLoop(MisuseError, RuntimeError):
 
 class MissingKey(MisuseError):
     """No API key."""
+
+
+class WrongKey(MisuseError):
+    """A digest or encryption key that is not the one the log was made with, or none where one is needed."""
 
 
 class ScriptError(MisuseError):
@@ -95,6 +114,10 @@ class StoreReadOnly(StoreError):
 
 class StoreUnreadable(StoreError):
     """Not a callboard log, or damaged."""
+
+
+class StoreIncomplete(StoreUnreadable):
+    """A log that was copied or moved without its WAL, where its newest events are."""
 
 
 class StoreTooNew(StoreError):

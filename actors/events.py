@@ -1,13 +1,11 @@
 """An event is a posted message with its envelope; a post is a message that wants to be one."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from callboard.actors.messages import AnyMessage
 
 
-class Post(NamedTuple):
+class Post(msgspec.Struct, frozen=True, gc=False):
     """What a decider wants to say, and to whom."""
 
     recipient: str

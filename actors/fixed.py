@@ -12,7 +12,7 @@ from callboard.actors import prompts
 from callboard.actors.base import NULL, Json
 from callboard.actors.conversation import rolled
 from callboard.actors.messages import Begin
-from callboard.actors.profiles import Effect, Profile, ToolSpec
+from callboard.actors.profiles import Approval, Effect, Profile, ToolSpec
 
 TOOL_OVERHEAD_TOKENS = 1_000
 """Added to the bound of a request with tools: services put a prompt of their own around tools
@@ -26,6 +26,7 @@ class Fixed(msgspec.Struct, frozen=True):
     system: Json
     tools: tuple[Json, ...]
     effects: dict[str, Effect]
+    approvals: dict[str, Approval]
     wraps_report: bool
     reports: bool
     digest: str
@@ -60,6 +61,7 @@ def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str],
         system=system,
         tools=tuple(tools),
         effects={spec.name: spec.effect for spec in profile.tools},
+        approvals={spec.name: spec.approval for spec in profile.tools if spec.approval != "never"},
         wraps_report=reports and not prompts.is_object_schema(schema),
         reports=reports,
         digest=rolled("", system, *tools),

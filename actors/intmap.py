@@ -1,18 +1,21 @@
 """A persistent map from whole numbers to values: old versions stay as they were.
 
-A radix tree of tuples, 32 wide. `put` and `drop` copy one tuple per level, so a decider's state with ten
-thousand agents changes in O(log n); what is dropped leaves no hole behind, so walking costs what is there.
+A radix tree of tuples, at most 32 wide and as long as their last entry needs. `put` and `drop` copy one
+tuple per level, so a decider's state with ten thousand agents changes in O(log n), and a map of three
+entries is a tuple of three; what is dropped leaves no hole behind, so walking costs what is there.
 Used as a map (children by ordinal), as a sequence (a conversation) and as a queue (tickets that grow).
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 V = TypeVar("V")
 _BITS: Final = 5
 _WIDTH: Final = 1 << _BITS
 _MASK: Final = _WIDTH - 1
-_EMPTY: Final[tuple[Any, ...]] = (None,) * _WIDTH
+
+Node: TypeAlias = tuple[Any, ...]
+"""Values at the lowest level, nodes above it; None, or the end of the tuple, where nothing is."""
 
 
 class IntMap(Generic[V]):
@@ -20,7 +23,7 @@ class IntMap(Generic[V]):
 
     __slots__ = ("_root", "_shift", "size")
 
-    def __init__(self, _root: tuple[Any, ...] | None = None, _shift: int = 0, size: int = 0) -> None:
+    def __init__(self, _root: Node = (), _shift: int = 0, size: int = 0) -> None:
         self._root = _root
         self._shift = _shift
         self.size = size
@@ -31,61 +34,69 @@ class IntMap(Generic[V]):
     def get(self, key: int) -> V | None:
         """The value, or None."""
         node, shift = self._root, self._shift
-        if node is None or not 0 <= key >> shift < _WIDTH:
+        if not 0 <= key >> shift < _WIDTH:
             return None
         while shift:
-            node = node[(key >> shift) & _MASK]
-            if node is None:
+            at = key >> shift & _MASK
+            if at >= len(node) or node[at] is None:
                 return None
+            node = node[at]
             shift -= _BITS
-        return cast("V | None", node[key & _MASK])
+        at = key & _MASK
+        found: V | None = node[at] if at < len(node) else None
+        return found
 
     def put(self, key: int, value: V) -> "IntMap[V]":
         """This map with the value under the key. Raises ValueError for a key below 0, or None."""
         if key < 0 or value is None:
             raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
         root, shift = self._root, self._shift
-        if root is None:
-            while key >> shift >= _WIDTH:
-                shift += _BITS
-            root = _EMPTY
         while key >> shift >= _WIDTH:
-            root = (root, *_EMPTY[1:])
+            root = (root,) if root else root
             shift += _BITS
-        if not shift:
-            is_new = root[key] is None
+        if not shift:  # as most are
+            is_new = key >= len(root) or root[key] is None
             return IntMap(_with(root, key, value), 0, self.size + is_new)
-        path = []
-        node, at_shift = root, shift
-        while at_shift:
-            at = (key >> at_shift) & _MASK
-            path.append((node, at))
-            node = node[at] or _EMPTY
-            at_shift -= _BITS
-        is_new = node[key & _MASK] is None
-        node = _with(node, key & _MASK, value)
-        for above, at in reversed(path):
-            node = _with(above, at, node)
-        return IntMap(node, shift, self.size + is_new)
+        if shift == _BITS:  # as the others are
+            at, top = key & _MASK, key >> _BITS
+            leaf = (root[top] if top < len(root) else None) or ()
+            is_new = at >= len(leaf) or leaf[at] is None
+            return IntMap(_with(root, top, _with(leaf, at, value)), shift, self.size + is_new)
+        is_new = self.get(key) is None
+        return IntMap(_put(root, shift, key, value), shift, self.size + is_new)
 
     def drop(self, key: int) -> "IntMap[V]":
         """This map without the key."""
-        if self._root is None or self.get(key) is None:
+        if self.get(key) is None:
             return self
-        return IntMap(_drop(self._root, self._shift, key), self._shift, self.size - 1)
+        return IntMap(_drop(self._root, self._shift, key) or (), self._shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
         """The lowest key and its value, or None."""
-        return next(self.items(), None) if self.size else None
+        if not self.size:
+            return None
+        node, shift, key = self._root, self._shift, 0
+        while True:
+            at = 0
+            while node[at] is None:
+                at += 1
+            key |= at << shift
+            if not shift:
+                return key, node[at]
+            node, shift = node[at], shift - _BITS
 
     def items(self) -> Iterator[tuple[int, V]]:
         """Keys and values, in the order of the keys."""
-        if self._root is not None:
-            yield from _walk(self._root, self._shift, 0)
+        found: list[tuple[int, V]] = []
+        _walk(self._root, self._shift, 0, found)
+        return iter(found)
 
     def values(self) -> Iterator[V]:
         """The values, in the order of their keys."""
-        return (value for _, value in self.items())
+        nodes = self._root
+        for _ in range(0, self._shift, _BITS):
+            nodes = tuple([below for node in nodes if node is not None for below in node])
+        return iter([value for value in nodes if value is not None])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IntMap) and list(self.items()) == list(other.items())
@@ -96,25 +107,40 @@ class IntMap(Generic[V]):
         return f"IntMap({dict(self.items())!r})"
 
 
-def _with(node: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
-    """The node with one place changed: by way of a list, which takes half the time of joining slices."""
-    places = list(node)
-    places[at] = value
-    return tuple(places)
+def _put(node: Node, shift: int, key: int, value: Any) -> Node:
+    at = key >> shift & _MASK
+    below = node[at] if at < len(node) else None
+    if shift > _BITS:
+        below = _put(below or (), shift - _BITS, key, value)
+    else:
+        below = _with(below or (), key & _MASK, value)
+    return _with(node, at, below)
 
 
-def _drop(node: tuple[Any, ...], shift: int, key: int) -> tuple[Any, ...] | None:
-    at = (key >> shift) & _MASK
+def _with(node: Node, at: int, value: Any) -> Node:
+    if at < len(node):
+        places = list(node)  # which takes half the time of joining slices
+        places[at] = value
+        return tuple(places)
+    return (*node, *(None,) * (at - len(node)), value)
+
+
+def _drop(node: Node, shift: int, key: int) -> Node | None:
+    """The node without the key, no longer than its last entry; None if nothing is left."""
+    at = key >> shift & _MASK
     below = _drop(node[at], shift - _BITS, key) if shift else None
-    left = _with(node, at, below)
-    return None if left == _EMPTY else left
+    places = list(node)
+    places[at] = below
+    while places and places[-1] is None:
+        places.pop()
+    return tuple(places) if places else None
 
 
-def _walk(node: tuple[Any, ...], shift: int, base: int) -> Iterator[tuple[int, Any]]:
+def _walk(node: Node, shift: int, base: int, found: list[tuple[int, Any]]) -> None:
     for at, below in enumerate(node):
         if below is not None:
             key = base | at << shift
             if shift:
-                yield from _walk(below, shift - _BITS, key)
+                _walk(below, shift - _BITS, key, found)
             else:
-                yield key, below
+                found.append((key, below))

@@ -1,13 +1,14 @@
 """Every message there is, grouped by who speaks to whom.
 
-    client     -> supervisor   SessionOpened  Ask  Cancel  Close
+    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  Close
     supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
+    agent     <-> approvals    RequestApproval  ApprovalGiven
     supervisor <-> schema      CheckSchema  SchemaChecked
-    supervisor <-> clock       SetTimer  CancelTimer  TimerFired
+    supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
     supervisor -> client       AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
 
@@ -77,6 +78,22 @@ class SessionOpened(RichMessage, frozen=True):
     profiles: tuple[Json, ...]
     model: ModelSpec
     limits: Limits = Limits()
+
+
+class Resumed(RichMessage, frozen=True):
+    """A process has taken the session up again; what was left undone by then is in the events before.
+
+    rules: the rule set of the code that goes on. host, profiles, model: who may appear from now on, if that
+    has changed (no profiles: as before). limits: what bounds the session from now on, None for as before.
+    extend_ms: so much more time for every deadline that runs.
+    """
+
+    rules: int
+    host: str = ""
+    profiles: tuple[Json, ...] = ()
+    model: ModelSpec | None = None
+    limits: Limits | None = None
+    extend_ms: int = 0
 
 
 class Ask(RichMessage, frozen=True):
@@ -276,6 +293,32 @@ class ToolReturned(Message, frozen=True):
     output: Json
 
 
+class RequestApproval(Message, frozen=True):
+    """May this call run? is_repeat: it was interrupted, its effect is unknown, and it would run again."""
+
+    turn: int
+    call: int
+    tool: str
+    effect: Effect
+    arguments: Json
+    is_repeat: bool = False
+
+
+class ApprovalGiven(Message, frozen=True):
+    """The one answer to that question, as a rule by a person.
+
+    note: what is said of it; the model reads it if the call may not run. digest: that of the request in the
+    log, as it was shown; empty where nobody was shown anything.
+    """
+
+    turn: int
+    call: int
+    verdict: Literal["approved", "denied", "cancelled"]
+    note: str = ""
+    digest: str = ""
+    is_repeat: bool = False
+
+
 class CheckSchema(RichMessage, frozen=True):
     """Is this a schema we accept (`accept`), or does the value match it (`report`)?"""
 
@@ -299,6 +342,13 @@ class SetTimer(Message, frozen=True):
 
     timer: int
     after_ms: int
+
+
+class ExtendTimer(Message, frozen=True):
+    """The timer fires that much later than it would have."""
+
+    timer: int
+    by_ms: int
 
 
 class CancelTimer(Message, frozen=True):
@@ -349,12 +399,14 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Ask | Cancel | Close
+ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | Close
 AgentInput: TypeAlias = (
-    Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned
+    Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
 )
 FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
 SupervisorInput: TypeAlias = ClientInput | FromAgent | SchemaChecked | TimerFired | DeciderFailed
-PortInput: TypeAlias = CallModel | CallTool | CheckSchema | SetTimer | CancelTimer
+PortInput: TypeAlias = (
+    CallModel | CallTool | RequestApproval | CheckSchema | SetTimer | ExtendTimer | CancelTimer
+)
 ClientOutput: TypeAlias = AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

@@ -9,6 +9,11 @@ Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """What a tool does to the world: nothing, something that may be repeated under a key, or something."""
 
 
+Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
+"""When a person is asked whether a call may run: before each one, before one runs again whose effect is in
+doubt since it was interrupted, both, or never."""
+
+
 class ToolSpec(Part, frozen=True):
     """What a model is told of a tool, and what the runtime must know of it.
 
@@ -20,6 +25,7 @@ class ToolSpec(Part, frozen=True):
     input_schema: Json
     effect: Effect = "write"
     extra: Json = NULL
+    approval: Approval = "never"
 
 
 class Prices(Value, frozen=True):

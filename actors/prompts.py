@@ -11,7 +11,7 @@ import msgspec
 from callboard.actors.base import NULL, Json
 from callboard.actors.codec import encode
 from callboard.actors.endings import EXPLAINED, STATUS
-from callboard.actors.messages import DelegationEnded, ReportJudged
+from callboard.actors.messages import ApprovalGiven, DelegationEnded, ReportJudged
 
 TASK: Final = "task"
 REPORT_BACK: Final = "report_back"
@@ -132,6 +132,14 @@ def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
     if end.text:
         lines.append(f"Its last words: {end.text}")
     return "\n".join(lines), True
+
+
+def not_approved(given: ApprovalGiven) -> str:
+    """What the model reads of a call that a person did not let run."""
+    said = "It was not allowed to run" if given.verdict == "denied" else CANCELLED.rstrip(".")
+    if given.is_repeat:
+        said += " again; it was interrupted before, and whether it took effect is not known"
+    return f"{said}: {given.note}" if given.note else f"{said}."
 
 
 def judged_result(judged: ReportJudged) -> tuple[str, bool]:

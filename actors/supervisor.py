@@ -7,13 +7,12 @@ Rules
   - Nothing is scanned. Each decision costs what is new in it, times the depth of the tree.
 """
 
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from callboard.actors import supervisor_asks as asks
 from callboard.actors.addresses import HOST, parent_of
-from callboard.actors.events import Post
 from callboard.actors.messages import (
     Ask,
     Cancel,
@@ -22,6 +21,7 @@ from callboard.actors.messages import (
     Delegate,
     Finished,
     ReportBack,
+    Resumed,
     SchemaChecked,
     SessionOpened,
     Settled,
@@ -42,11 +42,10 @@ from callboard.actors.supervisor_ending import (
     win,
 )
 from callboard.actors.supervisor_reports import on_report, on_schema_checked
+from callboard.actors.supervisor_resuming import on_resumed
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.supervisor_turns import on_turn_requested, on_turn_timer, serve_queue, settle
-from callboard.actors.supervisor_work import Work
-
-Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
+from callboard.actors.supervisor_work import Decision, Work
 
 _UNKNOWN = Settled()
 """Whoever leaves holds nothing any more: what it does not account for is charged as reserved."""
@@ -66,7 +65,7 @@ def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: Super
     _handle(work, sender, body)
     serve_queue(work)
     asks.conclude(work)
-    return work.state, tuple(work.posts)
+    return work.done()
 
 
 def _settle(work: Work, sender: str, body: SupervisorInput) -> None:
@@ -100,6 +99,8 @@ def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
             _on_timer(work, body)
         case SessionOpened():
             asks.on_opened(work, body)
+        case Resumed():
+            on_resumed(work, body)
         case Ask():
             asks.on_ask(work, body)
         case Cancel():
@@ -123,8 +124,10 @@ def _on_finished(work: Work, sender: str, finished: Finished) -> None:
     if not record.is_running:
         return
     if finished.kind == "answered":
-        parent, key = parent_of(sender), record.delegation
-        win(work, parent, key, sender, "answered", text=finished.text, detail=finished.detail)
+        delegation = work.delegation_of(record)
+        if delegation is not None:
+            text, detail = finished.text, finished.detail
+            win(work, parent_of(sender), delegation, sender, "answered", text=text, detail=detail)
     else:
         record = replace(record, text=finished.text or record.text)
         copy_ended(work, record, finished.kind, finished.detail)

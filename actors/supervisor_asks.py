@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from callboard.actors.addresses import CLIENT, HOST
-from callboard.actors.base import NULL
+from callboard.actors.base import NULL, Json
 from callboard.actors.limits import Limits, fill, micro, millis, narrow
 from callboard.actors.messages import Ask, AskEnded, Begin, SessionClosed, SessionOpened
 from callboard.actors.profiles import Profile
@@ -35,11 +35,9 @@ def on_opened(work: Work, opened: SessionOpened) -> None:
     """The first event: who may appear, and what bounds them."""
     if work.state.phase != "new":
         return
-    try:
-        read = [msgspec.json.decode(raw, type=Profile) for raw in opened.profiles]
-    except (msgspec.DecodeError, RecursionError):
+    profiles = read_profiles(opened.profiles)
+    if profiles is None:
         return  # asks will be refused: the session is not open
-    profiles = {profile.name: (profile, raw) for profile, raw in zip(read, opened.profiles, strict=True)}
     work.change(
         phase="open",
         host_name=opened.host,
@@ -47,6 +45,15 @@ def on_opened(work: Work, opened: SessionOpened) -> None:
         model=opened.model,
         limits=fill(opened.limits),
     )
+
+
+def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | None:
+    """The profiles by name, with their bytes; None if one of them is none."""
+    try:
+        read = [msgspec.json.decode(raw, type=Profile) for raw in raws]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return {profile.name: (profile, raw) for profile, raw in zip(read, raws, strict=True)}
 
 
 # --- the start of an ask ----------------------------------------------------------
@@ -63,7 +70,8 @@ def on_ask(work: Work, ask: Ask) -> None:
     limits = narrow(narrow(state.limits, profile.limits), ask.limits)
     schema = ask.schema if ask.schema != NULL else profile.schema
     delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema)
-    spent = state.host.account.spent if state.host else ZERO
+    host = work.record(HOST)
+    spent = host.account.spent if host else ZERO
     timer = 0
     if limits.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
@@ -100,7 +108,7 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
 
 def begin_host(work: Work) -> None:
     """Give the running ask to the host, which keeps its conversation from ask to ask."""
-    ask, state = work.state.ask, work.state
+    ask, state, former = work.state.ask, work.state, work.record(HOST)
     assert ask is not None
     profile, raw = state.profiles[state.host_name]
     record = Record(
@@ -111,17 +119,18 @@ def begin_host(work: Work) -> None:
         profile.model or state.model,
         ask.limits,
         0,
-        _host_account(narrow(state.limits, profile.limits), ask.own, ask.before),
+        host_account(narrow(state.limits, profile.limits), ask.own, ask.before),
         deadline_timer=ask.deadline_timer,
-        next_ordinal=state.host.next_ordinal if state.host else 1,
+        next_ordinal=former.next_ordinal if former else 1,
     )
     work.keep(CLIENT, replace(ask.delegation, running=1, is_checking=False))
-    work.change(host=record, live=state.live + 1, agents=max(1, state.agents))
+    work.add(record)
+    work.change(live=state.live + 1, agents=max(1, state.agents))
     roster = roster_of(state, profile, 0, ask.limits)
     work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
 
 
-def _host_account(session: Limits, ask: Limits, spent: Usage) -> Account:
+def host_account(session: Limits, ask: Limits, spent: Usage) -> Account:
     """The session's limits count from its start, the ask's from now."""
     return Account(
         _least(session.tokens, ask.tokens, spent.tokens),
@@ -142,7 +151,7 @@ def on_deadline(work: Work) -> None:
     """The time for the running ask is over before its host could begin."""
     ask = work.state.ask
     if ask is not None and ask.delegation.is_checking:
-        end_delegation(work, CLIENT, ask.delegation.key, "deadline")
+        end_delegation(work, CLIENT, ask.delegation, "deadline")
 
 
 def on_cancel(work: Work, reason: str) -> None:
@@ -152,7 +161,7 @@ def on_cancel(work: Work, reason: str) -> None:
         return
     stop_below(work, HOST)
     stop_one(work, HOST, "cancelled")
-    end_delegation(work, CLIENT, ask.delegation.key, "cancelled", detail=reason)
+    end_delegation(work, CLIENT, ask.delegation, "cancelled", detail=reason)
 
 
 def on_close(work: Work) -> None:
@@ -167,7 +176,7 @@ def on_close(work: Work) -> None:
 
 
 def _closed(work: Work) -> None:
-    host = work.state.host
+    host = work.record(HOST)
     work.change(phase="closed")
     work.post(CLIENT, SessionClosed(host.account.spent if host else ZERO))
 
@@ -185,13 +194,13 @@ def conclude(work: Work, is_grace_over: bool = False) -> None:
         return
     work.cancel_timer(ask.grace_timer)
     work.change(ask=None, phase="open")
-    work.post(CLIENT, _ended(work.state, ask, ask.outcome))
+    work.post(CLIENT, _ended(work, ask, ask.outcome))
     if work.state.is_closing:
         _closed(work)
 
 
-def _ended(state: SupervisorState, ask: AskState, outcome: AskOutcome) -> AskEnded:
-    host = state.host
+def _ended(work: Work, ask: AskState, outcome: AskOutcome) -> AskEnded:
+    host = work.record(HOST)
     return AskEnded(
         ask.request_id,
         outcome.kind,
@@ -201,23 +210,24 @@ def _ended(state: SupervisorState, ask: AskState, outcome: AskOutcome) -> AskEnd
         minus(host.account.spent if host else ZERO, ask.before),
         host.account.reserved if host else NOTHING,
         outcome.by,
-        tuple(_undrained(host)) if host and state.live else (),
+        tuple(_undrained(work)) if work.state.live else (),
     )
 
 
 def _has_stragglers(work: Work, outcome: AskOutcome) -> bool:
     """Whether anyone but a host whose report has just won, and who will finish by itself, is left."""
-    host = work.state.host
+    host = work.record(HOST)
     is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
     return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
 
 
-def _undrained(host: Record) -> list[str]:
+def _undrained(work: Work) -> list[str]:
     """The addresses of those who have not drained, each agent before those below it."""
-    found, rest = [], [host]
+    found, rest = [], [HOST]
     while rest:
-        record = rest.pop()
-        if not record.is_drained:
-            found.append(record.address)
-        rest += list(record.children.values())[::-1]
+        record = work.record(rest.pop())
+        if record is not None:
+            if not record.is_drained:
+                found.append(record.address)
+            rest += [child.address for child in record.children.values()][::-1]
     return found

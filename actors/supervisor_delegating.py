@@ -58,7 +58,6 @@ def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
         parent.address,
         turn_children=parent.turn_children + count,
         account=replace(parent.account, closing=request.closing),
-        delegations=parent.delegations.put(first, delegation),
     )
     work.change(agents=work.state.agents + count)
     if schema == NULL or work.has_accepted(schema):
@@ -120,10 +119,9 @@ def begin(work: Work, parent: str, delegation: Delegation) -> None:
     request, record = delegation.request, work.record(parent)
     assert request is not None
     assert record is not None
-    children = record.children
     for ordinal, name in zip(delegation.copies, request.profiles, strict=True):
         child = _child(work, record, delegation, ordinal, name, request.limits)
-        children = children.put(ordinal, child)
+        work.add(child)
         roster = roster_of(work.state, child.profile, child.depth, child.limits)
         start = Begin(
             work.state.profiles[name][1],
@@ -135,9 +133,8 @@ def begin(work: Work, parent: str, delegation: Delegation) -> None:
             roster,
         )
         work.post(child.address, start)
-    delegation = replace(delegation, request=None, is_checking=False, running=len(delegation.copies))
-    delegations = record.delegations.put(delegation.key, delegation)
-    work.edit(parent, children=children, delegations=delegations)
+    begun = replace(delegation, request=None, is_checking=False, running=len(delegation.copies))
+    work.keep(parent, begun)
     work.change(live=work.state.live + len(delegation.copies))
 
 
@@ -147,7 +144,7 @@ def _child(
     profile = work.state.profiles[name][0]
     address = child_of(parent.address, ordinal)
     own = narrow(profile.limits, call)
-    above = replace(parent.limits, tokens=None, cost=None, deadline_s=None)
+    above = _handed_down(parent.limits)
     timer = 0
     if own.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", address), millis(own.deadline_s))
@@ -162,6 +159,13 @@ def _child(
         Account(own.tokens, micro(own.cost)),
         deadline_timer=timer,
     )
+
+
+def _handed_down(limits: Limits) -> Limits:
+    """What of an agent's limits bounds each of its children; the rest is shared, or its own."""
+    if limits.tokens is None and limits.cost is None and limits.deadline_s is None:
+        return limits
+    return replace(limits, tokens=None, cost=None, deadline_s=None)
 
 
 def roster_of(

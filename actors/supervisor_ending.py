@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from callboard.actors.accounts import add
-from callboard.actors.addresses import CLIENT, parent_of
+from callboard.actors.addresses import CLIENT, HOST, parent_of
 from callboard.actors.base import NULL, Json
 from callboard.actors.endings import STATUS, Kind
 from callboard.actors.messages import DelegationEnded, Reason, ReportJudged, Stop
@@ -37,21 +37,25 @@ def end_agent(work: Work, address: str, kind: Kind, detail: str = "") -> None:
 
 def stop_below(work: Work, address: str) -> None:
     """Stop everything under an agent and end its delegations as cancelled, deepest first."""
-    for below in _deepest_first(work.record(address)):
+    for below in _deepest_first(work, address):
         record = work.record(below)
-        for key, _ in list(record.delegations.items()) if record else []:
-            end_delegation(work, below, key, "cancelled", detail="the agent that delegated was stopped")
+        for delegation in record.delegations.values() if record else ():
+            end_delegation(
+                work, below, delegation, "cancelled", detail="the agent that delegated was stopped"
+            )
         if below != address:
             stop_one(work, below, "cancelled")
 
 
-def _deepest_first(record: Record | None) -> list[str]:
+def _deepest_first(work: Work, address: str) -> list[str]:
     """The addresses of a subtree: every agent after all that are below it, siblings in their order."""
-    found, rest = [], [record] if record else []
+    found, rest = [], [address]
     while rest:
-        record = rest.pop()
-        found.append(record.address)
-        rest.extend(record.children.values())
+        address = rest.pop()
+        found.append(address)
+        record = work.record(address)
+        if record is not None and record.children.size:
+            rest += [child.address for child in record.children.values()]
     return found[::-1]
 
 
@@ -67,9 +71,11 @@ def stop_one(work: Work, address: str, kind: Kind) -> None:
 
 def retire(work: Work, record: Record) -> None:
     """An agent is running no more: its place in line and its timers go."""
-    leave_line(work, record.address)
-    work.cancel_timer(record.turn_timer)
-    work.cancel_timer(record.deadline_timer)
+    if record.ticket:
+        leave_line(work, record.address)
+    if record.turn_timer or record.deadline_timer:
+        work.cancel_timer(record.turn_timer)
+        work.cancel_timer(record.deadline_timer)
     work.edit(record.address, is_running=False, wanted=None, turn_timer=0, deadline_timer=0)
 
 
@@ -110,13 +116,13 @@ def fail_if_over(work: Work, parent: str, key: int) -> None:
         return
     last = delegation.reasons.get(delegation.reasons.size - 1)
     assert last is not None
-    end_delegation(work, parent, key, last.kind, text=delegation.text, detail=last.detail)
+    end_delegation(work, parent, delegation, last.kind, text=delegation.text, detail=last.detail)
 
 
 def win(
     work: Work,
     parent: str,
-    key: int,
+    delegation: Delegation,
     address: str,
     kind: Kind,
     *,
@@ -124,11 +130,8 @@ def win(
     text: str = "",
     detail: str = "",
 ) -> None:
-    """A report or an answer wins: everyone else who works on the delegation has lost the race."""
-    delegation = work.delegation(parent, key)
-    if delegation is None:
-        return
-    end_delegation(work, parent, key, kind, value=value, text=text, detail=detail)
+    """A report or an answer wins: everyone else who works on the open delegation has lost the race."""
+    end_delegation(work, parent, delegation, kind, value=value, text=text, detail=detail)
     for ordinal in delegation.copies:
         other = work.copy_address(parent, ordinal)
         stop_below(work, other)
@@ -140,12 +143,16 @@ def win(
 
 
 def end_delegation(
-    work: Work, parent: str, key: int, kind: Kind, *, value: Json = NULL, text: str = "", detail: str = ""
+    work: Work,
+    parent: str,
+    delegation: Delegation,
+    kind: Kind,
+    *,
+    value: Json = NULL,
+    text: str = "",
+    detail: str = "",
 ) -> None:
-    """The one end of a delegation or an ask."""
-    delegation = work.delegation(parent, key)
-    if delegation is None:
-        return
+    """The one end of an open delegation, or of an ask."""
     for pending in delegation.pending.values():
         judge_late(work, pending)
     if STATUS[kind] != "ok":
@@ -156,7 +163,7 @@ def end_delegation(
         return
     record = work.record(parent)
     if record is not None:
-        work.edit(parent, delegations=record.delegations.drop(key))
+        work.edit(parent, delegations=record.delegations.drop(delegation.key))
     work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
 
 
@@ -214,18 +221,15 @@ def drained(work: Work, address: str) -> None:
     if record is None or record.is_drained:
         return
     work.change(live=work.state.live - 1)
+    leaf: Record | None = replace(record, is_drained=True)
     work.edit(address, is_drained=True)
-    chain = work.chain(address) or []
-    while len(chain) > 1 and _may_leave(chain[-1]):
-        leaf = chain.pop()
-        parent = chain[-1]
-        delegation = parent.delegations.get(leaf.delegation)
-        delegations = parent.delegations
+    while leaf is not None and leaf.address != HOST and _may_leave(leaf):
+        work.remove(leaf)
+        parent = parent_of(leaf.address)
+        delegation = work.delegation(parent, leaf.delegation)
         if delegation is not None:
-            used = plus(delegation.used, leaf.account.spent)
-            delegations = delegations.put(delegation.key, replace(delegation, used=used))
-        chain[-1] = replace(parent, children=parent.children.drop(leaf.ordinal), delegations=delegations)
-    work.store(chain)
+            work.keep(parent, replace(delegation, used=plus(delegation.used, leaf.account.spent)))
+        leaf = work.record(parent)
 
 
 def _may_leave(record: Record) -> bool:

@@ -22,7 +22,8 @@ def line_up(work: Work, chain: list[Record]) -> None:
     """Take a ticket."""
     ticket = work.state.next_ticket
     agent = chain[-1] = replace(chain[-1], ticket=ticket)
-    work.store(chain, queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
+    work.store((agent,))
+    work.change(queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
 
 
 def blocked_at(chain: list[Record]) -> str:
@@ -41,7 +42,7 @@ def park(work: Work, chain: list[Record], scope: str) -> None:
     agent = chain[-1] = replace(chain[-1], parked=scope)
     place = depth_of(scope)
     chain[place] = replace(chain[place], waiting=chain[place].waiting.put(agent.ticket, agent.address))
-    work.store(chain)
+    work.store((chain[place], chain[-1]))
     if left and depth_of(left) < place:
         call_next(work, left)
 
@@ -65,14 +66,12 @@ def call_from(work: Work, chain: list[Record]) -> None:
 
 def leave_line(work: Work, address: str) -> None:
     """Give up one's place, wherever that is."""
-    chain = work.chain(address) or []
-    if not chain or not chain[-1].ticket:
+    agent = work.record(address)
+    if agent is None or not agent.ticket:
         return
-    ticket, scope = chain[-1].ticket, chain[-1].parked
-    work.change(queue=work.state.queue.drop(ticket))
-    if scope:
-        place = depth_of(scope)
-        chain[place] = replace(chain[place], waiting=chain[place].waiting.drop(ticket))
-    chain[-1] = replace(chain[-1], ticket=0, parked="")
-    work.store(chain)
-    call_from(work, chain)
+    work.change(queue=work.state.queue.drop(agent.ticket))
+    scope = work.record(agent.parked) if agent.parked else None
+    if scope is not None:
+        work.edit(scope.address, waiting=scope.waiting.drop(agent.ticket))
+    work.edit(address, ticket=0, parked="")
+    call_from(work, work.chain(address) or [])

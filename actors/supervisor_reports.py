@@ -21,31 +21,32 @@ _UNCHECKED = SchemaProblem("", "it could not be checked")
 
 def on_report(work: Work, sender: str, report: ReportBack) -> None:
     """A report: put it in line, or judge it late."""
-    pending = Pending(sender, work.seq, report.turn, report.call, report.value)
+    pending = Pending(sender, report.turn, report.call, report.value)
     record = work.record(sender)
     delegation = work.delegation_of(record) if record and record.is_running else None
     if delegation is None:
         judge_late(work, pending)
         return
-    parent = parent_of(sender)
-    delegation = replace(delegation, pending=delegation.pending.put(pending.seq, pending))
+    parent, number = parent_of(sender), delegation.reports
+    line = delegation.pending.put(number, pending)
+    delegation = replace(delegation, reports=number + 1, pending=line)
     work.keep(parent, delegation)
-    if len(delegation.pending) == 1:
+    if line.size == 1:
         _judge_next(work, parent, delegation)
 
 
 def _judge_next(work: Work, parent: str, delegation: Delegation) -> None:
-    first = _first_in_line(delegation)
     if delegation.schema == NULL:
-        _accept(work, parent, delegation, first)
+        _accept(work, parent, delegation)
     else:
+        _, first = _first_in_line(delegation)
         ask_schema(work, parent, delegation, first.address, "report", first.value)
 
 
-def _first_in_line(delegation: Delegation) -> Pending:
+def _first_in_line(delegation: Delegation) -> tuple[int, Pending]:
     first = delegation.pending.first()
     assert first is not None
-    return first[1]
+    return first
 
 
 def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
@@ -60,7 +61,7 @@ def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
     if check.task == "accept":
         _on_accept(work, check.parent, delegation, checked)
     elif checked.status == "ok":
-        _accept(work, check.parent, delegation, _first_in_line(delegation))
+        _accept(work, check.parent, delegation)
     else:
         _reject(work, check.parent, delegation, checked)
 
@@ -70,7 +71,7 @@ def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaC
     if checked.status != "ok":
         why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
         detail = f"the output schema was refused: {why or 'it could not be checked'}"
-        end_delegation(work, parent, delegation.key, "denied", detail=detail)
+        end_delegation(work, parent, delegation, "denied", detail=detail)
         return
     work.accept(delegation.schema)
     if parent == CLIENT:
@@ -79,19 +80,20 @@ def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaC
         begin(work, parent, delegation)
 
 
-def _accept(work: Work, parent: str, delegation: Delegation, first: Pending) -> None:
-    work.keep(parent, replace(delegation, pending=delegation.pending.drop(first.seq)))
+def _accept(work: Work, parent: str, delegation: Delegation) -> None:
+    number, first = _first_in_line(delegation)
+    others = replace(delegation, pending=delegation.pending.drop(number))
     work.post(first.address, ReportJudged(first.turn, first.call, "accepted"))
     record = work.record(first.address)
     text = record.text if record else ""
-    win(work, parent, delegation.key, first.address, "reported", value=first.value, text=text)
+    win(work, parent, others, first.address, "reported", value=first.value, text=text)
 
 
 def _reject(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
-    first = _first_in_line(delegation)
+    number, first = _first_in_line(delegation)
     problems = checked.problems or (_UNCHECKED,)
     work.post(first.address, ReportJudged(first.turn, first.call, "invalid", problems))
-    delegation = replace(delegation, pending=delegation.pending.drop(first.seq))
+    delegation = replace(delegation, pending=delegation.pending.drop(number))
     work.keep(parent, delegation)
     if delegation.pending.size:
         _judge_next(work, parent, delegation)

@@ -19,10 +19,10 @@ from callboard.actors.intmap import IntMap
 from callboard.actors.limits import DEFAULTS, Limits
 from callboard.actors.messages import Delegate, Reason, TurnRequested
 from callboard.actors.profiles import ModelSpec, Profile
-from callboard.actors.usage import ZERO, Need, Usage
+from callboard.actors.usage import NOTHING, ZERO, Need, Usage
 
 
-class Account(msgspec.Struct, frozen=True):
+class Account(msgspec.Struct, frozen=True, gc=False):
     """What a subtree may spend, has spent, and has reserved for calls in flight.
 
     closing: what the agent itself will need for its next turn, which its children must leave.
@@ -31,25 +31,25 @@ class Account(msgspec.Struct, frozen=True):
     tokens: int | None = None
     cost: int | None = None
     spent: Usage = ZERO
-    reserved: Need = Need()
-    closing: Need = Need()
+    reserved: Need = NOTHING
+    closing: Need = NOTHING
 
 
-class Pending(msgspec.Struct, frozen=True):
+class Pending(msgspec.Struct, frozen=True, gc=False):
     """A report that waits for its judgement."""
 
     address: str
-    seq: int
     turn: int
     call: int
     value: Json
 
 
-class Delegation(msgspec.Struct, frozen=True):
+class Delegation(msgspec.Struct, frozen=True, gc=False):
     """A delegation, or an ask, that has not ended. copies: the ordinals of those who work on it.
 
-    running: how many of them have not ended. pending: by the seq of the report, the first being checked.
-    reasons: how copies ended, in that order. used: what copies used that are out of the tree already.
+    running: how many of them have not ended. reports: how many came. pending: those that wait, by their
+    number among these, the first being checked. reasons: how copies ended, in that order. used: what copies
+    used that are out of the tree already.
     """
 
     key: int
@@ -60,13 +60,14 @@ class Delegation(msgspec.Struct, frozen=True):
     request: Delegate | None = None
     running: int = 0
     is_checking: bool = False
+    reports: int = 0
     pending: IntMap[Pending] = IntMap()
     reasons: IntMap[Reason] = IntMap()
     text: str = ""
     used: Usage = ZERO
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """An agent that has not drained, or has something below it that has not.
 
     is_stopped: whether it was told to drain; one that finished or reported was not.
@@ -102,7 +103,7 @@ class Record(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class AskOutcome(msgspec.Struct, frozen=True):
+class AskOutcome(msgspec.Struct, frozen=True, gc=False):
     """How the running ask has ended, while its agents drain."""
 
     kind: Kind
@@ -112,7 +113,7 @@ class AskOutcome(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class AskState(msgspec.Struct, frozen=True):
+class AskState(msgspec.Struct, frozen=True, gc=False):
     """The running ask. limits: the narrowest of session, host and ask. before: what was spent before it."""
 
     request_id: str
@@ -129,7 +130,7 @@ class AskState(msgspec.Struct, frozen=True):
 CheckTask: TypeAlias = Literal["accept", "report"]
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(msgspec.Struct, frozen=True, gc=False):
     """What a question to the schema port is about."""
 
     task: CheckTask
@@ -137,7 +138,7 @@ class Check(msgspec.Struct, frozen=True):
     delegation: int
 
 
-class Timer(msgspec.Struct, frozen=True):
+class Timer(msgspec.Struct, frozen=True, gc=False):
     """What happens when a timer fires, and to whom."""
 
     purpose: Literal["deadline", "turn", "grace"]
@@ -147,7 +148,7 @@ class Timer(msgspec.Struct, frozen=True):
 SessionPhase: TypeAlias = Literal["new", "open", "asking", "closed"]
 
 
-class SupervisorState(msgspec.Struct, frozen=True):
+class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     """The supervisor's memory.
 
     profiles: by name, with the bytes that go into `Begin`. agents: how many there ever were, the host

@@ -11,7 +11,7 @@ Rules
 from msgspec.structs import replace
 
 from callboard.actors import accounts
-from callboard.actors.addresses import MODEL
+from callboard.actors.addresses import HOST, MODEL
 from callboard.actors.messages import CallModel, Settled, TurnRequested
 from callboard.actors.supervisor_ending import end_agent
 from callboard.actors.supervisor_line import blocked_at, call_from, line_up, park
@@ -30,13 +30,13 @@ def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
         return
     if request.attempt == 1:
         account = record.account
-        if account.closing != NOTHING:
+        if account.closing is not NOTHING:
             account = replace(account, closing=NOTHING)
         record = replace(record, turn=request.turn, turn_children=0, account=account)
     timer = work.set_timer(Timer("turn", sender), request.after_ms) if request.after_ms else 0
     chain[-1] = replace(record, wanted=request, turn_timer=timer)
     if timer:
-        work.store(chain)
+        work.store((chain[-1],))
     else:
         _stand_in_line(work, chain, request)
 
@@ -52,8 +52,9 @@ def on_turn_timer(work: Work, address: str) -> None:
 def _stand_in_line(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
     """Grant at once where nobody stands before it, which is the usual case; else take a ticket."""
     state = work.state
-    is_first = not state.queue.size and not any(record.waiting.size for record in chain)
-    if is_first and state.in_flight < _slots(work) and accounts.fits(chain, wanted.need)[0] == "now":
+    is_first = not state.queue.size and not [record for record in chain if record.waiting.size]
+    slots = chain[0].limits.max_parallel_calls or 1
+    if is_first and state.in_flight < slots and accounts.fits(chain, wanted.need)[0] == "now":
         _grant(work, chain, wanted)
     else:
         line_up(work, chain)
@@ -63,16 +64,13 @@ def serve_queue(work: Work) -> None:
     """Look at the queue, in order, for as long as a slot is free."""
     if not work.state.queue.size:
         return
-    while work.state.in_flight < _slots(work) and (first := work.state.queue.first()) is not None:
+    host = work.record(HOST)
+    slots = (host.limits.max_parallel_calls if host else None) or 1
+    while work.state.in_flight < slots and (first := work.state.queue.first()) is not None:
         work.change(queue=work.state.queue.drop(first[0]))
         chain = work.chain(first[1])
         if chain is not None and chain[-1].wanted is not None:
             _look_at(work, chain, chain[-1].wanted)
-
-
-def _slots(work: Work) -> int:
-    host = work.state.host
-    return (host.limits.max_parallel_calls if host else None) or 1
 
 
 def _look_at(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
@@ -83,15 +81,16 @@ def _look_at(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
         park(work, chain, blocker)
     else:
         _grant(work, chain, wanted)
+        call_from(work, chain)
 
 
 def _grant(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
     chain = accounts.reserve(chain, wanted.need)
     agent, turn = chain[-1], (wanted.turn, wanted.attempt)
     chain[-1] = replace(agent, granted=turn, grant=wanted.need, wanted=None, ticket=0, parked="")
-    work.store(chain, in_flight=work.state.in_flight + 1)
+    work.store(chain)
+    work.state = replace(work.state, in_flight=work.state.in_flight + 1)
     work.post(MODEL, CallModel(agent.address, *turn, wanted.need, wanted.digest))
-    call_from(work, chain)
 
 
 def _refuse(work: Work, address: str, where: str) -> None:
@@ -110,5 +109,6 @@ def settle(work: Work, sender: str, settled: Settled | None) -> None:
     chain = accounts.settle(chain, need, accounts.charge_of(need, settled.usage))
     record = chain[-1]
     chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)
-    work.store(chain, in_flight=work.state.in_flight - 1)
+    work.store(chain)
+    work.state = replace(work.state, in_flight=work.state.in_flight - 1)
     call_from(work, chain)

@@ -2,30 +2,53 @@
 
 A decision is a pure function from outside; inside, this object carries state and posts from helper to
 helper so that each of them can be small.
+
+Rules
+  - While a decision is made, the tree of agents is not in `state`: a record is taken out of it when it is
+    first asked for, changed here as often as need be, and put back once, by `done`.
+  - So the `children` of a record only say who is there. How they are, `record` and `chain` say.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.addresses import CLIENT, CLOCK, HOST, is_agent, ordinals, parent_of
+from callboard.actors.addresses import BELOW_HOST, CLIENT, CLOCK, HOST, parent_of, place_of
 from callboard.actors.base import Json
 from callboard.actors.events import Post
 from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, CancelTimer, SetTimer
 from callboard.actors.supervisor_state import Delegation, Record, SupervisorState, Timer
 
+Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
+
 
 class Work:
     """State and posts of one decision. seq: of the event that is being handled."""
 
-    __slots__ = ("posts", "seq", "state")
+    __slots__ = ("_changed", "_records", "posts", "seq", "state")
 
     def __init__(self, state: SupervisorState, seq: int) -> None:
-        self.state = state
+        self.state = replace(state, host=None)
         self.seq = seq
         self.posts: list[Post] = []
+        # The records asked for, each after the one above it, and the addresses of those that were changed.
+        self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
+        self._changed: set[str] = set()
+
+    def done(self) -> Decision:
+        """The decision: the state with every changed record in its place, and the posts."""
+        records, changed = self._records, self._changed
+        if changed:
+            for address in reversed(records):
+                if address in changed and address != HOST:
+                    parent, ordinal = place_of(address)
+                    above = records[parent]
+                    records[parent] = replace(above, children=above.children.put(ordinal, records[address]))
+                    changed.add(parent)
+        return replace(self.state, host=records.get(HOST)), tuple(self.posts)
 
     def post(self, recipient: str, body: AnyMessage) -> None:
         """Say something, after all that was said before."""
@@ -37,37 +60,61 @@ class Work:
 
     # --- the tree -----------------------------------------------------------------
 
-    def chain(self, address: str) -> list[Record] | None:
-        """The records from the host down to this agent, or None if it is not in the tree."""
-        record = self.state.host
-        if record is None or not is_agent(address):
-            return None
-        chain = [record]
-        for ordinal in ordinals(address):
-            record = record.children.get(ordinal)
-            if record is None:
-                return None
-            chain.append(record)
-        return chain
-
     def record(self, address: str) -> Record | None:
         """The record of this agent, if it is in the tree."""
-        chain = self.chain(address)
-        return chain[-1] if chain else None
+        record = self._records.get(address)
+        if record is None and HOST in self._records and address.startswith(BELOW_HOST):
+            path = [address]
+            while (above := place_of(path[-1])[0]) not in self._records:
+                path.append(above)
+            record = self._records[above]
+            while record is not None and path:
+                below = path.pop()
+                record = record.children.get(place_of(below)[1])
+                if record is not None:
+                    self._records[below] = record
+        return record
 
-    def store(self, chain: list[Record], **fields: Any) -> None:
-        """Put a changed chain back, each record into the one before it, and replace fields of the state."""
-        for place in range(len(chain) - 1, 0, -1):
-            child, parent = chain[place], chain[place - 1]
-            chain[place - 1] = replace(parent, children=parent.children.put(child.ordinal, child))
-        self.state = replace(self.state, host=chain[0], **fields)
+    def chain(self, address: str) -> list[Record] | None:
+        """The records from the host down to this agent, or None if it is not in the tree."""
+        record = self.record(address)
+        if record is None:
+            return None
+        chain = [record]
+        while address != HOST:
+            address, _ = place_of(address)
+            chain.append(self._records[address])
+        chain.reverse()
+        return chain
+
+    def store(self, records: Iterable[Record]) -> None:
+        """Keep changed records."""
+        for record in records:
+            self._records[record.address] = record
+            self._changed.add(record.address)
 
     def edit(self, address: str, **fields: Any) -> None:
         """Replace fields of an agent's record; nothing if it is not in the tree."""
-        chain = self.chain(address)
-        if chain:
-            chain[-1] = replace(chain[-1], **fields)
-            self.store(chain)
+        record = self.record(address)
+        if record is not None:
+            self._records[address] = replace(record, **fields)
+            self._changed.add(address)
+
+    def add(self, record: Record) -> None:
+        """Put a new agent into the tree, under its parent."""
+        if record.address != HOST:
+            parent, ordinal = place_of(record.address)
+            above = self._records[parent]
+            self.edit(parent, children=above.children.put(ordinal, record))
+        self.store((record,))
+
+    def remove(self, record: Record) -> None:
+        """Take an agent out of the tree. There must be nobody below it."""
+        parent, ordinal = place_of(record.address)
+        above = self._records[parent]
+        self.edit(parent, children=above.children.drop(ordinal))
+        del self._records[record.address]
+        self._changed.discard(record.address)
 
     # --- delegations --------------------------------------------------------------
 

@@ -18,6 +18,7 @@ class ClockPort:
 
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
         """Fire `after_ms` after `at`, at once if that is over."""
+        self.disarm(timer)
         left = max(0, at + after_ms - now_ms())
         loop = asyncio.get_running_loop()
         self._handles[timer] = loop.call_later(left / 1_000, self._fire, timer, request)

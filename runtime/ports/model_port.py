@@ -6,6 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from callboard.actors.agent_state import AgentState, request_of
 from callboard.actors.base import NULL, Json
 from callboard.actors.errors import CallboardError, InvalidPrompt
@@ -16,11 +18,21 @@ from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
 from callboard.runtime.board import Board
 from callboard.runtime.boundary import check_json, clean_text
-from callboard.runtime.models.protocol import Model, ModelAnswer
+from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.secrets.keeper import LiveText
 
 USAGE_MAX: Final = 2**53
 """Beyond this a count is a mistake, and other languages cannot read it exactly."""
+
+_PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
+    ("content", (Json,)),
+    ("stop_reason", (str,)),
+    ("usage", (Usage, type(None))),
+    ("failure", (ModelFailure, type(None))),
+    ("model", (str,)),
+)
+"""The fields of a `ModelAnswer`, in their order, and what they may be: a model may not be checked by mypy."""
 
 _TEXT_CHARS_MAX: Final = 1_000
 """Characters of what a service says of a failure, a reason or a name."""
@@ -51,17 +63,19 @@ class ModelPort:
         if asked.digest != grant.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
+        live = self._board.secrets.stream(lambda piece: self._on_text(asked.address, piece))
         try:
-            answer = self._call(asked)
+            answer = self._call(asked, live.take)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            answer = _crashed(error)
-        if inspect.isawaitable(answer):
+            answer = self._crashed(error)
+        if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             limit = actor.state.limits.model_timeout_s or DEFAULTS.model_timeout_s
-            work = self._wait(request, grant, answer)
+            work = self._wait(request, grant, answer, live)
             self._tasks.spawn(request.seq, work, answer, limit, lambda: self._expired(request, grant, limit))
         else:
+            live.end()
             self._answer(request, grant, answer)
 
     def abort(self, request: Event) -> bool:
@@ -72,17 +86,22 @@ class ModelPort:
         """Cancel all calls."""
         await self._tasks.aclose()
 
-    def _call(self, asked: ModelRequest) -> ModelAnswer | Awaitable[ModelAnswer]:
+    def _call(self, asked: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         model = self._models.get(asked.model.name)
         if model is None:
             known = ", ".join(sorted(self._models)) or "none"
             why = f"there is no model {asked.model.name!r} in this runtime (there is: {known})"
             return ModelAnswer(failure=ModelFailure("unknown_model", why))
-        return model.call(asked, lambda piece: self._on_text(asked.address, piece))
+        return model.call(asked, on_text)
 
-    async def _wait(self, request: Event, grant: CallModel, work: Awaitable[ModelAnswer]) -> None:
+    async def _wait(
+        self, request: Event, grant: CallModel, work: Awaitable[ModelAnswer], live: LiveText
+    ) -> None:
         try:
-            answer = await work
+            try:
+                answer = await work
+            finally:
+                live.end()
         except asyncio.CancelledError:
             # Started, and given up: whether the service has finished it, and what it used, is not known.
             replied = ModelReplied(grant.turn, grant.attempt, "cancelled")
@@ -98,68 +117,60 @@ class ModelPort:
         """A call ended in an exception: that is its answer."""
         request = self._board.desk.open.get(seq)
         if request is not None and isinstance(request.body, CallModel):
-            self._answer(request, request.body, _crashed(error))
+            self._answer(request, request.body, self._crashed(error))
 
     def _answer(self, request: Event, grant: CallModel, answer: object) -> None:
         try:
-            replied = _replied(grant, checked(answer))
+            replied = self._replied(grant, checked(answer))
         except (TypeError, ValueError) as error:
-            replied = _replied(grant, _crashed(error))
+            replied = self._replied(grant, self._crashed(error))
         self._board.answer(request, Post(grant.agent, replied))
+
+    def _crashed(self, error: BaseException) -> ModelAnswer:
+        told = self._board.secrets.redactor.told(error)
+        logger.error("a model raised instead of answering\n%s", told)
+        return ModelAnswer(failure=ModelFailure("model_crashed", f"{type(error).__name__}: {error}"))
+
+    def _replied(self, grant: CallModel, answer: ModelAnswer) -> ModelReplied:
+        """The answer, cleaned, as it goes into the log; the agent judges whether it can read it."""
+        model = self._short(answer.model)
+        failure, content = answer.failure, NULL
+        if failure is None:
+            try:
+                content = check_json(bytes(answer.content))
+            except InvalidPrompt as error:
+                failure = ModelFailure("garbage", str(error), is_retryable=True)
+        if failure is not None:
+            told = self._cleaned(failure)
+            return ModelReplied(
+                grant.turn, grant.attempt, "error", usage=answer.usage, failure=told, model=model
+            )
+        reason = self._short(answer.stop_reason)
+        return ModelReplied(grant.turn, grant.attempt, "ok", content, reason, answer.usage, model=model)
+
+    def _cleaned(self, failure: ModelFailure) -> ModelFailure:
+        wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
+        return ModelFailure(
+            self._short(str(failure.code)),
+            self._short(str(failure.message)),
+            bool(failure.is_retryable),
+            None if wait is None else max(0, min(wait, USAGE_MAX)),
+        )
+
+    def _short(self, text: str) -> str:
+        """Cleaned and searched before it is cut: half a secret could not be told from other text."""
+        return self._board.secrets.redactor.kept(clean_text(text), _TEXT_CHARS_MAX)
 
 
 def checked(answer: object) -> ModelAnswer:
     """What a model gave, if every part of it is what the log can hold. Raises TypeError, ValueError."""
     if not isinstance(answer, ModelAnswer):
         raise TypeError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
-    parts = (
-        ("content", Json, False),
-        ("stop_reason", str, False),
-        ("model", str, False),
-        ("usage", Usage, True),
-        ("failure", ModelFailure, True),
-    )
-    for name, kind, may_be_none in parts:
-        value = getattr(answer, name)
-        if not isinstance(value, kind) and not (may_be_none and value is None):
-            raise TypeError(f"ModelAnswer.{name} is a {kind.__name__}, not {type(value).__name__}")
+    for (name, kinds), value in zip(_PARTS, msgspec.structs.astuple(answer), strict=True):
+        if not isinstance(value, kinds):
+            raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
     if answer.usage is not None:
-        for name in answer.usage.__struct_fields__:
-            count = getattr(answer.usage, name)
+        for count in msgspec.structs.astuple(answer.usage):
             if type(count) is not int or not 0 <= count < USAGE_MAX:
-                raise ValueError(f"ModelAnswer.usage.{name} is a whole number from 0 up, not {count!r}")
+                raise ValueError(f"a count of ModelAnswer.usage is a whole number from 0 up, not {count!r}")
     return answer
-
-
-def _crashed(error: BaseException) -> ModelAnswer:
-    logger.error("a model raised instead of answering", exc_info=error)
-    why = clean_text(f"{type(error).__name__}: {error}")[:500]
-    return ModelAnswer(failure=ModelFailure("model_crashed", why))
-
-
-def _replied(grant: CallModel, answer: ModelAnswer) -> ModelReplied:
-    """The answer, cleaned, as it goes into the log; the agent judges whether it can read it."""
-    model = clean_text(answer.model)[:_TEXT_CHARS_MAX]
-    failure, content = answer.failure, NULL
-    if failure is None:
-        try:
-            content = check_json(bytes(answer.content))
-        except InvalidPrompt as error:
-            failure = ModelFailure("garbage", str(error), is_retryable=True)
-    if failure is not None:
-        return ModelReplied(
-            grant.turn, grant.attempt, "error", usage=answer.usage, failure=_cleaned(failure), model=model
-        )
-    reason = clean_text(answer.stop_reason)[:_TEXT_CHARS_MAX]
-    return ModelReplied(grant.turn, grant.attempt, "ok", content, reason, answer.usage, model=model)
-
-
-def _cleaned(failure: ModelFailure) -> ModelFailure:
-    code, message = str(failure.code), str(failure.message)
-    wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
-    return ModelFailure(
-        clean_text(code)[:_TEXT_CHARS_MAX],
-        clean_text(message)[:_TEXT_CHARS_MAX],
-        bool(failure.is_retryable),
-        None if wait is None else max(0, min(wait, USAGE_MAX)),
-    )

@@ -112,6 +112,13 @@ class Tasks:
 def _cancelled(entry: _Entry) -> bool:
     has_begun = inspect.getcoroutinestate(entry.work) != inspect.CORO_CREATED
     entry.task.cancel()
-    if not has_begun and inspect.iscoroutine(entry.inner):
-        entry.inner.close()
+    if not has_begun:
+        close_unawaited(entry.inner)
     return has_begun
+
+
+def close_unawaited(work: Awaitable[Any]) -> None:
+    """Close what nobody will await any more, if it can be closed, as coroutines can."""
+    close = getattr(work, "close", None)
+    if callable(close):
+        close()

@@ -10,7 +10,7 @@ from callboard.actors.limits import DEFAULTS
 from callboard.actors.messages import CallTool, ToolReturned, ToolStatus
 from callboard.runtime.agent import Agent
 from callboard.runtime.board import Board
-from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.ports.shared_tasks import SharedTasks
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome
@@ -30,7 +30,7 @@ class ToolPort:
         self._agents = agents
         self._runner = runner
         self._on_progress = on_progress
-        self._tasks = Tasks(self._lost)
+        self._tasks = SharedTasks(self._lost)
 
     def start(self, request: Event) -> None:
         """Run the tool. A call whose arguments do not fit is answered at once."""
@@ -53,6 +53,7 @@ class ToolPort:
             self._context(request, call),
             timeout_s=limits.tool_timeout_s or DEFAULTS.tool_timeout_s or 120.0,
             max_chars=limits.max_tool_output_chars or DEFAULTS.max_tool_output_chars or 50_000,
+            redactor=self._board.secrets.redactor,
         )
         if isinstance(result, ToolOutcome):
             self._answer(request, call, result.status, result.output)
@@ -76,6 +77,7 @@ class ToolPort:
             call_id=call.id,
             idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
             on_progress=lambda text: self._on_progress(sender, text),
+            secrets=self._board.secrets,
         )
 
     async def _wait(

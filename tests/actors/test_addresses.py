@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors import addresses
-from callboard.actors.addresses import child_of, depth_of, is_agent, is_decider, ordinals, parent_of
+from callboard.actors.addresses import child_of, depth_of, is_agent, is_decider, parent_of, place_of
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -15,8 +15,8 @@ def test_an_address_is_the_path_from_the_host(path: list[int]) -> None:
     for ordinal in path:
         below = child_of(address, ordinal)
         assert parent_of(below) == address
+        assert place_of(below) == (address, ordinal)
         address = below
-    assert ordinals(address) == tuple(path)
     assert depth_of(address) == len(path)
     assert is_agent(address)
     assert is_decider(address)

@@ -23,8 +23,9 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import Prices
 from callboard.actors.usage import Need, Usage
+from callboard.replay.testing.session_says import Says, calls, report
+from callboard.replay.testing.session_scenario import profile
 from tests.actors.hands import FINAL, RETRYABLE, SCHEMA, USED, Hand, kinds
-from tests.world import Says, calls, profile, report
 
 
 def begun(schema: object = None, **limits: int) -> Hand:

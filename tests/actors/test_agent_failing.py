@@ -8,8 +8,8 @@ from callboard.actors.agent_state import AgentState
 from callboard.actors.agent_turns import Decision
 from callboard.actors.limits import Limits
 from callboard.actors.messages import Settled, Stop, Stopped, ToolStarted, TurnRequested
+from callboard.replay.testing.session_says import Says
 from tests.actors.hands import USED, Hand
-from tests.world import Says
 
 
 def begun() -> Hand:

@@ -12,6 +12,7 @@ from callboard.actors.agent_phases import AGENT, Phase
 from callboard.actors.limits import Limits
 from callboard.actors.messages import (
     AgentInput,
+    ApprovalGiven,
     Begin,
     DelegationEnded,
     ModelReplied,
@@ -20,8 +21,8 @@ from callboard.actors.messages import (
     ToolReturned,
     ToolStarted,
 )
+from callboard.replay.testing.session_says import Says, calls, report
 from tests.actors.hands import FINAL, RETRYABLE, SCHEMA, Hand, kinds
-from tests.world import Says, calls, report
 
 Told = list[str]
 
@@ -118,6 +119,10 @@ def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[Hand], Agent
     return lambda hand: ReportJudged(hand.state.turn + turn, call, verdict)  # type: ignore[arg-type]
 
 
+def given(verdict: str, call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
+    return lambda hand: ApprovalGiven(hand.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+
+
 def stop(*granted: int) -> Callable[[Hand], AgentInput]:
     return lambda hand: Stop("cancelled", granted or (0, 0))  # type: ignore[arg-type]
 
@@ -144,6 +149,7 @@ ROWS = [
     Row("new", ended(), "new"),
     Row("new", judged("late"), "new"),
     Row("new", lambda hand: ToolStarted(1, 0), "new"),
+    Row("new", given("approved"), "new"),
     #
     Row("thinking", begin, "thinking"),
     Row("thinking", stop(), "idle", ["Stopped"]),
@@ -161,6 +167,7 @@ ROWS = [
     Row("thinking", ended(), "thinking"),
     Row("thinking", judged("late"), "thinking"),
     Row("thinking", lambda hand: ToolStarted(1, 0), "thinking"),
+    Row("thinking", given("approved"), "thinking"),
     #
     Row("acting", begin, "acting"),
     Row("acting", stop(), "stopping"),
@@ -181,6 +188,12 @@ ROWS = [
     Row("acting", ended(turn=-1), "acting"),
     Row("acting", judged("late"), "acting"),
     Row("acting", lambda hand: ToolStarted(1, 0), "acting"),
+    Row("acting", given("approved"), "acting", ["CallTool"]),
+    Row("acting", given("approved", 5), "acting"),
+    Row("acting", given("denied"), "acting"),
+    Row("acting", given("denied"), "judging", ["ReportBack"], (ended(),)),
+    Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("look")),
+    Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("look", turns=1)),
     #
     Row("judging", begin, "judging"),
     Row("judging", stop(), "idle", ["Stopped"]),
@@ -193,6 +206,7 @@ ROWS = [
     Row("judging", judged("invalid"), "judging", [], (judged("invalid"),)),
     Row("judging", judged("accepted", turn=1), "judging"),
     Row("judging", lambda hand: ToolStarted(1, 0), "judging"),
+    Row("judging", given("approved"), "judging"),
     #
     Row("failed", begin, "failed"),
     Row("failed", stop(), "stopping"),
@@ -203,6 +217,7 @@ ROWS = [
     Row("failed", ended(), "failed", [], (tool(),)),
     Row("failed", judged("late"), "failed"),
     Row("failed", lambda hand: ToolStarted(1, 0), "failed"),
+    Row("failed", given("approved"), "failed"),
     #
     Row("stopping", begin, "stopping"),
     Row("stopping", stop(), "stopping"),
@@ -214,6 +229,8 @@ ROWS = [
     Row("stopping", ended(), "stopping"),
     Row("stopping", judged("late"), "stopping"),
     Row("stopping", lambda hand: ToolStarted(1, 0), "stopping"),
+    Row("stopping", given("approved"), "idle", ["Stopped"]),
+    Row("stopping", given("denied", 5), "stopping"),
     #
     Row("idle", begin, "thinking", ["TurnRequested"]),
     Row("idle", stop(), "idle"),
@@ -223,6 +240,7 @@ ROWS = [
     Row("idle", ended(), "idle"),
     Row("idle", judged("accepted"), "idle"),
     Row("idle", lambda hand: ToolStarted(1, 0), "idle"),
+    Row("idle", given("approved"), "idle"),
 ]
 
 

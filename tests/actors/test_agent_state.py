@@ -7,8 +7,9 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import Stop
 from callboard.actors.profiles import Prices
 from callboard.actors.usage import Need
+from callboard.replay.testing.session_says import Says, calls
+from callboard.replay.testing.session_scenario import profile
 from tests.actors.hands import SCHEMA, Hand
-from tests.world import Says, calls, profile
 
 
 def test_a_new_agent_knows_its_address_and_nothing_else() -> None:

@@ -16,8 +16,9 @@ from callboard.actors.messages import (
     TurnRequested,
 )
 from callboard.actors.usage import ZERO
+from callboard.replay.testing.session_says import Says, calls
+from callboard.replay.testing.session_scenario import NO_LIMITS
 from tests.actors.hands import FINAL, SCHEMA, USED, Hand
-from tests.world import NO_LIMITS, Says, calls
 
 
 def begun(schema: object = None, limits: Limits = NO_LIMITS) -> Hand:

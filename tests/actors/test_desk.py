@@ -14,6 +14,7 @@ from callboard.actors.desk import (
     Refuse,
     Start,
     cancelled,
+    interrupted,
     owner_of,
 )
 from callboard.actors.events import Event, Post
@@ -79,6 +80,24 @@ def test_what_a_tool_does_to_the_world_decides_what_it_waits_for(effect: Effect)
     (start,) = desk.use("host", effect)
     announced = Post("host", ToolStarted(1, 0))
     assert start == Start(desk.last, effect != "read", announced if effect == "write" else None)
+
+
+@pytest.mark.parametrize(
+    ("effect", "may_have_run"), [("read", False), ("idempotent", True), ("write", False)]
+)
+def test_a_call_that_may_have_run_before_is_not_said_never_to_have_started(
+    effect: Effect, may_have_run: bool
+) -> None:
+    """A write that had started before is answered by recovery; one that is repeated has certainly not."""
+    desk = Counter()
+    desk.use("host", effect)
+    request = desk.last
+    assert desk.as_known(request, cancelled(request)) == cancelled(request), "posted here, by this process"
+    assert desk.repeat(request) == desk.start_of(request)
+    known = desk.as_known(request, cancelled(request))
+    assert known == (interrupted(request) if may_have_run else cancelled(request))
+    done = Post("host", ToolReturned(1, 0, "ok", text_json("x")))
+    assert desk.as_known(request, done) == done
 
 
 def test_an_answer_is_let_in_once() -> None:

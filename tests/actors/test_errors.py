@@ -38,3 +38,9 @@ def test_an_error_about_a_log_keeps_where_it_is() -> None:
     assert (str(error), error.session_id, error.seq) == ("event 3 does not follow event 2", "s1", 3)
     outcome = object()
     assert errors.OutcomeError("failed", outcome).outcome is outcome
+
+
+def test_changed_agents_are_named_one_by_one() -> None:
+    error = errors.AgentsChanged("other agents", ("host: its instructions changed",))
+    assert str(error) == "other agents"
+    assert error.differences == ("host: its instructions changed",)

@@ -25,8 +25,9 @@ from callboard.actors.messages import (
     TurnSettled,
 )
 from callboard.actors.usage import Usage
+from callboard.replay.testing.session_says import Says, calls
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import Hand, Head, raw
-from tests.world import NO_LIMITS, Says, calls, profile
 
 SMALL, LARGE = 100, 4_000
 PROMPT = text_json("go")

@@ -94,7 +94,7 @@ def test_what_is_dropped_leaves_no_hole_to_walk_over() -> None:
 
 def _nodes(made: IntMap[str]) -> int:
     def count(node: object) -> int:
-        return 1 + sum(map(count, node)) if isinstance(node, tuple) else 0
+        return 1 + sum(map(count, node)) if isinstance(node, tuple) and node else 0
 
     return count(made._root)
 

@@ -4,12 +4,12 @@ And what an undisturbed one says: three messages a turn, plus its calls.
 """
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.events import Event
 from callboard.actors.limits import Limits
 from callboard.actors.messages import (
     AskEnded,
@@ -23,9 +23,12 @@ from callboard.actors.messages import (
     TurnRequested,
 )
 from callboard.actors.request import ModelRequest
-from tests.checks import check_all
-from tests.ledger import budgets_are_kept_and_nothing_is_refused_that_would_fit
-from tests.world import NO_LIMITS, Says, World, calls, profile, report, shuffled, task
+from callboard.replay.testing.session_faults import faults
+from callboard.replay.testing.session_monitors import breaches_of
+from callboard.replay.testing.session_plans import in_random_order
+from callboard.replay.testing.session_says import Says, Use, calls, report, task
+from callboard.replay.testing.session_scenario import NO_LIMITS, Scenario, ask, profile
+from callboard.replay.testing.session_world import SessionWorld
 
 SCHEMA = {"type": "object", "required": ["n"]}
 PROFILES = [
@@ -41,7 +44,7 @@ def rich(request: ModelRequest) -> Says:
     """Tools of both kinds, children and grandchildren, a race, a retry, an invalid and a valid report."""
     turn, who = request.turn, request.profile
     if who == "host":
-        first: tuple[tuple[str, dict[str, object]], ...] = (
+        first: tuple[Use, ...] = (
             task("kid", output_schema=SCHEMA),
             task("racer", copies=2),
             ("save", {}),
@@ -59,39 +62,67 @@ def rich(request: ModelRequest) -> Says:
     return Says(f"{request.address} is done")
 
 
-def session(choose: Callable[[int], int] = lambda n: 0, limits: Limits = NO_LIMITS, **more: Any) -> World:
-    world = World(PROFILES, rich, limits, choose=choose, **more).open()
-    world.ask()
+RICH = Scenario(PROFILES, rich, [ask()])
+Choose = Callable[[int], int]
+
+
+def oldest(n: int) -> int:
+    return 0
+
+
+def session(limits: Limits = NO_LIMITS, *kinds: str) -> SessionWorld:
+    """The session at its start. kinds: faults that may strike."""
+    wrong = faults(*kinds, most=100, weathers=0) if kinds else RICH.faults
+    return SessionWorld(replace(RICH, limits=limits, faults=wrong))
+
+
+def step(world: SessionWorld, choose: Choose) -> bool:
+    """Make one move that is no fault; False if there is none."""
+    moves = [move for move in world.moves() if move.kind != "fault"]
+    if moves:
+        world.make(moves[choose(len(moves))])
+    return bool(moves)
+
+
+def strike(world: SessionWorld, chain: str) -> None:
+    """Let a fault strike, if it can."""
+    for move in world.moves():
+        if move.chain == chain:
+            world.make(move)
+
+
+def checked(world: SessionWorld) -> SessionWorld:
+    assert breaches_of(world) == []
     return world
 
 
-def checked(world: World) -> World:
-    check_all(world)
-    budgets_are_kept_and_nothing_is_refused_that_would_fit(world)
-    return world
-
-
-def steps_of(choose: Callable[[int], int] = lambda n: 0) -> int:
+def steps_of(choose: Choose = oldest) -> int:
     """How many steps the undisturbed session has."""
-    world, steps = session(choose), 0
-    while found := world.may_move():
-        world.move(world.choose(found))
+    world, steps = session(), 0
+    while step(world, choose):
         steps += 1
     return steps
 
 
-def disturbed(step: int, disturb: Callable[[World], object], seed: int, **more: Any) -> World:
-    """The session with something done before one of its steps, run to its end."""
-    world = session(shuffled(seed), **more)
-    for _ in range(step):
-        if found := world.may_move():
-            world.move(world.choose(found))
+def disturbed(
+    steps: int,
+    disturb: Callable[[SessionWorld], object],
+    seed: int,
+    world: SessionWorld,
+    goes_on: bool = True,
+) -> SessionWorld:
+    """The session with something done before one of its steps, run to its end if it goes on."""
+    choose = in_random_order(seed)
+    for _ in range(steps):
+        step(world, choose)
     disturb(world)
-    return world.run()
+    while goes_on and step(world, choose):
+        pass
+    return world
 
 
 SEEDS = (1, 2)
-POINTS = [(seed, step) for seed in SEEDS for step in range(steps_of(shuffled(seed)))]
+POINTS = [(seed, at) for seed in SEEDS for at in range(steps_of(in_random_order(seed)))]
 
 
 def test_the_session_is_rich() -> None:
@@ -105,81 +136,77 @@ def test_the_session_is_rich() -> None:
 
 @pytest.mark.slow
 def test_a_cancel_at_any_point_ends_everything_and_the_session_goes_on() -> None:
-    for seed, step in POINTS:
-        world = disturbed(step, World.cancel, seed)
+    for seed, at in POINTS:
+        world = disturbed(at, SessionWorld.cancel, seed, session())
         assert world.ended.kind in ("cancelled", "reported")
-        world.ask("again", name="r2")
-        checked(world.run())
+        checked(world.ask("again", request_id="r2").run())
         assert [ended.request_id for ended in world.of(AskEnded)] == ["r1", "r2"]
         assert world.of(AskEnded)[1].kind == "reported"
 
 
 @pytest.mark.slow
 def test_a_close_at_any_point_ends_everything() -> None:
-    for seed, step in POINTS:
-        world = checked(disturbed(step, World.close, seed))
+    for seed, at in POINTS:
+        world = checked(disturbed(at, SessionWorld.close, seed, session()))
         assert world.supervisor.phase == "closed"
 
 
 @pytest.mark.slow
 def test_a_deadline_at_any_point_ends_everything() -> None:
-    def fire(world: World) -> None:
-        if 1 in world.timers:  # the ask's deadline is the first timer there is
-            world.fire(1)
+    def fire(world: SessionWorld) -> None:
+        if "timer deadline host" in world.later:
+            world.fire("timer deadline host")
 
-    for seed, step in POINTS:
-        world = disturbed(step, fire, seed, limits=Limits(deadline_s=9))
+    for seed, at in POINTS:
+        world = disturbed(at, fire, seed, session(Limits(deadline_s=9)))
         assert checked(world).ended.kind in ("deadline", "reported")
+
+
+def crashes_at(at: int, seed: int) -> list[str]:
+    """The deciders that could fail before a step, as faults."""
+    moves = disturbed(at, lambda world: None, seed, session(NO_LIMITS, "crashes"), goes_on=False).moves()
+    return [move.chain for move in moves if move.kind == "fault"]
 
 
 @pytest.mark.slow
 def test_any_decider_of_an_agent_may_fail_on_any_event() -> None:
-    for seed in SEEDS:
-        log = session(shuffled(seed)).run().log
-        for event in log:
-            if event.recipient.startswith("host"):
-                world = session(shuffled(seed), raises=failing_on(event.seq)).run()
-                assert [failure.event for failure in world.of(DeciderFailed)] == [event.seq]
-                checked(world)
+    for seed, at in POINTS:
+        for chain in crashes_at(at, seed):
+            world = session(NO_LIMITS, "crashes")
+            disturbed(at, partial(strike, chain=chain), seed, world)
+            assert len(world.of(DeciderFailed)) == 1
+            checked(world)
 
 
 @pytest.mark.slow
 def test_any_decider_may_fail_again_on_the_next_event_it_hears() -> None:
-    for seed in SEEDS:
-        for event in session(shuffled(seed)).run().log:
-            if event.recipient.startswith("host"):
-                world = session(shuffled(seed), raises=failing_from(event)).run()
-                checked(world)
-                world.raises = lambda address, event: False
-                world.ask("again", name="r2")
-                checked(world.run())
-
-
-def failing_on(seq: int) -> Callable[[str, Event], bool]:
-    return lambda address, event: event.seq == seq
-
-
-def failing_from(first: Event) -> Callable[[str, Event], bool]:
-    """One agent's decider raises on this event and on everything after it."""
-    return lambda address, event: address == first.recipient and event.seq >= first.seq
+    for seed, at in POINTS:
+        for chain in crashes_at(at, seed):
+            choose, world = in_random_order(seed), session(NO_LIMITS, "crashes")
+            for _ in range(at):
+                step(world, choose)
+            strike(world, chain)
+            while step(world, choose):
+                strike(world, chain)
+            world.heal()
+            checked(world.ask("again", request_id="r2").run())
 
 
 @pytest.mark.parametrize("tokens", [5_000, 20_000, 60_000, 200_000])
 def test_whatever_the_budget_the_session_ends_within_it(tokens: int) -> None:
     for seed in range(10):
-        checked(session(shuffled(seed), Limits(tokens=tokens, max_parallel_calls=2)).run())
+        checked(session(Limits(tokens=tokens, max_parallel_calls=2)).run(in_random_order(seed)))
 
 
 # --- what is said -----------------------------------------------------------------
 
 
-def kinds(world: World) -> list[str]:
+def kinds(world: SessionWorld) -> list[str]:
     return [f"{event.sender}>{event.recipient} {event.kind}" for event in world.log]
 
 
 def test_an_ask_that_is_answered_at_once_takes_seven_messages() -> None:
-    world = World([profile("host")], lambda request: Says("done")).open()
-    world.ask()
+    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"), [ask()]))
     assert kinds(world.run())[1:] == [
         "client>supervisor Ask",
         "supervisor>host Begin",
@@ -192,11 +219,10 @@ def test_an_ask_that_is_answered_at_once_takes_seven_messages() -> None:
 
 
 def test_a_turn_with_a_tool_takes_three_messages_more_than_one_without() -> None:
-    world = World(
-        [profile("host", tools=["look"])],
-        lambda request: calls(("look", {})) if request.turn < 4 else Says("done"),
-    ).open()
-    world.ask()
+    def policy(request: ModelRequest) -> Says:
+        return calls(("look", {})) if request.turn < 4 else Says("done")
+
+    world = SessionWorld(Scenario([profile("host", tools=["look"])], policy, [ask()]))
     assert len(world.run().log) == len(["SessionOpened"]) + 7 + 3 * (3 + 3)
 
 
@@ -206,8 +232,7 @@ def test_a_delegation_with_a_report_takes_twelve_messages() -> None:
             return report({"n": 1})
         return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
 
-    world = World([profile("host", ["kid"]), profile("kid")], policy).open()
-    world.ask()
+    world = SessionWorld(Scenario([profile("host", ["kid"]), profile("kid")], policy, [ask()]))
     log = kinds(world.run())
     start = log.index("host>supervisor Delegate")
     stop = log.index("supervisor>host DelegationEnded")
@@ -237,6 +262,6 @@ def test_a_turn_costs_four_messages_at_most_whatever_it_calls() -> None:
 
 
 def test_only_the_clock_fires_timers() -> None:
-    world = session(shuffled(3)).run()
+    world = session().run(in_random_order(3))
     assert all(event.sender == "clock" for event in world.events(TimerFired))
     assert all(event.sender == SUPERVISOR for event in world.events(Stop))

@@ -6,16 +6,17 @@ import pytest
 from callboard.actors.agent_state import fixed_of, initial_agent, request_of
 from callboard.actors.messages import CallModel
 from callboard.actors.request import ModelRequest
-from tests.world import Says, World, calls, profile
+from callboard.replay.testing.session_says import Says, calls
+from callboard.replay.testing.session_scenario import Scenario, profile
+from callboard.replay.testing.session_world import SessionWorld
 
 
 def requests(*says: Says, schema: object = None) -> list[ModelRequest]:
     """What the host was sent, for these replies."""
     replies = iter(says)
-    world = World([profile("host", tools=["look"])], lambda request: next(replies)).open()
-    world.ask("find it", schema)
-    world.run()
-    return list(world.requests.values())
+    world = SessionWorld(Scenario([profile("host", tools=["look"])], lambda request: next(replies)))
+    world.ask("find it", schema).run()
+    return list(world.asked.values())
 
 
 def test_a_request_has_the_system_prompt_the_tools_and_the_conversation() -> None:
@@ -57,11 +58,9 @@ def test_the_conversation_is_yours_to_look_into_and_changes_nothing() -> None:
 
 
 def test_the_grant_names_the_digest_of_the_request() -> None:
-    world = World([profile("host")], lambda request: Says("done")).open()
-    world.ask()
-    world.run()
+    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"))).ask().run()
     (grant,) = world.of(CallModel)
-    (request,) = world.requests.values()
+    (request,) = world.asked.values()
     assert grant.digest == request.digest
 
 

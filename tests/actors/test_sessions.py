@@ -16,7 +16,7 @@ from callboard.actors.base import Json
 from callboard.actors.codec import encode
 from callboard.actors.events import Event
 from callboard.actors.limits import Limits
-from callboard.actors.messages import AskEnded, Cancel, Close, ReportBack, Stopped, TimerFired
+from callboard.actors.messages import AskEnded, Cancel, Close, ReportBack, SessionOpened, Stopped, TimerFired
 from callboard.actors.step import ActorState
 from callboard.actors.supervisor_phases import (
     AGENT_MOVES,
@@ -28,25 +28,27 @@ from callboard.actors.supervisor_phases import (
     session_status,
 )
 from callboard.actors.supervisor_state import Delegation, Record, SupervisorState
+from callboard.replay.testing.session_faults import KINDS, kind_of
+from callboard.replay.testing.session_monitors import breaches_of
+from callboard.replay.testing.session_plans import Plan, in_random_order, play
+from callboard.replay.testing.session_scenario import Scenario
+from callboard.replay.testing.session_world import SessionWorld
 from tests.actors.hands import Head
-from tests.checks import check_all, no_cap_is_exceeded
-from tests.ledger import budgets_are_kept_and_nothing_is_refused_that_would_fit
-from tests.plans import Plan, play
-from tests.world import World
 
 WILD = 2_500
 CALM = 60
 Seen = set[tuple[str, str, type]]
 
 
-@dataclass
-class Watched(World):
+class Watched(SessionWorld):
     """A world that remembers every change of status it has seen."""
 
-    session: Seen = field(default_factory=set)
-    agents: Seen = field(default_factory=set)
-    delegations: Seen = field(default_factory=set)
-    phases: Seen = field(default_factory=set)
+    def __init__(self, scenario: Scenario) -> None:
+        self.session: Seen = set()
+        self.records: Seen = set()
+        self.delegations: Seen = set()
+        self.phases: Seen = set()
+        super().__init__(scenario)
 
     def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
         kind = type(event.body)
@@ -57,7 +59,7 @@ class Watched(World):
         self.session.add((session_status(before), session_status(after), kind))
         one, two = dict(records(before.host)), dict(records(after.host))
         for who in one.keys() | two.keys():
-            self.agents.add((agent_status(one.get(who)), agent_status(two.get(who)), kind))
+            self.records.add((agent_status(one.get(who)), agent_status(two.get(who)), kind))
         old, new = delegations(one), delegations(two)
         for key in old.keys() | new.keys():
             then = delegation_status(old[key]) if key in old else "new"
@@ -82,8 +84,9 @@ class Explored:
 
     broken: list[str] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
+    struck: set[str] = field(default_factory=set)
     session: Seen = field(default_factory=set)
-    agents: Seen = field(default_factory=set)
+    records: Seen = field(default_factory=set)
     delegations: Seen = field(default_factory=set)
     phases: Seen = field(default_factory=set)
 
@@ -92,17 +95,16 @@ class Explored:
 def explored() -> Explored:
     found = Explored()
     for seed in range(WILD):
+        world = Watched(Plan(seed).scenario())
         try:
-            world = play(Plan(seed), 0, kind=Watched)
-            check_all(world)
-            budgets_are_kept_and_nothing_is_refused_that_would_fit(world)
-            no_cap_is_exceeded(world)
+            world.run(in_random_order(seed))
         except Exception:
             found.broken.append(f"plan {seed}: {traceback.format_exc(limit=-2)}")
             continue
-        assert isinstance(world, Watched)
+        found.broken += [f"plan {seed}: {breach}" for breach in breaches_of(world)]
         found.kinds |= {ended.kind for ended in world.of(AskEnded)}
-        for name in ("session", "agents", "delegations", "phases"):
+        found.struck |= {kind_of(chain) for chain in world.struck}
+        for name in ("session", "records", "delegations", "phases"):
             getattr(found, name).update(getattr(world, name))
     return found
 
@@ -130,9 +132,13 @@ def test_the_sessions_have_met_every_end_an_ask_can_have(explored: Explored) -> 
     }
 
 
+def test_the_sessions_have_met_every_fault(explored: Explored) -> None:
+    assert explored.struck == KINDS
+
+
 @pytest.mark.parametrize(
     ("name", "table"),
-    [("session", SESSION_MOVES), ("agents", AGENT_MOVES), ("delegations", DELEGATION_MOVES)],
+    [("session", SESSION_MOVES), ("records", AGENT_MOVES), ("delegations", DELEGATION_MOVES)],
 )
 def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
     explored: Explored, name: str, table: Moves
@@ -145,8 +151,9 @@ def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
 
 
 def closings() -> Seen:
-    """Two ways to close that no plan takes: among stragglers, and while only a report is left to judge."""
+    """What no plan does: to open, and two ways to close, among stragglers and with only a report to judge."""
     straggling, judging = Head().opens(), Head().opens()
+    opened = straggling.session
     straggling.asks()
     straggling.hears("client", Cancel())
     straggling.hears("clock", TimerFired(1))
@@ -155,7 +162,7 @@ def closings() -> Seen:
     judging.hears("host", ReportBack(1, 0, Json(b"1")))
     judging.hears("clock", TimerFired(1))
     judging.hears("host", Stopped())
-    seen: Seen = set()
+    seen: Seen = {("new", opened, SessionOpened)}
     for head in (straggling, judging):
         before = head.session
         head.hears("client", Close())
@@ -173,11 +180,11 @@ def test_agents_change_their_phase_as_their_table_says(explored: Explored) -> No
 # --- the same under every schedule ------------------------------------------------
 
 
-def told(world: World) -> dict[object, object]:
+def told(world: SessionWorld) -> dict[object, object]:
     """What came out and what every model was asked, apart from numbers of events."""
     asked: dict[object, object] = {
         (one.address, one.turn, one.attempt): (bytes(one.system), one.tools, one.messages, one.force_tool)
-        for one in world.requests.values()
+        for one in world.asked.values()
     }
     outcomes = [(e.request_id, e.kind, bytes(e.value), e.text, e.detail, e.usage) for e in world.of(AskEnded)]
     return asked | {"outcomes": outcomes}
@@ -186,14 +193,16 @@ def told(world: World) -> dict[object, object]:
 @pytest.mark.parametrize("seed", range(CALM))
 def test_where_there_is_nothing_to_fight_over_every_schedule_tells_the_same(seed: int) -> None:
     plan = Plan(seed, is_calm=True)
-    first = told(play(plan, 0))
+    first = play(plan, 0)
     for schedule in range(1, 4):
-        assert told(play(plan, schedule)) == first
+        other = play(plan, schedule)
+        assert told(other) == told(first)
+        assert other.digest() == first.digest()
 
 
 def show(seed: int) -> None:
     """Print one wild session, an event a line."""
-    for event in play(Plan(seed), 0).log:
+    for event in Watched(Plan(seed).scenario()).run(in_random_order(seed)).log:
         body = encode(event.body).decode()
         print(f"{event.seq:4} <- {event.cause:4}  {event.sender} > {event.recipient}: {body[:300]}")
 

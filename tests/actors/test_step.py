@@ -24,10 +24,11 @@ from callboard.actors.messages import (
 )
 from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
 from callboard.actors.supervisor_state import SupervisorState
+from callboard.replay.testing.session_plans import Plan, play
+from callboard.replay.testing.session_says import Says
+from callboard.replay.testing.session_scenario import profile
 from tests.actors.hands import Hand, Head
-from tests.plans import Plan, play
 from tests.strategies import MESSAGES, any_message, messages
-from tests.world import Says, profile
 
 
 def event(body: AnyMessage, recipient: str, sender: str = "client", seq: int = 7) -> Event:

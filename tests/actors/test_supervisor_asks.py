@@ -29,8 +29,8 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
-from tests.world import NO_LIMITS, profile
 
 PROMPT = text_json("go")
 

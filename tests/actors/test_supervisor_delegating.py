@@ -21,8 +21,8 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import ModelSpec, Prices, Profile
 from callboard.actors.usage import ZERO, Need
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
-from tests.world import NO_LIMITS, profile
 
 PROMPT = text_json("go")
 PRICES = Prices(1, 1)

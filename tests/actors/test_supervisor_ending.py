@@ -31,8 +31,8 @@ from callboard.actors.messages import (
     TurnSettled,
 )
 from callboard.actors.usage import Need, Usage
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
-from tests.world import NO_LIMITS, profile
 
 PROMPT = text_json("go")
 BOOM = DeciderFailed(1, "Boom")

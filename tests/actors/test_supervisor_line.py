@@ -10,8 +10,8 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import CallModel, DeciderFailed, Delegate, Settled, Stop, TurnSettled
 from callboard.actors.supervisor_state import Record
 from callboard.actors.usage import Usage
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import Head
-from tests.world import NO_LIMITS, profile
 
 PROMPT = text_json("go")
 

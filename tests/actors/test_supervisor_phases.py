@@ -20,6 +20,7 @@ from callboard.actors.messages import (
     Delegate,
     Finished,
     ReportBack,
+    Resumed,
     SchemaChecked,
     SessionOpened,
     Settled,
@@ -39,6 +40,7 @@ USED = Settled(Usage(5, 5), "thought")
 GO = Delegate(1, 0, ("kid",), PROMPT)
 SAMPLES: dict[type, SupervisorInput] = {
     SessionOpened: SessionOpened(1, "other", (), ModelSpec("m")),
+    Resumed: Resumed(1, extend_ms=5),
     Ask: Ask("r2", PROMPT),
     Cancel: Cancel("enough"),
     Close: Close(),
@@ -129,6 +131,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     },
     "checking": {
         Ask: ("checking", ["client:AskEnded"]),
+        Resumed: ("checking", ["clock:ExtendTimer"]),
         SchemaChecked: ("asking", ["host:Begin"]),
         TimerFired: ("open", ["client:AskEnded"]),
         Cancel: ("open", ["clock:CancelTimer", "client:AskEnded"]),
@@ -136,6 +139,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     },
     "asking": {
         Ask: ("asking", ["client:AskEnded"]),
+        Resumed: ("asking", ["clock:ExtendTimer"]),
         TimerFired: ("ending", ["host:Stop", "clock:SetTimer"]),
         Cancel: ("ending", ["host:Stop", "clock:CancelTimer", "clock:SetTimer"]),
         Close: ("ending", ["host:Stop", "clock:CancelTimer", "clock:SetTimer"]),

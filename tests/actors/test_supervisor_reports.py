@@ -22,8 +22,8 @@ from callboard.actors.messages import (
     Stopped,
     TimerFired,
 )
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
-from tests.world import NO_LIMITS, profile
 
 PROMPT = text_json("go")
 ONE, TWO = Json(b"1"), Json(b"2")

@@ -22,8 +22,8 @@ from callboard.actors.messages import (
     TurnSettled,
 )
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
+from callboard.replay.testing.session_scenario import NO_LIMITS, profile
 from tests.actors.hands import Head, said
-from tests.world import NO_LIMITS, profile
 
 PROMPT = text_json("go")
 

@@ -1,6 +1,7 @@
 """One decision while it is being made: the tree, and what is known of schemas."""
 
 import pytest
+from msgspec.structs import replace
 
 from callboard.actors.base import Json
 from callboard.actors.conversation import text_json
@@ -36,16 +37,62 @@ def test_before_the_first_ask_nobody_has_a_record() -> None:
 
 
 def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
-    work = two_deep()
-    before = work.state
+    before, _ = two_deep().done()
+    work = Work(before, 9)
     work.edit("host.1.1", text="thought")
     work.edit("host.7", text="nobody")
-    changed = work.record("host.1.1")
+    after, _ = work.done()
+    changed = Work(after, 10).record("host.1.1")
     assert changed is not None
     assert changed.text == "thought"
     assert Work(before, 9).record("host.1.1") != changed
+    work = Work(after, 10)
     work.edit("host.1.1", text="")
-    assert work.state == before
+    assert work.done()[0] == before
+
+
+def test_while_a_decision_is_made_the_tree_is_only_to_be_had_record_by_record() -> None:
+    work = two_deep()
+    assert work.state.host is None
+    assert work.record("host") is not None
+
+
+def test_a_record_that_was_not_changed_is_put_back_as_it_was() -> None:
+    before, _ = two_deep().done()
+    work = Work(before, 9)
+    assert work.chain("host.1.1") is not None
+    after, posts = work.done()
+    assert after.host is before.host
+    assert posts == ()
+
+
+def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_there() -> None:
+    work = two_deep()
+    grandchild = work.record("host.1.1")
+    assert grandchild is not None
+    work.edit("host.1.1", text="last words")
+    work.remove(grandchild)
+    assert work.record("host.1.1") is None
+    work.add(replace(grandchild, address="host.1.2", ordinal=2))
+    work.edit("host.1.2", text="first words")
+    work.edit("host", text="meanwhile")
+    after = Work(work.done()[0], 10)
+    told = [record.text for record in after.chain("host.1.2") or []]
+    assert told == ["meanwhile", "", "first words"]
+    assert after.record("host.1.1") is None
+
+
+def test_agents_may_nest_deeper_than_python_calls() -> None:
+    head = Head().opens()
+    head.asks()
+    work = Work(head.state, 9)
+    record = work.record("host")
+    assert record is not None
+    for _ in range(2_000):
+        record = replace(record, address=f"{record.address}.1", ordinal=1)
+        work.add(record)
+    after = Work(work.done()[0], 10)
+    assert len(after.chain(record.address) or []) == 2_001
 
 
 def test_limits_are_those_of_the_agent_of_the_ask_or_of_the_session() -> None:

@@ -1,0 +1,113 @@
+"""The approvals port: a request becomes a question for a person, and its one answer."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from callboard.actors.agent_state import AgentState, fixed_of
+from callboard.actors.desk import cancelled
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import ApprovalGiven, RequestApproval
+from callboard.runtime.approvals import Answer, Approval, Approver
+from callboard.runtime.board import Board
+from callboard.runtime.boundary import clean_text
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.ports.tasks import Tasks
+
+_NOTE_CHARS_MAX: Final = 2_000
+
+logger = logging.getLogger("callboard.approvals")
+
+
+class ApprovalPort:
+    """The questions of one session. approver: asked first, if there is one. show: told of each question."""
+
+    def __init__(
+        self, board: Board, log: EventLog, approver: Approver | None, show: Callable[[Approval], None]
+    ) -> None:
+        self._board = board
+        self._log = log
+        self._approver = approver
+        self._show = show
+        self._tasks = Tasks(self._lost)
+
+    def start(self, request: Event) -> None:
+        """Ask; the request is durable."""
+        answer = self._ask(request)
+        self._tasks.spawn(request.seq, self._wait(request, answer), answer)
+
+    def abort(self, request: Event) -> bool:
+        """Take the question back; False if nobody was asked yet."""
+        return self._tasks.cancel(request.seq)
+
+    async def aclose(self) -> None:
+        """Take all questions back."""
+        await self._tasks.aclose()
+
+    async def _wait(self, request: Event, asking: Awaitable[ApprovalGiven]) -> None:
+        try:
+            given = await asking
+        except asyncio.CancelledError:
+            self._board.answer(request, cancelled(request))
+        else:
+            self._board.answer(request, Post(request.sender, given))
+
+    async def _ask(self, request: Event) -> ApprovalGiven:
+        body = request.body
+        assert isinstance(body, RequestApproval)
+        question = await self._question(request, body)
+        try:
+            self._show(question)
+            answer = await self._answer(question)
+        finally:
+            question._answer.cancel()
+        note = self._board.secrets.redactor.kept(clean_text(answer.note), _NOTE_CHARS_MAX)
+        return ApprovalGiven(
+            body.turn,
+            body.call,
+            "approved" if answer.is_approved else "denied",
+            note,
+            question.digest,
+            body.is_repeat,
+        )
+
+    async def _question(self, request: Event, body: RequestApproval) -> Approval:
+        (stored,) = await self._log.read(self._board.session_id, request.seq, 1)
+        actor = self._board.actors.get(request.sender)
+        state = actor.state if actor else None
+        profile = fixed_of(state).profile.name if isinstance(state, AgentState) else ""
+        return Approval(
+            self._board.session_id,
+            request.sender,
+            profile,
+            body.tool,
+            body.effect,
+            body.arguments,
+            body.is_repeat,
+            request.seq,
+            stored.digest.hex(),
+            asyncio.get_running_loop().create_future(),
+        )
+
+    async def _answer(self, question: Approval) -> Answer:
+        if self._approver is not None:
+            said = self._approver(question)
+            if inspect.isawaitable(said):
+                said = await said
+            if said is not None and not isinstance(said, bool | str):
+                raise TypeError(f"an approver returns True, False, a text or None, not {said!r:.80}")
+            if said is not None:
+                return Answer(True) if said is True else Answer(False, said or "")
+        return await question._answer
+
+    def _lost(self, seq: int, error: BaseException) -> None:
+        """Asking has failed: nobody has allowed the call."""
+        request = self._board.desk.open.get(seq)
+        if request is not None and isinstance(request.body, RequestApproval):
+            told = self._board.secrets.redactor.told(error)
+            logger.error("asking for approval of %s failed\n%s", request.body.tool, told)
+            body, why = request.body, f"asking for it failed with {type(error).__name__}"
+            given = ApprovalGiven(body.turn, body.call, "denied", why, is_repeat=body.is_repeat)
+            self._board.answer(request, Post(request.sender, given))

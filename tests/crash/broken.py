@@ -1,0 +1,115 @@
+"""Ways in which the runtime could be broken, to show that the campaign would notice. Each patches a process.
+
+reruns writes          a write tool that had started runs again
+denies writes          one that had started is said not to have
+tells early            events and outcomes are given, and tools started, before the log is durable
+commits late           the store acknowledges before it has committed
+new keys               an idempotent call gets another key in every process
+forgets outcomes       asking again after a crash asks anew
+gives back             a lost model call is charged nothing
+drops an event         recovery leaves out the last thing that was not handled
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from callboard.actors import recovery
+from callboard.actors.desk import cancelled, interrupted
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import CallModel, CallTool, ModelReplied
+from callboard.actors.usage import ZERO
+from callboard.runtime.board import Board
+from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.sqlite_store import SQLiteStore
+from callboard.runtime.ports.tool_port import ToolPort
+from callboard.runtime.session import Session
+from callboard.runtime.tools.context import ToolContext
+from tests.crash.points import patch
+
+
+def _reruns_writes() -> None:
+    def left(self: "recovery._Recovery", request: Event) -> Post | None:
+        body = request.body
+        if isinstance(body, CallModel):
+            return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost"))
+        return None
+
+    patch(recovery._Recovery, "_left_by_crash", left)
+
+
+def _denies_writes() -> None:
+    patch(recovery, "interrupted", cancelled)
+
+
+def _tells_early() -> None:
+    log = Board._log
+
+    def early(self: Board, events: Sequence[Event]) -> bool:
+        is_logged = log(self, events)
+        if is_logged and events:
+            self._on_durable(Head(self.seq, bytes(32)))
+        return is_logged
+
+    patch(Board, "_log", early)
+
+
+def _commits_late() -> None:
+    @contextmanager
+    def lazy(self: SQLiteStore, doing: str) -> Iterator[None]:
+        with self._reported(doing):
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN IMMEDIATE")
+            yield
+
+    patch(SQLiteStore, "_transaction", lazy)
+    patch(SQLiteStore, "_note_written", lambda self, sessions, size: None)
+
+
+def _new_keys() -> None:
+    context = ToolPort._context
+
+    def keyed(self: ToolPort, request: Event, call: CallTool) -> ToolContext:
+        made = context(self, request, call)
+        made.idempotency_key += f"/{os.getpid()}"
+        return made
+
+    patch(ToolPort, "_context", keyed)
+
+
+def _forgets_outcomes() -> None:
+    patch(Session, "remember", lambda self, past, is_closing: None)
+
+
+def _gives_back() -> None:
+    def left(self: "recovery._Recovery", request: Event) -> Post | None:
+        body = request.body
+        if isinstance(body, CallModel):
+            return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost", usage=ZERO))
+        return interrupted(request) if request.seq in self.started else None
+
+    patch(recovery._Recovery, "_left_by_crash", left)
+
+
+def _drops_an_event() -> None:
+    repeat = recovery._Recovery.repeat
+
+    def forgetful(self: "recovery._Recovery") -> None:
+        repeat(self)
+        if self.inbox:
+            self.inbox.pop()
+
+    patch(recovery._Recovery, "repeat", forgetful)
+
+
+BREAKS: Final[dict[str, Callable[[], None]]] = {
+    "reruns writes": _reruns_writes,
+    "denies writes": _denies_writes,
+    "tells early": _tells_early,
+    "commits late": _commits_late,
+    "new keys": _new_keys,
+    "forgets outcomes": _forgets_outcomes,
+    "gives back": _gives_back,
+    "drops an event": _drops_an_event,
+}

@@ -1,0 +1,215 @@
+"""The campaign: rounds of sessions whose process is killed again and again, until they end, and looked at.
+
+A round is a log file with one to three sessions and a plan of deaths, all drawn from the seed and the number
+of the round. Runs are forked from this process, which starts no threads and opens no log while one lives: a
+fork costs a millisecond, a new interpreter two hundred. Every twentieth run is a new interpreter all the
+same, with another hash seed.
+"""
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Final, Literal
+
+import msgspec
+
+from callboard.runtime.schemas.engine import import_jsonschema
+from tests.crash import child
+from tests.crash.child import Job, Talk
+from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
+from tests.crash.verdict import seen_up_to, wrong_after_kill, wrong_at_end
+
+PATIENCE_S: Final = 60.0
+"""No run takes nearly as long; one that does hangs."""
+
+TORN_AT_MAX: Final = 90_000
+"""Bytes; the WAL is begun anew before it is much longer."""
+
+KILLS_PER_ROUND_MAX: Final = 8
+FRESH_EVERY: Final = 20
+_OFTEN: Final = ("before append", "after append", "in a transaction", "in a commit", TORN)
+"""Points that a run passes many times."""
+
+End = Literal["killed", "done", "failed", "hung"]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do. first, every: the numbers of the rounds. only: this point alone. break_: with a runtime
+    that is broken in this way. patience_s: how long a run may take.
+    """
+
+    kills: int
+    seed: str
+    first: int = 0
+    every: int = 1
+    only: str = ""
+    break_: str = ""
+    patience_s: float = PATIENCE_S
+
+
+class Result(msgspec.Struct):
+    """What a campaign came to. kills: by point. wrong: what was found, with the round."""
+
+    kills: dict[str, int]
+    rounds: int = 0
+    sessions: int = 0
+    runs: int = 0
+    fresh: int = 0
+    effects: int = 0
+    events: int = 0
+    wrong: list[str] = []
+
+    @property
+    def killed(self) -> int:
+        """How many processes were killed."""
+        return sum(self.kills.values())
+
+    def add(self, other: "Result") -> None:
+        """Take in what another part of the campaign came to."""
+        self.kills = dict(Counter(self.kills) + Counter(other.kills))
+        self.wrong += other.wrong
+        for name in ("rounds", "sessions", "runs", "fresh", "effects", "events"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Round:
+    """One log file, from its first run to its last."""
+
+    def __init__(self, folder: Path, seed: str, result: Result, plan: Plan) -> None:
+        self.folder = folder
+        self.result = result
+        self.plan = plan
+        self.chance = Random(seed)
+        self.talks = tuple(
+            Talk(f"s{number}", f"{seed}/{number}", self.chance.randint(2, 4), self._cancels())
+            for number in range(self.chance.randint(1, 3))
+        )
+        self.runs = 0
+
+    def _cancels(self) -> dict[int, float]:
+        is_impatient = self.chance.random() < 0.3
+        return {self.chance.randint(0, 2): self.chance.uniform(0.005, 0.05)} if is_impatient else {}
+
+    def play(self, kills: int) -> list[str]:
+        """Kill it so often, if it lives so long, then let it end; returns what is wrong."""
+        for _ in range(kills):
+            end, wrong = self._run(self._death())
+            if wrong:
+                return wrong
+            if end == "done":
+                return self._wrong_at_end()
+        _, wrong = self._run(Death())
+        return wrong or self._wrong_at_end()
+
+    def _wrong_at_end(self) -> list[str]:
+        return wrong_at_end(self.folder, {talk.name: talk.asks for talk in self.talks})
+
+    def _run(self, death: Death) -> tuple[End, list[str]]:
+        end = self._lived(death)
+        if end == "failed":
+            return end, ["a run raised: " + (self.folder / "error.txt").read_text()]
+        if end == "hung":
+            return end, [f"a run hung, with {death}"]
+        if end == "killed":
+            self.result.kills[death.point] = self.result.kills.get(death.point, 0) + 1
+            return end, [f"{what} (killed {death.point})" for what in wrong_after_kill(self.folder)]
+        return end, []
+
+    def _death(self) -> Death:
+        chance = self.chance
+        possible = [point for point in POINTS if self.runs or point not in IN_RESUME]
+        point = self.plan.only or self._next(possible)
+        nth = 1 if point in IN_RESUME else chance.randint(1, 40 if point in _OFTEN else 6)
+        after_s = chance.uniform(0.0, 0.15) if point == RANDOM else 0.0
+        is_late = chance.random() < 0.6 and point in ("in a commit", "in a checkpoint")
+        return Death(point, nth, after_s, is_late, chance.randint(40, TORN_AT_MAX))
+
+    def _next(self, possible: list[str]) -> str:
+        """Every other time the point that was hit least, so that a short campaign meets all of them."""
+        if self.chance.random() < 0.5:
+            return self.chance.choice([*possible, RANDOM, RANDOM])
+        return min(possible, key=lambda point: (self.result.kills.get(point, 0), self.chance.random()))
+
+    def _lived(self, death: Death) -> End:
+        """One run, until it ends or is killed."""
+        self.runs += 1
+        self.result.runs += 1
+        seen = seen_up_to(self.folder)
+        is_whole = self.chance.random() < 0.2  # sometimes somebody wants to see everything again
+        watch_from = {} if is_whole else {name: seq + 1 for name, seq in seen.items()}
+        job = Job(str(self.folder), self.talks, death, watch_from, self.plan.break_)
+        bell, rope = os.pipe()
+        try:
+            pid = self._born(job, bell, rope)
+            os.close(rope)
+            return _fate(pid, bell, death, self.plan.patience_s)
+        finally:
+            os.close(bell)
+
+    def _born(self, job: Job, bell: int, rope: int) -> int:
+        """Start a run: a fork of this process, or now and then a new interpreter."""
+        if self.result.runs % FRESH_EVERY == 0:
+            self.result.fresh += 1
+            return _fresh(job, rope, self.result.runs)
+        pid = os.fork()
+        if pid == 0:
+            os.close(bell)
+            os._exit(child.run(job, rope))
+        return pid
+
+
+def _fresh(job: Job, rope: int, hash_seed: int) -> int:
+    command = [sys.executable, "-m", "tests.crash.child", msgspec.json.encode(job).decode(), str(rope)]
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    process = subprocess.Popen(command, pass_fds=[rope], env=environment)
+    process.returncode = 0  # it is waited for by its id
+    return process.pid
+
+
+def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
+    """Wait for the end of a run, and bring it about where that is the parent's part."""
+    limit_s = death.after_s if death.point == RANDOM else patience_s
+    is_ready = bool(select.select([bell], [], [], limit_s)[0])
+    is_over = is_ready and not os.read(bell, 1)  # nobody holds the other end any more
+    if not is_over:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if not is_ready and death.point != RANDOM:
+        return "hung"
+    if os.WIFSIGNALED(status):
+        return "killed"
+    return "done" if os.WEXITSTATUS(status) == 0 else "failed"
+
+
+def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:
+    """Rounds until so many processes were killed, or something is wrong. told: the result after each."""
+    import_jsonschema()  # once, and not in every run
+    result = Result({})
+    number = plan.first
+    while result.killed < plan.kills and not result.wrong:
+        place = folder / f"round-{number}"
+        place.mkdir(parents=True)
+        one = Round(place, f"{plan.seed}/{number}", result, plan)
+        wrong = one.play(min(one.chance.randint(2, KILLS_PER_ROUND_MAX), plan.kills - result.killed))
+        result.wrong += [f"round {number}: {what}" for what in wrong]
+        _count(result, one)
+        if not wrong:
+            shutil.rmtree(place)
+        told(result)
+        number += plan.every
+    return result
+
+
+def _count(result: Result, one: Round) -> None:
+    result.rounds += 1
+    result.sessions += len(one.talks)
+    effects = one.folder / "effects"
+    result.effects += effects.read_bytes().count(b"}") if effects.exists() else 0
+    result.events += sum(seen_up_to(one.folder).values())

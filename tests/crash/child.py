@@ -1,0 +1,169 @@
+"""The program that is killed: opens its sessions, or takes them up where they were left, and asks.
+
+It is a program as users would write one: every ask has a request id, so that asking again after a crash gives
+the outcome of the same ask. Whatever it is told it notes before it goes on.
+
+    python -m tests.crash.child JOB BELL     one run as a process of its own
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from callboard.actors.codec import encode
+from callboard.actors.errors import MisuseError, SessionEnded
+from callboard.runtime.approvals import Approval
+from callboard.runtime.outcome import Outcome
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.session import Session
+from callboard.runtime.tools.context import ToolContext
+from tests.crash.broken import BREAKS
+from tests.crash.cast import SCHEMA, host_of, limits_of
+from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome
+from tests.crash.points import Death, DyingLog, Reaper, install
+
+FAILED: Final = 3
+"""The exit code of a run that raised; what it raised is in `error.txt`."""
+
+
+class Talk(msgspec.Struct, frozen=True):
+    """A session. seed: of what its models say. cancels: asks that are cancelled after so many seconds."""
+
+    name: str
+    seed: str
+    asks: int
+    cancels: dict[int, float] = {}
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A run: in this folder, with these sessions, until this death. watch_from: the first seq to look at."""
+
+    folder: str
+    talks: tuple[Talk, ...]
+    death: Death = Death()
+    watch_from: dict[str, int] = {}
+    break_: str = ""
+
+    @property
+    def log(self) -> Path:
+        """The log file."""
+        return Path(self.folder, "log.db")
+
+
+def run(job: Job, bell: int) -> int:
+    """One run of the program; returns its exit code, if it comes to that."""
+    _talk_aside(Path(job.folder, "stderr.txt"))
+    try:
+        reaper = Reaper(job.death, bell)
+        install(reaper)
+        if job.break_:
+            BREAKS[job.break_]()
+        asyncio.run(_Program(job, reaper).main())
+    except BaseException:
+        Path(job.folder, "error.txt").write_text(traceback.format_exc())
+        return FAILED
+    return 0
+
+
+def _talk_aside(path: Path) -> None:
+    """What this process says goes to a file: it is one of a thousand, and its parent has a say of its own."""
+    aside = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(aside, 2)
+    os.close(aside)
+
+
+class _Program:
+    """The sessions of one run, side by side."""
+
+    def __init__(self, job: Job, reaper: Reaper) -> None:
+        self.job = job
+        self.reaper = reaper
+        self.seen = Notes(Path(job.folder, "seen"), reaper.may_note)
+        self.effects = Notes(Path(job.folder, "effects"), reaper.may_note)
+
+    async def main(self) -> None:
+        """Hold every conversation to its end."""
+        log = DyingLog(self.job.log, self.reaper, self.seen)
+        async with Runtime(log, approve=self.approve) as runtime:
+            known = {row.session_id for row in await log.sessions()}
+            await asyncio.gather(*(self.talk(runtime, talk, talk.name in known) for talk in self.job.talks))
+
+    async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
+        """One conversation."""
+        host = host_of(talk.seed, self.deed)
+        bounds = limits_of(talk.seed)
+        try:
+            if is_known:
+                session = await runtime.resume(talk.name, host)
+            else:
+                session = await runtime.open(host, session_id=talk.name, limits=bounds)
+        except SessionEnded:
+            return
+        watching = asyncio.create_task(self.watch(session))
+        if is_known:
+            with contextlib.suppress(MisuseError):  # killed before anything was asked
+                self.note(talk, await session.outcome)
+        for number in range(talk.asks):
+            self.note(talk, await self.ask(session, talk, number))
+        head = await session.close()
+        self.seen.write(SeenHead(talk.name, head.seq, head.digest.hex()))
+        await watching
+
+    async def ask(self, session: Session, talk: Talk, number: int) -> Outcome:
+        """An ask; some are cancelled on the way."""
+        after_s = talk.cancels.get(number)
+        handle = None
+        if after_s is not None:
+            loop = asyncio.get_running_loop()
+            handle = loop.call_later(after_s, lambda: asyncio.ensure_future(session.cancel("enough")))
+        schema = SCHEMA if number % 3 == 2 else None
+        outcome = await session.ask(f"ask {number}", request_id=f"ask-{number}", output_schema=schema)
+        if handle is not None:
+            handle.cancel()
+        return outcome
+
+    async def approve(self, question: Approval) -> bool | str:
+        """A person allows every call once, and none again whose effect is unknown."""
+        self.seen.write(SeenHead(question.session_id, question.seq, question.digest))
+        await asyncio.sleep(0.001)
+        return True if not question.is_repeat else "not again"
+
+    async def watch(self, session: Session) -> None:
+        """Note every event that comes."""
+        name, loop = session.session_id, asyncio.get_running_loop()
+        came: list[SeenEvent] = []
+        async for event in session.events(self.job.watch_from.get(name, 1)):
+            if not came:  # those that are there already go into one write
+                loop.call_soon(self._keep, came)
+            body = encode(event.body).decode()
+            where = (event.seq, event.at, event.sender, event.recipient, event.cause)
+            came.append(SeenEvent(name, *where, body))
+        self._keep(came)
+
+    def _keep(self, came: list[SeenEvent]) -> None:
+        if came:
+            self.seen.write(*came)
+            came.clear()
+
+    def note(self, talk: Talk, outcome: Outcome) -> None:
+        """An outcome was given."""
+        value = msgspec.json.encode(outcome.structured_output).decode()
+        usage = msgspec.json.encode(outcome.usage).decode()
+        told = SeenOutcome(talk.name, outcome.request_id, outcome.kind, outcome.text, value, usage)
+        self.seen.write(told, SeenHead(talk.name, *outcome.head))
+
+    def deed(self, effect: str, label: str, ctx: ToolContext) -> None:
+        """A tool changes the world."""
+        self.reaper.at("before effect")
+        self.effects.write(Effect(ctx.session_id, label, effect, ctx.idempotency_key, os.getpid()))
+        self.reaper.at("after effect")
+
+
+if __name__ == "__main__":
+    sys.exit(run(msgspec.json.decode(sys.argv[1], type=Job), int(sys.argv[2])))

@@ -1,0 +1,203 @@
+"""Where a process can be killed, and how its own hooks bring that about. Only the child program uses this.
+
+    before append               a batch is about to be handed to the store
+    in a transaction            its rows are going in
+    in a commit                 COMMIT begins; or a moment later, by the parent, while it writes and syncs
+    in a torn write             COMMIT writes, and what it writes is cut off in the middle
+    after append                the batch is durable, and nobody has been told
+    before effect               a tool begins whose intent is durable
+    after effect                it has changed the world and has not returned
+    in a checkpoint             the WAL is being written back
+    between checkpoint steps    before one of the marks that go with it
+    resume: reading done        what is there was read, nobody is fenced yet
+    resume: taken over          earlier writers are fenced
+    resume: recovered           what is left to be done is known, none of it posted
+    resume: restored            it is posted, and not yet durable
+    at random                   the parent kills after some milliseconds
+
+A torn write ends by SIGXFSZ, which the system sends instead of writing beyond a limit; all others by SIGKILL.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from callboard.actors.recovery import Recovered
+from callboard.runtime.board import Board
+from callboard.runtime.log import sqlite_store
+from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite_store import SQLiteStore
+from callboard.runtime.log.sqlite_thread import SQLiteThread
+from tests.crash.notes import Notes, SeenHead
+
+RANDOM: Final = "at random"
+TORN: Final = "in a torn write"
+IN_RESUME: Final = (
+    "resume: reading done",
+    "resume: taken over",
+    "resume: recovered",
+    "resume: restored",
+)
+POINTS: Final = (
+    RANDOM,
+    "before append",
+    "in a transaction",
+    "in a commit",
+    TORN,
+    "after append",
+    "before effect",
+    "after effect",
+    "in a checkpoint",
+    "between checkpoint steps",
+    *IN_RESUME,
+)
+_STATEMENTS: Final = {
+    "INSERT INTO events": ("in a transaction",),
+    "COMMIT": ("in a commit", TORN),
+    "PRAGMA wal_checkpoint": ("in a checkpoint",),
+    "UPDATE meta": ("between checkpoint steps",),
+}
+
+
+class Death(msgspec.Struct, frozen=True):
+    """When and how a process is to end. nth: at which passing of the point. after_s: for a random moment.
+
+    is_late: the process only rings, and the parent kills it a moment later. torn_at: how many bytes of the
+    WAL are written at most.
+    """
+
+    point: str = ""
+    nth: int = 1
+    after_s: float = 0.0
+    is_late: bool = False
+    torn_at: int = 0
+
+
+class Reaper:
+    """Ends this process at its point. bell: where the parent listens. may_note: see `Notes`."""
+
+    def __init__(self, death: Death, bell: int) -> None:
+        self.death = death
+        self.may_note = threading.Event()
+        self.may_note.set()
+        self._bell = bell
+        self._passed = 0
+        self._is_writing = False
+
+    def at(self, point: str) -> None:
+        """This process is at a point now."""
+        if point != self.death.point:
+            return
+        self._passed += 1
+        if point == TORN and self._is_writing:
+            self._tear()
+        elif point != TORN and self._passed == self.death.nth:
+            self._die()
+
+    def _die(self) -> None:
+        if self.death.is_late:
+            os.write(self._bell, b"!")
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)  # other threads may run until the signal is there, this one does nothing more
+
+    def _tear(self) -> None:
+        """Until this transaction is over no file is written beyond the limit; the notes wait meanwhile."""
+        self.may_note.clear()
+        _bound_files(self.death.torn_at)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around a transaction; one that is over did not come to the limit."""
+        self._is_writing = True
+        try:
+            yield
+        finally:
+            self._is_writing = False
+            if not self.may_note.is_set():
+                _bound_files(resource.RLIM_INFINITY)
+                self.may_note.set()
+
+
+def _bound_files(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+class DyingLog(SQLiteLog):
+    """The default store, which notes what it acknowledged and passes the points around it."""
+
+    def __init__(self, path: Path, reaper: Reaper, seen: Notes) -> None:
+        super().__init__(path)
+        self._reaper = reaper
+        self._seen = seen
+
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        """See `EventLog.append`."""
+        self._reaper.at("before append")
+        answers = await super().append(batch)
+        self._seen.write(
+            *(
+                SeenHead(part.session_id, answer.seq, answer.digest.hex())
+                for part, answer in zip(batch, answers, strict=True)
+                if isinstance(answer, Head)
+            )
+        )
+        self._reaper.at("after append")
+        return answers
+
+    async def take_over(self, session_id: str) -> tuple[int, Head]:
+        """See `EventLog.take_over`."""
+        self._reaper.at("resume: reading done")
+        taken = await super().take_over(session_id)
+        self._reaper.at("resume: taken over")
+        return taken
+
+
+def install(reaper: Reaper) -> None:
+    """Put the hooks of the other points into this process."""
+    connect, restore, transaction = SQLiteThread._connect, Board.restore, SQLiteStore._transaction
+
+    def traced(thread: SQLiteThread) -> sqlite3.Connection:
+        connection = connect(thread)
+        connection.set_trace_callback(lambda statement: _executed(reaper, statement))
+        return connection
+
+    def restored(board: Board, head: int, recovered: Recovered) -> None:
+        reaper.at("resume: recovered")
+        restore(board, head, recovered)
+        reaper.at("resume: restored")
+
+    @contextlib.contextmanager
+    def watched(store: SQLiteStore, doing: str) -> Iterator[None]:
+        with reaper.writing(), transaction(store, doing):
+            yield
+
+    patch(SQLiteStore, "_transaction", watched)
+    patch(SQLiteThread, "_connect", traced)
+    patch(Board, "restore", restored)
+    patch(sqlite_store, "CHECKPOINT_PAGES", 24)  # often enough for short sessions to meet it
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def patch(owner: object, name: str, value: object) -> None:
+    """Put something in the place of something else, in this process."""
+    assert hasattr(owner, name), f"{owner} has no {name} any more"
+    setattr(owner, name, value)
+
+
+def _executed(reaper: Reaper, statement: str) -> None:
+    for start, points in _STATEMENTS.items():
+        if statement.startswith(start):
+            for point in points:
+                reaper.at(point)

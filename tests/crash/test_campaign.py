@@ -1,0 +1,59 @@
+"""Processes that are killed for real: a short campaign, and proof that it would notice a broken runtime.
+
+The long one is `make crash`.
+"""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.crash.__main__ import lines, side_by_side
+from tests.crash.broken import BREAKS
+from tests.crash.campaign import PATIENCE_S, Plan
+from tests.crash.notes import Effect, Notes, read_effects
+from tests.crash.points import POINTS
+
+NOTICED = {
+    "reruns writes": "ran 2 times",
+    "denies writes": "the log says that it never started",
+    "tells early": "is lost",
+    "commits late": "is gone",
+    "new keys": "the log does not know of it",
+    "forgets outcomes": "ended 2 times",
+    "gives back": "a lost call is said to have used",
+    "drops an event": "hung",
+}
+
+
+@pytest.mark.slow
+def test_sixty_killed_processes_lose_nothing_acknowledged_and_repeat_no_write(tmp_path: Path) -> None:
+    result = side_by_side(tmp_path, Plan(60, "1"), 2)
+    assert not result.wrong, "\n".join(lines(result))
+    assert result.killed == 60
+    assert set(result.kills) == set(POINTS), "every point was met"
+    assert result.fresh, "some runs were interpreters of their own"
+
+
+def test_every_way_of_breaking_the_runtime_is_tried() -> None:
+    assert set(NOTICED) == set(BREAKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTICED)
+def test_a_broken_runtime_is_noticed(name: str, tmp_path: Path) -> None:
+    patience_s = 5 if NOTICED[name] == "hung" else PATIENCE_S
+    result = side_by_side(tmp_path, Plan(60, "1", break_=name, patience_s=patience_s), 2)
+    assert NOTICED[name] in "\n".join(result.wrong)
+
+
+def test_a_note_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+    may_write = threading.Event()
+    may_write.set()
+    kept = Effect("s", "host/1/0", "write", "s/host/1/0", 1)
+    path = tmp_path / "effects"
+    Notes(path, may_write).write(kept)
+    with path.open("ab") as file:
+        file.write(b'\n{"note":"Effect","ses')
+    Notes(path, may_write).write(kept)
+    assert read_effects(path) == [kept, kept]
