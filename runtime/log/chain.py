@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from callboard.actors.codec import encode
-from callboard.actors.errors import CorruptLog, MisuseError
+from callboard.actors.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.events import Event
 from callboard.runtime.log.cuts import BODY_BYTES_MAX, Cut, cut
 from callboard.runtime.log.protocol import Head
@@ -78,12 +78,31 @@ class Chain:
 
         Raises one of `UNWRITABLE` if it cannot be written.
         """
-        body = encode(event.body)
-        cuts: tuple[Cut, ...] = ()
-        if len(body) > BODY_BYTES_MAX:
-            body, cuts = cut(event.body, body)
-        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause, body, cuts)
-        return Sealed(*envelope, self._digest(session_id, previous, *envelope))
+        return self.seal_all(session_id, previous, (event,))[0]
+
+    def seal_all(self, session_id: str, previous: bytes, events: Iterable[Event]) -> list[Sealed]:
+        """Events that follow each other, sealed. With few calls: no other thread can run meanwhile."""
+        sealed = []
+        fresh, new = self._empty.copy, tuple.__new__
+        for event in events:
+            seq, at, sender, recipient, cause = (
+                event.seq,
+                event.at,
+                event.sender,
+                event.recipient,
+                event.cause,
+            )
+            body = encode(event.body)
+            cuts: tuple[Cut, ...] = ()
+            places: list[tuple[int, bytes]] | tuple[()] = ()
+            if len(body) > BODY_BYTES_MAX:
+                body, cuts = cut(event.body, body)
+                places = _places(cuts)
+            state = fresh()
+            state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, places)))
+            previous = state.digest()
+            sealed.append(new(Sealed, (seq, at, sender, recipient, cause, body, cuts, previous)))
+        return sealed
 
     def _digest(
         self,
@@ -97,9 +116,8 @@ class Chain:
         body: bytes,
         cuts: tuple[Cut, ...],
     ) -> bytes:
-        places = [(offset, digest) for offset, digest, _ in cuts] if cuts else cuts
         state = self._empty.copy()
-        state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, places)))
+        state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, _places(cuts))))
         return state.digest()
 
     def verify(
@@ -111,6 +129,8 @@ class Chain:
         acknowledged earlier. Raises CorruptLog at the first event that does not fit.
         """
         head, previous = 0, origin
+        if known is not None and known.seq == 0 and known.digest != origin:
+            raise corrupt(session_id, 1, "does not continue the head that was acknowledged")
         for row in rows:
             if row.seq != head + 1:
                 raise corrupt(session_id, head + 1, f"is missing; the next one there is {row.seq}")
@@ -124,11 +144,21 @@ class Chain:
         return Head(head, previous)
 
     def check_key(self, kept: str, where: str) -> None:
-        """Refuse another key than the log was made with: its chain would break. Raises MisuseError."""
+        """Refuse another key than the log was made with: its chain would break. Raises WrongKey."""
         if kept == self.key_check:
             return
-        made = f"was made with {'another' if self.key_check and kept else 'a' if kept else 'no'} digest key"
-        raise MisuseError(f"{where} {made}; {'give that key' if kept else 'leave the key out'}")
+        if kept:
+            made = f"was made with {'another' if self.key_check else 'a'} digest key; give that key"
+        else:
+            made = (
+                "says that it was made without a digest key; leave the key out, unless you know that there "
+                "was one: then somebody has rewritten it"
+            )
+        raise WrongKey(f"{where} {made}")
+
+
+def _places(cuts: tuple[Cut, ...]) -> list[tuple[int, bytes]]:
+    return [(offset, digest) for offset, digest, _ in cuts]
 
 
 def corrupt(session_id: str, seq: int, what: str) -> CorruptLog:

@@ -62,6 +62,7 @@ class MemoryLog:
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         """See `EventLog.take_over`."""
         session = self._session(session_id)
+        MemoryReader(self).check_chain(session_id, self._chain)
         session.epoch += 1
         return session.epoch, session.head
 
@@ -84,6 +85,15 @@ class MemoryLog:
         self._check_open()
         return MemoryReader(self).sessions()
 
+    async def delete(self, session_id: str) -> int:
+        """See `EventLog.delete`."""
+        session = self._session(session_id)
+        del self._sessions[session_id]
+        rows = (_unpack(row) for other in self._sessions.values() for row in other.rows)
+        used = {digest for row in rows for _, digest, _ in row.cuts}
+        self._blobs = {digest: data for digest, data in self._blobs.items() if digest in used}
+        return session.head.seq
+
     def _check_open(self) -> None:
         if not self._is_open:
             raise StoreFailed("this log in memory is not open; await open() first")
@@ -100,17 +110,14 @@ class MemoryLog:
             return no_session(part.session_id)
         if refused := refusal(part, session.epoch, session.head.seq):
             return refused
-        rows = []
         digest = session.head.digest
         try:
-            for event in part.events:
-                row = self._chain.seal(part.session_id, digest, event)
-                digest = row.digest
-                rows.append(_pack(self._without_values(row) if row.cuts else row))
+            sealed = self._chain.seal_all(part.session_id, digest, part.events)
+            rows = [_pack(self._without_values(row) if row.cuts else row) for row in sealed]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
-        session.head = Head(len(session.rows), digest)
+        session.head = Head(len(session.rows), sealed[-1].digest if sealed else digest)
         return session.head
 
     def _without_values(self, row: Sealed) -> Sealed:
@@ -156,8 +163,13 @@ class MemoryReader:
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         """See `LogReader.verify_chain`."""
-        session, chain = self._session(session_id), Chain(key)
+        chain = Chain(key)
         chain.check_key(self._log._chain.key_check, "this log in memory")
+        return self.check_chain(session_id, chain, head)
+
+    def check_chain(self, session_id: str, chain: Chain, head: Head | None = None) -> Head:
+        """`verify_chain` with the chain itself, which the log has."""
+        session = self._session(session_id)
         rows = map(self._recomputed, self._rows(session_id, 1, session.head.seq))
         return chain.verify(session_id, session.origin, rows, session.head.seq, head)
 

@@ -78,7 +78,8 @@ class EventLog(Protocol):
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         """Raise the session's epoch, so that every earlier writer appends nothing from now on.
 
-        Raises SessionNotFound.
+        Checks every digest before: nobody goes on from a damaged log. Returns the new epoch and the head.
+        Raises SessionNotFound, CorruptLog.
         """
         ...
 
@@ -102,6 +103,13 @@ class EventLog(Protocol):
 
     async def sessions(self) -> list[SessionRow]:
         """All sessions, newest first."""
+        ...
+
+    async def delete(self, session_id: str) -> int:
+        """Forget a session for good: its events, and the large values that no other session has.
+
+        How many events there were. Raises SessionNotFound.
+        """
         ...
 
     async def close(self) -> None:

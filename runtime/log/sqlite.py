@@ -3,9 +3,12 @@
     sqlite_owner    who may write: flock on <path>.lock, and never in a forked child
     sqlite_thread   aiosqlite's connection and thread, and all of its private parts
     sqlite_schema   tables, versions, settings, what SQLite's errors mean
+    sqlite_mark     whether the file is all there is, whose it is, and when the WAL is written back
     sqlite_store    batches and sessions: plain functions on that thread
+    sqlite_rows     all rows of a batch in one statement
     sqlite_queries  rows to events, shared with the readers
-    sqlite_reader   reading without owning
+    sqlite_reader   reading without owning, with sqlite_wal (damage that SQLite does not see) and sqlite_copy
+    cipher          encryption of what is said, if there is a key for it
 
 This module only puts them together. Whoever calls may be cancelled at any time: what was handed to the
 thread is done whole. Leaving without `close` is safe too: everything acknowledged is in the file, and the
@@ -23,9 +26,10 @@ from typing import TypeVar
 
 from callboard.actors.errors import MisuseError, StoreFailed
 from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
 from callboard.runtime.log.sqlite_owner import Owner
-from callboard.runtime.log.sqlite_schema import Durability, prepare, store_error
+from callboard.runtime.log.sqlite_schema import Durability, find_cipher, prepare, store_error
 from callboard.runtime.log.sqlite_store import SQLiteStore
 from callboard.runtime.log.sqlite_thread import SQLiteThread
 
@@ -37,14 +41,28 @@ class SQLiteLog:
 
     path: the file; it and `<path>.lock` beside it are made if they are not there. durability: "full"
     syncs the disk at every commit; "process" leaves that to the system, so that a commit survives the
-    process but not a power cut. key: 1 to 64 secret bytes under which the digests are computed.
+    process but not a power cut. key: 1 to 64 secret bytes under which the digests are computed. force: take
+    the log from another process that owns it and does not answer: from then on that one appends nothing.
+    encryption_key: at least 32 random bytes, with which bodies, large values and titles are encrypted.
     """
 
-    def __init__(self, path: str | Path, durability: Durability = "full", key: bytes | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        durability: Durability = "full",
+        key: bytes | None = None,
+        *,
+        force: bool = False,
+        encryption_key: bytes | None = None,
+    ) -> None:
         if durability not in ("full", "process"):
             raise MisuseError(f'durability is "full" or "process", not {durability!r}')
         self.path = Path(path)
         self.durability = durability
+        self.force = force
+        if encryption_key is not None:
+            check_size(encryption_key)
+        self._encryption_key = encryption_key
         self._chain = Chain(key)
         self._held: _Held | None = None
 
@@ -54,14 +72,15 @@ class SQLiteLog:
             raise MisuseError(f"{self.path} is open already")
         path = self.path.resolve()  # two names of one file (a link) must give one lock
         owner = Owner(path)
-        owner.acquire()
+        owner.acquire(force=self.force)
         try:
             held = _Held(owner, SQLiteThread(path))
         except BaseException:
             owner.release()
             raise
         try:
-            await held.open(self.durability, self._chain)
+            await held.open(self.durability, self._chain, self._encryption_key)
+            owner.seize()
         except BaseException:
             await held.leave()
             raise
@@ -98,6 +117,10 @@ class SQLiteLog:
         """See `EventLog.sessions`."""
         return await self._run(lambda store: store.sessions())
 
+    async def delete(self, session_id: str) -> int:
+        """See `EventLog.delete`. What was deleted is overwritten in the file, which does not get smaller."""
+        return await self._run(lambda store: store.delete(session_id))
+
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:
         held = self._held
         if held is None or held.store is None:
@@ -115,15 +138,26 @@ class _Held:
         self.store: SQLiteStore | None = None
         self.on_abandon: weakref.finalize[[], SQLiteLog] | None = None
 
-    async def open(self, durability: Durability, chain: Chain) -> None:
+    async def open(self, durability: Durability, chain: Chain, encryption_key: bytes | None) -> None:
         """Open the file and see what is in it."""
-        path = self.owner.path
+        path, is_contested = self.owner.path, self.owner.is_contested
+
+        def opened() -> SQLiteStore:
+            owner = prepare(
+                connection,
+                path,
+                durability,
+                chain,
+                is_contested=is_contested,
+                encryption_key=encryption_key,
+            )
+            return SQLiteStore(connection, path, chain, owner, find_cipher(connection, path, encryption_key))
+
         try:
             connection = await self.thread.connect()
-            await self.thread.run(partial(prepare, connection, path, durability, chain))
+            self.store = await self.thread.run(opened)
         except sqlite3.Error as error:
             raise store_error(error, path, "opening") from error
-        self.store = SQLiteStore(connection, path, chain)
 
     async def leave(self) -> None:
         """End the thread and give up ownership; a caller who is cancelled meanwhile does not stop that."""

@@ -9,8 +9,12 @@ in the same process is refused too. A forked child shares the open file: it is r
 and it gives up its copy of the descriptor at once, so that it cannot hold the lock when the owner is gone.
 The lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
 
-What `flock` cannot see (a removed lock file, some network file systems) is caught by the epochs: the
-session that was taken over refuses its former writer.
+A process that was stopped, or hangs, keeps its lock. Another one may take the log from it by force: it opens
+the log in spite of the lock, writes its own name into it (`sqlite_mark`), by which the former owner's next
+transaction is refused, and only then puts a lock file of its own in the place of the former one (`seize`).
+
+What `flock` cannot see (a removed lock file, some network file systems) is caught in the same way, and by the
+epochs: a session that was taken over refuses its former writer.
 """
 
 import errno
@@ -18,8 +22,11 @@ import fcntl
 import os
 import weakref
 from pathlib import Path
+from typing import Final
 
 from callboard.actors.errors import StoreError, StoreFailed, StoreLocked, StoreReadOnly, StoreUnreadable
+
+_HELD: Final = (errno.EAGAIN, errno.EACCES)
 
 _live: "weakref.WeakSet[Owner]" = weakref.WeakSet()
 
@@ -32,20 +39,48 @@ class Owner:
         self._lock_path = path.with_name(path.name + ".lock")
         self._descriptor = -1
         self._process = 0
+        self.is_contested = False
 
-    def acquire(self) -> None:
-        """Take ownership. Raises StoreLocked, StoreReadOnly, StoreUnreadable."""
+    def acquire(self, *, force: bool = False) -> None:
+        """Take ownership. force: go on without the lock if another process holds it; `seize` follows.
+
+        Raises StoreLocked, StoreReadOnly, StoreUnreadable.
+        """
         check_place(self.path)
+        while True:
+            descriptor = self._opened(self._lock_path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                other = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+                os.close(descriptor)
+                if force and error.errno in _HELD and other != str(os.getpid()):
+                    self.is_contested, self._process = True, os.getpid()
+                    return
+                raise _refused(self.path, other, error) from error
+            if _is_file(self._lock_path, descriptor):
+                break
+            os.close(descriptor)  # somebody seized the log between our two steps
+        self._hold(descriptor)
+
+    def seize(self) -> None:
+        """Put a lock of our own in the place of the one that another process holds, if that is so."""
+        if not self.is_contested:
+            return
+        own = self._lock_path.with_name(f"{self._lock_path.name}.{os.getpid()}")
+        descriptor = self._opened(own)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._hold(descriptor)
+        own.replace(self._lock_path)
+        self.is_contested = False
+
+    def _opened(self, path: Path) -> int:
         try:
-            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _cannot_lock(self._lock_path, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            other = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            os.close(descriptor)
-            raise _refused(self.path, other, error) from error
+            raise _cannot_lock(path, error) from error
+
+    def _hold(self, descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         self._descriptor, self._process = descriptor, os.getpid()
@@ -99,10 +134,21 @@ def _cannot_lock(path: Path, error: OSError) -> StoreError:
 
 
 def _refused(path: Path, other: str, error: OSError) -> StoreError:
-    if error.errno not in (errno.EAGAIN, errno.EACCES):
+    if error.errno not in _HELD:
         return StoreFailed(f"{path}: this file system refuses locks ({error.strerror}); use a local one")
     who = "this process" if other == str(os.getpid()) else f"process {other}" if other else "another process"
-    return StoreLocked(f"{path} is owned by {who}; close it there first, or read it with SQLiteReader")
+    return StoreLocked(
+        f"{path} is owned by {who}; close it there first, or read it with SQLiteReader "
+        f"(from a process that hangs SQLiteLog(..., force=True) takes it)"
+    )
+
+
+def _is_file(path: Path, descriptor: int) -> bool:
+    """Whether this is still the file of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _drop_all() -> None:

@@ -8,12 +8,13 @@ without one; and the few addresses of a session are decoded once each and shared
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
 from callboard.runtime.log.chain import Sealed, corrupt
+from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.cuts import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import Head, SessionRow, Stored
 from callboard.runtime.log.refusals import no_session
@@ -23,6 +24,10 @@ _ROWS: Final = (
     "SELECT id & 0xffffffff, at, CAST(sender AS BLOB), CAST(recipient AS BLOB), cause, "
     "CAST(body AS BLOB), digest, cuts FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
 )
+PAGE_EVENTS: Final = 2_000
+"""Rows that one read takes, so that memory stays small however long a session is."""
+
+_WITH_CUTS: Final = "WHERE events.cuts IS NOT NULL"
 _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
@@ -71,19 +76,37 @@ def head_of(connection: sqlite3.Connection, session_id: str, place: Place) -> He
     return Head(place.head, row[0])
 
 
-def session_rows(connection: sqlite3.Connection) -> list[SessionRow]:
+def session_rows(connection: sqlite3.Connection, cipher: Cipher | None) -> list[SessionRow]:
     """All sessions, newest first."""
     rows = connection.execute(
         "SELECT session_id, epoch, head, created_ms, title FROM sessions ORDER BY created_ms DESC, id DESC"
     )
-    return [SessionRow(*row) for row in rows.fetchall()]
+    if cipher is None:
+        return [SessionRow(*row) for row in rows.fetchall()]
+    return [
+        SessionRow(name, epoch, head, created_ms, _title(cipher, name, title))
+        for name, epoch, head, created_ms, title in rows.fetchall()
+    ]
+
+
+def _title(cipher: Cipher, session_id: str, stored: bytes) -> str:
+    try:
+        return cipher.open_title(session_id, stored)
+    except Unopenable:
+        return "(a title that does not decrypt)"
 
 
 def stored_rows(
-    connection: sqlite3.Connection, session_id: str, place: Place, start: int, limit: int
+    connection: sqlite3.Connection,
+    session_id: str,
+    place: Place,
+    start: int,
+    limit: int,
+    cipher: Cipher | None = None,
 ) -> list[Stored]:
     """Up to `limit` events from seq `start`, large values back in their places. Raises CorruptLog."""
-    names, blobs = _Names(), Blobs(connection, bytes)
+    names, blobs = _Names(), Blobs(connection, bytes, cipher)
+    page = _page(connection, place, start, limit)
     return [
         Stored(
             seq,
@@ -94,7 +117,7 @@ def stored_rows(
             body if cuts is None else _whole(session_id, seq, body, cuts, blobs),
             digest,
         )
-        for seq, at, sender, recipient, cause, body, digest, cuts in _page(connection, place, start, limit)
+        for seq, at, sender, recipient, cause, body, digest, cuts in _opened(page, session_id, cipher)
     ]
 
 
@@ -104,12 +127,36 @@ def sealed_rows(
     """Up to `limit` rows from seq `start` as their digests see them. `blobs` gives digests, not values."""
     names = _Names()
     rows = []
-    for seq, at, sender, recipient, cause, body, digest, cuts in _page(connection, place, start, limit):
+    page = _opened(_page(connection, place, start, limit), session_id, blobs.cipher)
+    for seq, at, sender, recipient, cause, body, digest, cuts in page:
         found_cuts: tuple[Cut, ...] = ()
         if cuts is not None:
             found_cuts = tuple(Cut(offset, value, b"") for offset, value in blobs.at(session_id, seq, cuts))
         rows.append(Sealed(seq, at, names[sender], names[recipient], cause, body, found_cuts, digest))
     return rows
+
+
+def all_sealed(
+    connection: sqlite3.Connection, session_id: str, place: Place, cipher: Cipher | None
+) -> Iterator[Sealed]:
+    """All rows of a session as their digests see them, page by page. Raises CorruptLog."""
+    start, blobs = 1, Blobs(connection, cipher=cipher)
+    while rows := sealed_rows(connection, session_id, place, start, PAGE_EVENTS, blobs):
+        yield from rows
+        start = rows[-1].seq + 1
+
+
+def delete_session(connection: sqlite3.Connection, place: Place) -> None:
+    """Delete a session's rows, and the large values that only it had, inside a transaction."""
+    first = place.number << SEQ_BITS
+    cuts = f"SELECT json_extract(cut.value, '$[1]') FROM events, json_each(events.cuts) AS cut {_WITH_CUTS}"
+    own = connection.execute(f"{cuts} AND events.id BETWEEN ? AND ?", (first, first | SEQ_MAX)).fetchall()
+    connection.execute("DELETE FROM events WHERE id BETWEEN ? AND ?", (first, first | SEQ_MAX))
+    connection.execute("DELETE FROM sessions WHERE id = ?", (place.number,))
+    numbers = msgspec.json.encode(sorted({number for (number,) in own})).decode()
+    connection.execute(
+        f"DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?)) AND id NOT IN ({cuts})", (numbers,)
+    )
 
 
 # at, cause and the digest are whatever stands in the file; a wrong type gives a wrong digest
@@ -123,6 +170,20 @@ def _page(connection: sqlite3.Connection, place: Place, start: int, limit: int) 
     return rows
 
 
+def _opened(page: list[_Row], session_id: str, cipher: Cipher | None) -> Iterable[_Row]:
+    """The rows with their bodies as they were before they were encrypted. Raises CorruptLog."""
+    return page if cipher is None else (_decrypted(row, session_id, cipher) for row in page)
+
+
+def _decrypted(row: _Row, session_id: str, cipher: Cipher) -> _Row:
+    seq, at, sender, recipient, cause, body, digest, cuts = row
+    try:
+        body = cipher.open_event(session_id, seq, body)
+    except Unopenable as error:
+        raise corrupt(session_id, seq, f"has a body of another event, or a changed one ({error})") from None
+    return (seq, at, sender, recipient, cause, body, digest, cuts)
+
+
 def _whole(session_id: str, seq: int, text: bytes, cuts: str, blobs: "Blobs") -> bytes:
     try:
         return splice(text, blobs.at(session_id, seq, cuts))
@@ -133,7 +194,13 @@ def _whole(session_id: str, seq: int, text: bytes, cuts: str, blobs: "Blobs") ->
 class Blobs:
     """Large values by their number in the file, or something made of each, fetched once per object."""
 
-    def __init__(self, connection: sqlite3.Connection, made: Callable[[bytes], bytes] = blob_digest) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        made: Callable[[bytes], bytes] = blob_digest,
+        cipher: Cipher | None = None,
+    ) -> None:
+        self.cipher = cipher
         self._connection = connection
         self._made = made
         self._known: dict[int, bytes] = {}
@@ -148,9 +215,10 @@ class Blobs:
     def _get(self, number: int) -> bytes:
         value = self._known.get(number)
         if value is None:
-            query = "SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?"
+            query = "SELECT CAST(data AS BLOB), digest FROM blobs WHERE id = ?"
             row = self._connection.execute(query, (number,)).fetchone()
             if row is None:
                 raise LookupError(f"no blob {number}")
-            value = self._known[number] = self._made(row[0])
+            data = row[0] if self.cipher is None else self.cipher.open_blob(row[1], row[0])
+            value = self._known[number] = self._made(data)
         return value

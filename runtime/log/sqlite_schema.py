@@ -1,6 +1,6 @@
 """The tables of a log in SQLite, its format version, and what SQLite's errors mean to a user.
 
-    meta      key, value: how the log was made
+    meta      key, value: how the log was made, who owns it, and whether the file is all there is
     sessions  one row per session; `id` is its number inside this file
     events    id = session number * 2^32 + seq, so that a session's events lie together, in order, and no
               second index is needed; body is JSON text, cuts is NULL or [[offset, blob id], ...]
@@ -12,6 +12,7 @@ of six events with 180-byte bodies: 1.57 KiB a turn in a session of 800, 1.66 Ki
 written in turns (inserting in the middle splits pages; an index over session and seq costs 1.69 either way).
 """
 
+import contextlib
 import sqlite3
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ from callboard.actors.errors import (
     StoreUnreadable,
 )
 from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.cipher import Cipher, cipher_of, new_cipher
+from callboard.runtime.log.sqlite_mark import carry_over, check_whole, checkpoint, own, owner_of, say_whole
 
 Durability = Literal["full", "process"]
 
@@ -39,8 +42,14 @@ SQLITE_MIN: Final = (3, 33, 0)
 """UPDATE ... FROM."""
 
 PAGE_BYTES: Final = 8_192
-CHECKPOINT_PAGES: Final = 512
-"""The WAL is written back whenever it has passed 4 MiB, by the commit that passes it."""
+WAL_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What the file of the WAL is cut to when a long transaction, or a long reader, has made it longer."""
+
+BUSY_TIMEOUT_MS: Final = 30_000
+"""How long to wait for a lock that a person's sqlite3 shell holds. DBOS waits as long."""
+
+CONTEST_TIMEOUT_MS: Final = 500
+"""How long to wait for the end of a write when taking a log from a process that still runs."""
 
 SEQ_BITS: Final = 32
 SEQ_MAX: Final = (1 << SEQ_BITS) - 1
@@ -68,7 +77,8 @@ _TABLES: Final = (
     """CREATE VIEW log AS
     SELECT s.session_id AS session, e.id & 0xffffffff AS seq,
            strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1000.0, 'unixepoch') AS time,
-           e.sender, e.recipient, e.cause, json_extract(e.body, '$.type') AS kind, e.body, e.cuts
+           e.sender, e.recipient, e.cause,
+           CASE typeof(e.body) WHEN 'text' THEN json_extract(e.body, '$.type') END AS kind, e.body, e.cuts
     FROM sessions AS s JOIN events AS e ON e.id BETWEEN s.id << 32 AND (s.id << 32) | 0xffffffff""",
 )
 
@@ -94,32 +104,87 @@ def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
-def prepare(connection: sqlite3.Connection, path: Path, durability: Durability, chain: Chain) -> None:
-    """Make sure that the file is a log that we can write. Raises the errors of `EventLog.open`."""
+def prepare(
+    connection: sqlite3.Connection,
+    path: Path,
+    durability: Durability,
+    chain: Chain,
+    *,
+    is_contested: bool = False,
+    encryption_key: bytes | None = None,
+) -> str:
+    """Make sure that the file is a log that we can write, and become its owner; the owner's name.
+
+    is_contested: another process holds the lock, and is to lose the log. Raises the errors of
+    `EventLog.open`.
+    """
     fresh = is_fresh(connection, path)  # asked before anything is changed: it may be another program's
-    if fresh:
+    if not fresh:
+        check_key(connection, path, chain)
+        find_cipher(connection, path, encryption_key)
+        check_whole(connection, path)
+    _configure(connection, path, is_fresh=fresh)
+    if is_contested:
+        _check_pause(connection, path)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        if fresh:
+            _make(connection, chain, new_cipher(encryption_key) if encryption_key is not None else None)
+        owner = own(connection)  # a read-only file, which opens without complaint, complains here
+        connection.execute("COMMIT")
+        carry_over(connection, owner)
+    except sqlite3.Error:
+        with contextlib.suppress(sqlite3.Error):
+            _leave_whole(connection)
+        raise
+    if durability == "full":  # only now: until here writing back has synced all that matters
+        connection.execute("PRAGMA synchronous = FULL")
+    return owner
+
+
+def _configure(connection: sqlite3.Connection, path: Path, *, is_fresh: bool) -> None:
+    """The settings of an owner's connection. Raises StoreUnreadable where there can be no WAL."""
+    if is_fresh:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreUnreadable(f"{path}: SQLite keeps no WAL on this file system; use a local one")
-    for name, value in _settings(durability):
+    for name, value in _settings():
         connection.execute(f"PRAGMA {name} = {value}")
-    connection.execute("BEGIN IMMEDIATE")
-    if fresh:
-        _make(connection, chain)
-        connection.execute("COMMIT")
-    else:  # a read-only file opens and begins without complaint: let it complain now, not at the first append
-        connection.execute("UPDATE meta SET value = value")
+
+
+def _leave_whole(connection: sqlite3.Connection) -> None:
+    """Closing will write back what was committed: let it not write "needed" back alone."""
+    if connection.in_transaction:
         connection.execute("ROLLBACK")
-    check_key(connection, path, chain)
+    say_whole(connection, owner_of(connection))
 
 
-def _settings(durability: Durability) -> list[tuple[str, object]]:
-    """FULL syncs the WAL at every commit; NORMAL survives the end of the process, not that of the machine."""
+def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse to take a log from a process that was stopped in the middle of writing. Raises StoreLocked."""
+    connection.execute(f"PRAGMA busy_timeout = {CONTEST_TIMEOUT_MS}")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("COMMIT")
+        is_paused = checkpoint(connection)
+    except sqlite3.OperationalError as error:
+        if error_code(error) != sqlite3.SQLITE_BUSY:
+            raise
+        is_paused = False
+    if not is_paused:
+        raise StoreLocked(
+            f"{path}: its owner holds it in the middle of a write, so it cannot be taken over; "
+            f"let that process go on, or end it: what it was told is stored stays"
+        )
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+
+
+def _settings() -> list[tuple[str, object]]:
+    """With NORMAL only checkpoints sync; `prepare` ends with FULL, if wanted, which syncs every commit."""
     settings: list[tuple[str, object]] = [
-        ("synchronous", "FULL" if durability == "full" else "NORMAL"),
-        ("wal_autocheckpoint", CHECKPOINT_PAGES),
-        ("journal_size_limit", 4 * CHECKPOINT_PAGES * PAGE_BYTES),
+        ("synchronous", "NORMAL"),
+        ("wal_autocheckpoint", 0),  # see sqlite_mark
+        ("journal_size_limit", WAL_BYTES_MAX),
         ("trusted_schema", "OFF"),
     ]
     # On macOS fsync alone does not reach the drive: https://bonsaidb.io/blog/acid-on-apple/
@@ -128,14 +193,25 @@ def _settings(durability: Durability) -> list[tuple[str, object]]:
     return settings
 
 
-def _make(connection: sqlite3.Connection, chain: Chain) -> None:
-    """Make the tables, inside a transaction: all or none."""
-    for statement in _TABLES:
-        connection.execute(statement)
+def _make(connection: sqlite3.Connection, chain: Chain, cipher: Cipher | None) -> None:
+    """Make a log with nothing in it, inside a transaction: all or none."""
+    make_tables(connection)
     connection.executemany(
         "INSERT INTO meta VALUES (?, ?)",
-        [("digest", "blake2b-32 callboard/1"), ("key_check", chain.key_check)],
+        [
+            ("digest", "blake2b-32 callboard/1"),
+            ("key_check", chain.key_check),
+            ("encryption", cipher.description if cipher else ""),
+            ("owner", ""),
+            ("wal", ""),
+        ],
     )
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables, empty, and say in the file's header what it is."""
+    for statement in _TABLES:
+        connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
@@ -150,6 +226,12 @@ def check_key(connection: sqlite3.Connection, path: Path, chain: Chain) -> None:
     """Refuse another digest key than the log was made with. Raises MisuseError."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'key_check'").fetchone()
     chain.check_key(row[0] if row else "", str(path))
+
+
+def find_cipher(connection: sqlite3.Connection, path: Path, key: bytes | None) -> Cipher | None:
+    """The cipher of a log, None if it is not encrypted. Raises WrongKey."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'encryption'").fetchone()
+    return cipher_of(row[0] if row else "", key, str(path))
 
 
 def store_error(error: sqlite3.Error, path: Path, doing: str) -> StoreError:

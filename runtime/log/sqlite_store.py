@@ -2,9 +2,7 @@
 
 A batch is one transaction and, in it, few statements: when the main thread computes without pause, every
 long call into SQLite gives the interpreter lock away and gets it back only after 5 ms (`sys.switchinterval`).
-So all rows go in by multi-row INSERTs of 256, 128, ... 1 rows and all heads by one UPDATE. Measured with
-a busy main thread, batches of 1,024: 82,000 events/s with up to 256 rows in a statement, 61,000 with 64,
-52,000 with one INSERT from json_each, 34,000 with executemany, which steps once per row.
+So all rows go in by one INSERT (`sqlite_rows`) and all heads by one UPDATE.
 
 Heads and epochs of the sessions written lately are kept in memory; `PRAGMA data_version`, asked inside the
 transaction, says whether any other connection has changed the file since, and then they are read anew. The
@@ -19,27 +17,35 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.errors import CorruptLog, SessionNotFound, StoreFailed
+from callboard.actors.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored
 from callboard.runtime.log.refusals import refusal, session_exists
-from callboard.runtime.log.sqlite_queries import find, found, head_of, session_rows, stored_rows
-from callboard.runtime.log.sqlite_schema import SEQ_BITS, error_code, pragma, store_error
+from callboard.runtime.log.sqlite_mark import CHECKPOINT_PAGES, owner_of, say_whole, write_back
+from callboard.runtime.log.sqlite_queries import (
+    all_sealed,
+    delete_session,
+    find,
+    found,
+    head_of,
+    session_rows,
+    stored_rows,
+)
+from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows, check_rows
+from callboard.runtime.log.sqlite_schema import PAGE_BYTES, SEQ_BITS, error_code, pragma, store_error
 
 REMEMBERED_MAX: Final = 10_000
 """Sessions and blobs whose numbers are kept in memory."""
 
-_COLUMNS: Final = 8
-_ROWS_MAX: Final = 256
-_INSERTS: Final = {
-    1 << power: "INSERT INTO events VALUES " + ",".join(["(?,?,?,?,?,CAST(? AS TEXT),?,?)"] * (1 << power))
-    for power in range(_ROWS_MAX.bit_length())
-}
 _MOVE_HEADS: Final = (
     "UPDATE sessions SET head = json_extract(m.value, '$[3]') FROM json_each(?) AS m "
     "WHERE sessions.id = json_extract(m.value, '$[0]') AND epoch = json_extract(m.value, '$[1]') "
     "AND head = json_extract(m.value, '$[2]')"
 )
+_PAGES_PER_BATCH: Final = 2
+"""The pages that every transaction writes to the WAL, whatever it holds: a guess that need not be exact."""
+
 _FATAL: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -53,19 +59,26 @@ class _Line(msgspec.Struct, gc=False):
 
 
 class _Plan:
-    """What a batch comes to: answers, rows (flat, eight columns each), and where sessions will stand."""
+    """What a batch comes to: answers, rows, and where sessions will stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, cast: str) -> None:
         self.answers: list[Head | Exception] = []
-        self.columns: list[object] = []
+        self.rows = Rows(cast)
         self.lines: dict[str, _Line] = {}
         self.before: dict[str, int] = {}
 
 
 class SQLiteStore:
-    """A log's tables, written by this object alone."""
+    """A log's tables, written by this object alone. owner: the name that `prepare` gave."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, chain: Chain) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        chain: Chain,
+        owner: str,
+        cipher: Cipher | None = None,
+    ) -> None:
         self.path = path
         self._connection = connection
         self._chain = chain
@@ -73,41 +86,54 @@ class SQLiteStore:
         self._blobs: dict[bytes, int] = {}
         self._version = -1
         self._death = ""
+        self._owner = owner
+        self._cipher = cipher
+        self._cast = TEXT if cipher is None else BLOB
+        self._is_lost = False
+        self._pages = 0
 
     def leave(self) -> None:
         """Write the WAL back and empty it, unless somebody reads just now: then the next owner does."""
+        if owner_of(self._connection) != self._owner:
+            return
+        self._connection.execute("PRAGMA busy_timeout = 100")
+        say_whole(self._connection, self._owner)
         if not self._death:
-            self._connection.execute("PRAGMA busy_timeout = 100")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # --- writing ----------------------------------------------------------------
 
     def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         """One transaction for the whole batch; see `EventLog.append`."""
-        plan = _Plan()
+        plan = _Plan(self._cast)
         try:
             with self._transaction("append"):
                 for part in batch:
                     plan.answers.append(self._planned(plan, part))
-                self._insert(plan.columns)
+                plan.rows.insert(self._connection)
                 self._move_heads(plan)
+        except Fenced as error:
+            return [error] * len(batch)
         except StoreFailed:
             raise
         except Exception as error:
             raise StoreFailed(str(error)) from error
         self._remember(plan.lines)
+        self._note_written(len(plan.lines), plan.rows.size)
         return plan.answers
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
         """See `EventLog.create`."""
+        kept = title if self._cipher is None else self._cipher.seal_title(session_id, title)
         with self._transaction("create"):
             if find(self._connection, session_id) is not None:
                 raise session_exists(session_id)
             self._connection.execute(
                 "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
                 "VALUES (?, 1, 0, ?, ?, ?)",
-                (session_id, created_ms, title, origin),
+                (session_id, created_ms, kept, origin),
             )
+        self._note_written(1, 0)
         return 1
 
     def take_over(self, session_id: str) -> tuple[int, Head]:
@@ -115,10 +141,27 @@ class SQLiteStore:
         with self._transaction("take_over"):
             place = found(self._connection, session_id)
             head = head_of(self._connection, session_id, place)
+            rows = all_sealed(self._connection, session_id, place, self._cipher)
+            self._chain.verify(session_id, place.origin, rows, place.head, head)
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (place.number,))
         epoch = place.epoch + 1
         self._remember({session_id: _Line(place.number, epoch, *head)})
+        self._note_written(1, 0)
         return epoch, head
+
+    def delete(self, session_id: str) -> int:
+        """See `EventLog.delete`. The WAL is emptied too: pages that had the session may lie in it."""
+        with self._reported("delete"):
+            self._connection.execute("PRAGMA secure_delete = ON")
+        with self._transaction("delete"):
+            place = found(self._connection, session_id)
+            delete_session(self._connection, place)
+        self._lines.pop(session_id, None)
+        self._blobs.clear()
+        with self._reported("delete"):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            write_back(self._connection, self._owner)
+        return place.head
 
     # --- reading ----------------------------------------------------------------
 
@@ -126,7 +169,7 @@ class SQLiteStore:
         """See `EventLog.read`."""
         with self._reported("read"):
             place = found(self._connection, session_id)
-            return stored_rows(self._connection, session_id, place, start, limit)
+            return stored_rows(self._connection, session_id, place, start, limit, self._cipher)
 
     def head(self, session_id: str) -> Head:
         """See `EventLog.head`."""
@@ -136,7 +179,7 @@ class SQLiteStore:
     def sessions(self) -> list[SessionRow]:
         """See `EventLog.sessions`."""
         with self._reported("sessions"):
-            return session_rows(self._connection)
+            return session_rows(self._connection, self._cipher)
 
     # --- helpers ----------------------------------------------------------------
 
@@ -148,28 +191,28 @@ class SQLiteStore:
             return error
         if refused := refusal(part, line.epoch, line.head):
             return refused
-        digest, base = line.digest, line.number << SEQ_BITS
-        columns: list[object] = []
+        base = line.number << SEQ_BITS
         try:
-            for event in part.events:
-                row = self._chain.seal(part.session_id, digest, event)
-                columns += self._columns(base, row)
-                digest = row.digest
+            rows = self._chain.seal_all(part.session_id, line.digest, part.events)
+            check_rows(rows)
+            if self._cipher is not None:
+                rows = [self._encrypted(self._cipher, part.session_id, row) for row in rows]
         except UNWRITABLE as error:  # let in wrongly: its own session's fault only
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = line.head + len(part.events)
-        plan.columns += columns
+        plan.rows.add(base, rows, self._blobs_of)
         plan.before.setdefault(part.session_id, line.head)
+        digest = rows[-1].digest if rows else line.digest
         plan.lines[part.session_id] = _Line(line.number, line.epoch, head, digest)
         return Head(head, digest)
 
-    def _columns(self, base: int, row: Sealed) -> tuple[object, ...]:
-        seq, at, sender, recipient, cause, body, cuts, digest = row
-        places = None
-        if cuts:
-            pieces = [(offset, self._blob(name, data)) for offset, name, data in cuts]
-            places = msgspec.json.encode(pieces).decode()
-        return (base | seq, at, sender, recipient, cause, body, places, digest)
+    @staticmethod
+    def _encrypted(cipher: Cipher, session_id: str, row: Sealed) -> Sealed:
+        return row._replace(body=cipher.seal_event(session_id, row.seq, row.body))
+
+    def _blobs_of(self, row: Sealed) -> list[tuple[int, int]]:
+        """What was cut out of a body, as offsets and the numbers of blobs."""
+        return [(offset, self._blob(name, data)) for offset, name, data in row.cuts]
 
     def _blob(self, digest: bytes, data: bytes) -> int:
         """The number of a blob, which is stored if it was not yet."""
@@ -183,16 +226,10 @@ class SQLiteStore:
         return number
 
     def _add_blob(self, digest: bytes, data: bytes) -> int:
-        insert = "INSERT INTO blobs(digest, data) VALUES (?, CAST(? AS TEXT))"
+        self._pages += len(data) // PAGE_BYTES
+        data = data if self._cipher is None else self._cipher.seal_blob(digest, data)
+        insert = f"INSERT INTO blobs(digest, data) VALUES (?, {self._cast.format('?')})"
         return self._connection.execute(insert, (digest, data)).lastrowid or 0
-
-    def _insert(self, columns: list[object]) -> None:
-        at, left = 0, len(columns) // _COLUMNS
-        while left:
-            rows = min(_ROWS_MAX, 1 << left.bit_length() - 1)
-            self._connection.execute(_INSERTS[rows], columns[at : at + rows * _COLUMNS])
-            at += rows * _COLUMNS
-            left -= rows
 
     def _move_heads(self, plan: _Plan) -> None:
         moves = [
@@ -225,6 +262,7 @@ class SQLiteStore:
                 self._connection.execute("BEGIN IMMEDIATE")
                 version = pragma(self._connection, "data_version")
                 if version != self._version:
+                    self._check_owner()
                     self._lines.clear()
                     self._blobs.clear()
                     self._version = version
@@ -233,6 +271,26 @@ class SQLiteStore:
             except BaseException:
                 self._undo()
                 raise
+
+    def _check_owner(self) -> None:
+        """Raise Fenced if another process has opened the log since: whatever lock this one still holds."""
+        self._is_lost = self._is_lost or owner_of(self._connection) != self._owner
+        if self._is_lost:
+            raise Fenced(
+                f"{self.path} was taken over by another process; this one appends nothing more: "
+                f"close it, and read the log to see how far its sessions got"
+            )
+
+    def _note_written(self, sessions: int, size: int) -> None:
+        """Have the WAL written back once about 4 MiB were written since that was done last."""
+        self._pages += _PAGES_PER_BATCH + sessions + size // PAGE_BYTES
+        if self._pages >= CHECKPOINT_PAGES:
+            self._pages = 0
+            try:
+                write_back(self._connection, self._owner)
+            except sqlite3.Error as error:  # what was appended stays; if the disk failed, nothing more is
+                if error_code(error) in _FATAL:
+                    self._death = f"writing the WAL back failed ({error})"
 
     def _undo(self) -> None:
         self._lines.clear()
@@ -246,6 +304,8 @@ class SQLiteStore:
     @contextmanager
     def _reported(self, doing: str) -> Iterator[None]:
         """Turn SQLite's errors into ours; after one that leaves the file in doubt nothing works any more."""
+        if self._is_lost:
+            self._check_owner()
         if self._death:
             raise StoreFailed(f"{self._death}; this log is closed for good: reopen it, then resume")
         try:

@@ -27,10 +27,9 @@ from urllib.parse import quote
 import aiosqlite
 from aiosqlite import core
 
-T = TypeVar("T")
+from callboard.runtime.log.sqlite_schema import BUSY_TIMEOUT_MS
 
-BUSY_TIMEOUT_S: Final = 30.0
-"""How long to wait for a lock that a person's sqlite3 shell holds. DBOS waits as long."""
+T = TypeVar("T")
 
 LEAVE_TIMEOUT_S: Final = 10.0
 """How long leaving without `close` waits for the queue; what is not written by then was not acknowledged."""
@@ -47,7 +46,7 @@ class SQLiteThread:
             f"file:{quote(str(path))}?mode=rwc",
             uri=True,
             isolation_level=None,  # the default, "", begins deferred: a later write then fails at once
-            timeout=BUSY_TIMEOUT_S,
+            timeout=BUSY_TIMEOUT_MS / 1_000,
             cached_statements=64,
         )
         self._is_stopping = False

@@ -79,7 +79,7 @@ class Stream:
         """The error for a session whose commit was cancelled, as by the end of `asyncio.run`."""
         return StoreFailed(
             f"session {self.session_id}: writing was cancelled; what was acknowledged is stored, "
-            f"the rest may be: look at it with `callboard show`"
+            f"the rest may be: look at it with `callboard show`, go on with `callboard resume`"
         )
 
 

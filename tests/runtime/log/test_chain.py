@@ -180,7 +180,7 @@ def test_a_key_is_recognised_without_being_told() -> None:
     for chain, there, said in (
         (Chain(), kept, "made with a digest key; give that key"),
         (Chain(b"other"), kept, "made with another digest key; give that key"),
-        (Chain(b"key"), "", "made with no digest key; leave the key out"),
+        (Chain(b"key"), "", "made without a digest key; leave the key out"),
     ):
         with pytest.raises(MisuseError, match=said):
             chain.check_key(there, "here")

@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.errors import CorruptLog
+from callboard.replay.testing.store_contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.log.sqlite_reader import SQLiteReader
-from tests.runtime.log.contract import EventLogContract
 from tests.runtime.log.kit import added, events, large, run
 
 
-class MemoryKit:
+class InMemory:
+    """A log that lasts as long as this object."""
+
     def __init__(self) -> None:
         self.logs: list[MemoryLog] = []
 
@@ -25,14 +27,14 @@ class MemoryKit:
     def reader(self) -> MemoryReader:
         return MemoryReader(self.logs[0])
 
-
-@pytest.fixture
-def kit() -> MemoryKit:
-    return MemoryKit()
+    def after_crash(self) -> None:
+        return None
 
 
-class TestMemoryLog(EventLogContract):
-    pass
+class TestMemoryLog(StoreContract):
+    @pytest.fixture
+    def place(self) -> StorePlace:
+        return InMemory()
 
 
 def filled(log: EventLog) -> Head:

@@ -1,6 +1,7 @@
 """SQLiteLog: the contract, its settings, and what a file of it holds."""
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -9,15 +10,18 @@ import pytest
 from callboard.actors.errors import (
     MisuseError,
 )
+from callboard.replay.testing.store_contract import StoreContract, StorePlace
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.log.sqlite_reader import SQLiteReader
-from tests.runtime.log.contract import EventLogContract
 from tests.runtime.log.kit import added, events, large, run, turn, write_some
 
 
-class FileKit:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+class InFile:
+    """A log in a file of this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "a log?#%.db"
 
     def log(self, key: bytes | None = None) -> SQLiteLog:
         return SQLiteLog(self.path, key=key)
@@ -25,14 +29,21 @@ class FileKit:
     def reader(self) -> SQLiteReader:
         return SQLiteReader(self.path)
 
+    def after_crash(self) -> "InFile":
+        """The files as they lie there now: what the process handed to the system, the system keeps."""
+        copy = self.folder / "after the crash"
+        copy.mkdir()
+        for suffix in ("", "-wal"):
+            source = self.path.with_name(self.path.name + suffix)
+            if source.exists():
+                shutil.copy(source, copy)
+        return InFile(copy)
 
-@pytest.fixture
-def kit(tmp_path: Path) -> FileKit:
-    return FileKit(tmp_path / "a log?#%.db")
 
-
-class TestSQLiteLog(EventLogContract):
-    pass
+class TestSQLiteLog(StoreContract):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> StorePlace:
+        return InFile(tmp_path)
 
 
 @pytest.fixture
@@ -150,3 +161,19 @@ def test_the_wal_stays_bounded_and_is_gone_after_close(path: Path) -> None:
 
     run(work)
     assert not wal.exists()
+
+
+def test_a_forked_child_that_forgets_the_log_leaves_the_connection_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        assert log._held is not None
+        with monkeypatch.context() as patched:
+            patched.setattr("os.getpid", lambda: 1)
+            log._held.abandon()
+        await log.create("s", 1, "")  # the parent goes on
+        await log.close()
+
+    run(work)

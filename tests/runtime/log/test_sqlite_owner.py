@@ -1,13 +1,14 @@
 """Owner: one process writes, by a lock on a file of its own."""
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
 from callboard.actors.errors import StoreFailed, StoreLocked, StoreUnreadable
-from callboard.runtime.log.sqlite_owner import Owner, check_place
+from callboard.runtime.log.sqlite_owner import Owner, _drop_all, check_place
 
 
 @pytest.fixture
@@ -88,3 +89,83 @@ def test_a_place_where_no_log_can_be_is_refused(tmp_path: Path) -> None:
             check_place(path)
         with pytest.raises(StoreUnreadable):
             Owner(path).acquire()
+
+
+# --- by force -----------------------------------------------------------------------
+
+
+def held_by_another(path: Path) -> int:
+    """A lock as another process holds it: the descriptor, to be closed."""
+    descriptor = os.open(path.with_name("log.db.lock"), os.O_RDWR | os.O_CREAT)
+    os.pwrite(descriptor, b"999999\n", 0)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def test_force_replaces_the_lock_of_another_process(path: Path) -> None:
+    other = held_by_another(path)
+    owner = Owner(path)
+    with pytest.raises(StoreLocked, match="process 999999"):
+        owner.acquire()
+    owner.acquire(force=True)
+    assert owner.is_contested
+    assert not owner.is_here
+    owner.check()
+    owner.seize()
+    assert owner.is_here
+    assert not owner.is_contested
+    assert [one.name for one in path.parent.iterdir()] == ["log.db.lock"]
+    assert path.with_name("log.db.lock").read_text() == f"{os.getpid()}\n"
+    with pytest.raises(StoreLocked, match="this process"):
+        Owner(path).acquire()
+    os.close(other)
+    with pytest.raises(StoreLocked, match="this process"):
+        Owner(path).acquire()
+    owner.release()
+    Owner(path).acquire()
+
+
+def test_who_takes_by_force_and_fails_leaves_the_other_its_lock(path: Path) -> None:
+    other = held_by_another(path)
+    owner = Owner(path)
+    owner.acquire(force=True)
+    owner.release()
+    with pytest.raises(StoreLocked, match="process 999999"):
+        Owner(path).acquire()
+    os.close(other)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False], ids=["replaced", "removed"])
+def test_a_lock_file_that_is_seized_while_it_is_being_locked_is_not_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    lock, flock = path.with_name("log.db.lock"), fcntl.flock
+    seized: list[int] = []
+
+    def slow(descriptor: int, operation: int) -> None:
+        if not seized:
+            lock.unlink()
+            seized.append(0)
+            seized[0] = held_by_another(path) if is_replaced else 0
+        flock(descriptor, operation)
+
+    owner = Owner(path)
+    monkeypatch.setattr(fcntl, "flock", slow)
+    if is_replaced:
+        with pytest.raises(StoreLocked, match="process 999999"):
+            owner.acquire()
+        os.close(seized[0])
+    else:
+        owner.acquire()
+        assert lock.read_text() == f"{os.getpid()}\n"
+        owner.release()
+
+
+def test_a_forked_child_gives_its_copy_of_the_lock_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = Owner(path)
+    owner.acquire()
+    with monkeypatch.context() as patched:
+        patched.setattr("callboard.runtime.log.sqlite_owner._live", [owner])
+        _drop_all()
+    assert not owner.is_here
+    Owner(path).acquire()

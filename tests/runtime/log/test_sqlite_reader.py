@@ -5,14 +5,15 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import pytest
 
-from callboard.actors.errors import CorruptLog, StoreError, StoreUnreadable
+from callboard.actors.errors import CorruptLog, StoreError, StoreFailed, StoreUnreadable, WrongKey
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import PAGE_EVENTS, SQLiteReader
+from callboard.runtime.log.sqlite_queries import PAGE_EVENTS
+from callboard.runtime.log.sqlite_reader import SQLiteReader
 from tests.runtime.log.kit import added, as_nobody, child, events, large, run, same
 
 POSTED = [*events(1, 20), large(21), large(22, 4_000, "y"), *events(23, 40)]
@@ -115,6 +116,40 @@ def test_it_reads_a_closed_log_in_a_read_only_folder(path: Path) -> None:
     with as_nobody(), SQLiteReader(path) as reader:
         assert reader.verify_chain("s").seq == 40
     assert sorted(path.parent.iterdir()) == names
+
+
+@pytest.mark.parametrize("session", ["", "s"])
+def test_it_copies_what_lies_in_a_read_only_folder(path: Path, tmp_path: Path, session: str) -> None:
+    for origin in (left_behind(path), path):
+        origin.parent.chmod(0o555)
+        with as_nobody(), TemporaryDirectory() as place:
+            with SQLiteReader(origin) as reader:
+                reader.copy_to(Path(place, "copy.db"), session)
+            with SQLiteReader(Path(place, "copy.db")) as copy:
+                assert copy.verify_chain("s").seq == 45
+        origin.parent.chmod(0o755)
+
+
+def test_what_it_copied_aside_is_gone_if_it_cannot_be_opened(path: Path) -> None:
+    copy = left_behind(path)
+    copy.parent.chmod(0o555)
+    before = set(Path(gettempdir()).glob("callboard-*"))
+    with as_nobody(), pytest.raises(WrongKey):
+        SQLiteReader(copy, encryption_key=bytes(32))
+    assert set(Path(gettempdir()).glob("callboard-*")) == before
+
+
+def test_an_error_that_another_way_of_opening_would_not_mend_is_told_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(reader: SQLiteReader, path: Path, mode: str) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    monkeypatch.setattr(SQLiteReader, "_connect", fail)
+    with pytest.raises(StoreFailed, match="disk I/O error"):
+        SQLiteReader(path)
 
 
 def test_it_leaves_the_database_as_it_is(path: Path) -> None:

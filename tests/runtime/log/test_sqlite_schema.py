@@ -14,7 +14,9 @@ from callboard.actors.errors import (
     StoreTooNew,
     StoreUnreadable,
 )
+from callboard.runtime.log import sqlite_schema
 from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.sqlite_mark import owner_of
 from callboard.runtime.log.sqlite_schema import (
     APPLICATION_ID,
     FORMAT,
@@ -68,7 +70,7 @@ def test_macos_is_told_to_sync_the_drive(
     monkeypatch: pytest.MonkeyPatch, platform: str, is_set: bool
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    names = [name for name, _ in _settings("full")]
+    names = [name for name, _ in _settings()]
     assert ("fullfsync" in names and "checkpoint_fullfsync" in names) == is_set
 
 
@@ -104,3 +106,57 @@ def test_every_error_says_what_to_do_next(code: int, kind: type[StoreError], sai
     assert said in str(mapped)
     assert "log.db" in str(mapped)
     assert error_code(error) == code & 0xFF
+
+
+def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 32, 9))
+    with pytest.raises(StoreUnreadable, match=r"needs 3\.33"):
+        is_fresh(connection, path)
+    connection.close()
+
+
+def contested(path: Path) -> str:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        return prepare(connection, path, "process", Chain(), is_contested=True)
+    finally:
+        connection.close()
+
+
+def test_a_log_is_not_taken_by_force_from_who_is_writing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_schema, "CONTEST_TIMEOUT_MS", 5)
+    other = sqlite3.connect(path, isolation_level=None)
+    name = prepare(other, path, "process", Chain())
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreLocked, match="in the middle of a write"):
+        contested(path)
+    other.execute("ROLLBACK")
+    assert owner_of(other) == name
+    assert contested(path) == owner_of(other) != name
+    other.close()
+
+
+def test_a_log_is_not_taken_by_force_from_who_is_writing_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    name = prepare(other, path, "process", Chain())
+    monkeypatch.setattr(sqlite_schema, "checkpoint", lambda connection: False)
+    with pytest.raises(StoreLocked, match="in the middle of a write"):
+        contested(path)
+    assert owner_of(other) == name
+    other.close()
+
+
+def test_another_error_while_taking_a_log_by_force_is_told_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: sqlite3.Connection) -> bool:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    prepare(other := sqlite3.connect(path, isolation_level=None), path, "process", Chain())
+    monkeypatch.setattr(sqlite_schema, "checkpoint", fail)
+    with pytest.raises(sqlite3.OperationalError, match="disk I/O"):
+        contested(path)
+    other.close()

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import SessionNotFound, StoreFailed, StoreLocked
+from callboard.actors.errors import Fenced, SessionNotFound, StoreFailed, StoreLocked
+from callboard.actors.messages import Cancel
 from callboard.runtime.log import sqlite_store
 from callboard.runtime.log.chain import Chain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite_queries import Blobs, find, found, head_of, sealed_rows, stored_rows
 from callboard.runtime.log.sqlite_schema import prepare
 from callboard.runtime.log.sqlite_store import SQLiteStore
-from tests.runtime.log.kit import events, large, same
+from tests.runtime.log.kit import event, events, large, same
 
 
 @pytest.fixture
@@ -24,14 +25,13 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def connection(path: Path) -> Iterator[sqlite3.Connection]:
     made = sqlite3.connect(path, isolation_level=None, timeout=0.01)
-    prepare(made, path, "process", Chain())
     yield made
     made.close()
 
 
 @pytest.fixture
 def store(connection: sqlite3.Connection, path: Path) -> SQLiteStore:
-    made = SQLiteStore(connection, path, Chain())
+    made = SQLiteStore(connection, path, Chain(), prepare(connection, path, "process", Chain()))
     made.create("s", 1, "", GENESIS)
     return made
 
@@ -51,7 +51,7 @@ def test_a_batch_is_few_statements(store: SQLiteStore, connection: sqlite3.Conne
     connection.set_trace_callback(statements.append)
     store.append([Append(name, 0, 1, events(1, 100)) for name in "stu"])
     kinds = [text.split()[0] for text in statements if not text.startswith("SELECT")]
-    assert kinds == ["BEGIN", "PRAGMA", *["INSERT"] * 4, "UPDATE", "COMMIT"]  # 256 + 32 + 8 + 4
+    assert kinds == ["BEGIN", "PRAGMA", "INSERT", "UPDATE", "COMMIT"]
     statements.clear()
     store.append([Append(name, 100, 1, events(101, 101)) for name in "stu"])
     assert not [text for text in statements if text.startswith("SELECT")]
@@ -117,7 +117,8 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
                 raise sqlite3.OperationalError("disk I/O error")
             return connection.execute(statement, *parameters)  # type: ignore[arg-type]
 
-    store = SQLiteStore(NoRollback(), path, Chain())  # type: ignore[arg-type]
+    owner = prepare(connection, path, "process", Chain())
+    store = SQLiteStore(NoRollback(), path, Chain(), owner)  # type: ignore[arg-type]
     with pytest.raises(SessionNotFound):
         store.take_over("nowhere")
     connection.execute("ROLLBACK")
@@ -134,3 +135,95 @@ def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sq
     assert rows[0].cuts == rows[3].cuts
     assert head_of(connection, "s", place) == Head(4, rows[3].digest)
     assert [row.seq for row in stored_rows(connection, "s", place, 2, 2)] == [2, 3]
+
+
+def test_what_was_deleted_is_nowhere_in_the_files(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.create("t", 1, "another title", GENESIS)
+    store.append([Append("t", 0, 1, [large(1, 20_000, "t"), large(2, 20_000, "u")])])
+    store.create("secret", 1, "a secret title", GENESIS)
+    posted = [event(1, Cancel("secret reason")), large(2, 20_000, "q"), large(3, 20_000, "t")]
+    store.append([Append("secret", 0, 1, posted)])
+    store.append([Append("s", 0, 1, [large(1, 20_000, "u")])])
+    assert store.delete("secret") == 3
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (2,)
+    for file in (path, path.with_name("log.db-wal")):
+        content = file.read_bytes()
+        assert b"secret" not in content
+        assert b"qqqq" not in content
+    assert b"tttt" in path.read_bytes()
+    assert store.delete("t") == 2
+    assert connection.execute("SELECT substr(data, 2, 1) FROM blobs").fetchall() == [("u",)]
+    assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
+
+
+def test_who_has_lost_the_log_is_told_so_whatever_he_asks(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 2))])
+    other = sqlite3.connect(path, isolation_level=None)
+    owner = prepare(other, path, "process", Chain())
+    answers = store.append([Append("s", 2, 1, events(3, 4)), Append("s", 4, 1, events(5, 5))])
+    assert [type(answer) for answer in answers] == [Fenced, Fenced]
+    for ask in (
+        lambda: store.create("t", 1, "", GENESIS),
+        lambda: store.take_over("s"),
+        lambda: store.delete("s"),
+        lambda: store.read("s", 1, 10),
+        lambda: store.head("s"),
+        store.sessions,
+    ):
+        with pytest.raises(Fenced, match="taken over by another process"):
+            ask()
+    store.leave()
+    successor = SQLiteStore(other, path, Chain(), owner)
+    assert same(successor.read("s", 1, 10), events(1, 2))
+    assert path.with_name("log.db-wal").stat().st_size > 0
+    other.close()
+
+
+def test_a_full_disk_while_writing_back_fails_nothing_and_is_tried_again(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def full(connection: sqlite3.Connection, owner: str) -> None:
+        tried.append(owner)
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(sqlite_store, "write_back", full)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 5)
+    for first in (1, 3, 5, 7):
+        (answer,) = store.append([Append("s", first - 1, 1, events(first, first + 1))])
+        assert isinstance(answer, Head)
+    assert len(tried) == 2
+    assert same(store.read("s", 1, 10), events(1, 8))
+
+
+def test_a_disk_that_fails_while_writing_back_ends_the_log_and_keeps_the_batch(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: sqlite3.Connection, owner: str) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    monkeypatch.setattr(sqlite_store, "write_back", fail)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 2)
+    (answer,) = store.append([Append("s", 0, 1, events(1, 2))])
+    assert isinstance(answer, Head)
+    with pytest.raises(StoreFailed, match="writing the WAL back failed"):
+        store.append([Append("s", 2, 1, events(3, 4))])
+
+
+def test_making_and_taking_over_sessions_counts_towards_writing_the_wal_back(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 20)
+    for at in range(100):
+        store.create(f"t{at}", 1, "", GENESIS)
+        store.take_over(f"t{at}")
+    assert path.with_name("log.db-wal").stat().st_size < 40 * 8_192

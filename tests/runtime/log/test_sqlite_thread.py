@@ -1,11 +1,15 @@
 """SQLiteThread: one function after the other, whoever waits for it; and an end that always comes."""
 
 import asyncio
+import importlib
 import sqlite3
+import sys
 from pathlib import Path
 
+import aiosqlite
 import pytest
 
+from callboard.runtime.log import sqlite_thread
 from callboard.runtime.log.sqlite_thread import SQLiteThread
 from tests.runtime.log.kit import run
 
@@ -126,3 +130,28 @@ def test_the_thread_never_keeps_a_program_alive(path: Path) -> None:
     thread = SQLiteThread(path)
     assert thread._connection._thread.daemon
     assert ended(thread)
+
+
+def test_a_forked_child_never_touches_the_connection_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even to close it: it is given up for good, which this test does in the parent."""
+
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        connection = await thread.connect()
+        alive = sys.getrefcount(connection)
+        monkeypatch.setattr(sqlite_thread, "_live", [thread])
+        sqlite_thread._leak_all()
+        assert thread._connection._connection is None
+        assert sys.getrefcount(connection) == alive  # one less here, one more that nobody gives back
+        thread.leak()
+        assert ended(thread)
+
+    run(work)
+
+
+def test_an_aiosqlite_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiosqlite, "__version__", "1.0.0")
+    with pytest.raises(ImportError, match=r"the inside of 0\.22 only"):
+        importlib.reload(sqlite_thread)

@@ -19,12 +19,12 @@ from tests.runtime.log.slow_log import SlowLog, passes, with_writer
 # --- batches ------------------------------------------------------------------------
 
 
-def test_a_single_event_is_written_in_the_next_pass_of_the_loop() -> None:
+def test_a_single_event_is_written_as_soon_as_a_pass_of_the_loop_brings_no_other() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         writer.stage("a", 1, events(1, 1))
         assert log.batches == []
         assert writer.undurable == 1
-        await passes()
+        await passes(2)
         assert log.batches == [[("a", [1])]]
         await passes()
         assert writer.durable("a").seq == 1
@@ -33,11 +33,45 @@ def test_a_single_event_is_written_in_the_next_pass_of_the_loop() -> None:
     with_writer(work)
 
 
+def test_what_the_first_events_lead_to_is_in_their_batch() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        for seq in (1, 2, 3):
+            writer.stage("a", 1, events(seq, seq))
+            await passes()
+        await writer.flush()
+        assert log.batches == [[("a", [1, 2, 3])]]
+
+    with_writer(work)
+
+
+def test_a_loop_that_brings_more_and_more_does_not_keep_the_first_batch_open() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        for seq in range(1, 10):
+            writer.stage("a", 1, events(seq, seq))
+            await passes()
+        await writer.flush()
+        assert log.batches[0] == [("a", [1, 2, 3, 4])]
+
+    with_writer(work)
+
+
+def test_many_events_are_written_in_the_next_pass_but_one_whatever_comes_after_them() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        writer.stage("a", 1, events(1, 100))
+        for seq in range(101, 110):
+            await passes()
+            writer.stage("a", 1, events(seq, seq))
+        await writer.flush()
+        assert log.batches[0] == [("a", [*range(1, 102)])]
+
+    with_writer(work)
+
+
 def test_what_is_staged_during_a_commit_is_the_next_batch_across_sessions() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         writer.stage("a", 1, events(1, 2))
-        await passes()
+        await passes(2)
         writer.stage("a", 1, events(3, 3))
         writer.stage("b", 1, events(1, 4))
         writer.stage("a", 1, events(4, 6))

@@ -37,12 +37,33 @@ def test_a_session_that_is_refused_dies_alone() -> None:
     with_writer(work)
 
 
+def test_a_session_that_dies_while_its_batch_is_written_hears_nothing_more_of_it() -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        told: list[Head] = []
+        writer.on_durable("a", told.append)
+        log.gate.clear()
+        writer.stage("a", 1, events(1, 2))
+        await passes(2)
+        waiting = asyncio.create_task(writer.wait("a", 2))
+        await passes()
+        writer.attach("a", 2)
+        with pytest.raises(Fenced):
+            await waiting
+        log.gate.set()
+        await writer.flush()
+        assert not told
+        assert writer.durable("a").seq == 0
+        assert (await log.head("a")).seq == 2
+
+    with_writer(work)
+
+
 def test_a_failed_commit_kills_every_session_of_its_batch_and_what_they_had_staged() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         writer.stage("a", 1, events(1, 2))
         writer.stage("b", 1, events(1, 2))
-        await passes()
+        await passes(2)
         writer.stage("a", 1, events(3, 9))
         writer.stage("c", 1, events(1, 1))
         waits = [asyncio.create_task(writer.wait(name, seq)) for name, seq in (("a", 1), ("a", 9), ("b", 2))]

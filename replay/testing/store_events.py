@@ -1,0 +1,72 @@
+"""Events to fill a store with, and the few calls that every test of a store makes.
+
+Their envelopes are valid and say little; what matters to a store is their size, their order and their bytes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from callboard.actors.codec import encode
+from callboard.actors.events import Event
+from callboard.actors.messages import AnyMessage, Cancel, ToolReturned
+from callboard.runtime.log.protocol import Append, EventLog, Head, Stored
+
+T = TypeVar("T")
+
+AT_MS: Final = 1_700_000_000_000
+TIMEOUT_S: Final = 30
+"""How long one test may take: a store that hangs fails it."""
+
+
+def json_text(characters: int, letter: str = "x") -> msgspec.Raw:
+    """A JSON string of this many bytes, quotes included."""
+    return msgspec.Raw(b'"' + letter.encode() * (characters - 2) + b'"')
+
+
+def event(seq: int, body: AnyMessage | None = None, **envelope: Any) -> Event:
+    """An event with an envelope that says little, or what it is told to."""
+    one = Event(seq, AT_MS + seq, "supervisor", "host", seq - 1, body or Cancel(f"reason {seq}"))
+    return msgspec.structs.replace(one, **envelope)
+
+
+def events(first: int, last: int) -> list[Event]:
+    """Small events from seq `first` to `last`."""
+    return [event(seq) for seq in range(first, last + 1)]
+
+
+def large(seq: int, size: int = 5_000, letter: str = "x") -> Event:
+    """An event with a value of this size, large enough to be kept apart from its body."""
+    return event(seq, ToolReturned(turn=1, call=0, status="ok", output=json_text(size, letter)))
+
+
+async def add(log: EventLog, session_id: str, epoch: int, more: Sequence[Event]) -> Head | Exception:
+    """Append to one session; its answer."""
+    (answer,) = await log.append([Append(session_id, more[0].seq - 1, epoch, more)])
+    return answer
+
+
+async def added(log: EventLog, session_id: str, epoch: int, more: Sequence[Event]) -> Head:
+    """Append to one session, which must succeed."""
+    answer = await add(log, session_id, epoch, more)
+    assert isinstance(answer, Head), answer
+    return answer
+
+
+def same(stored: Sequence[Stored], posted: Sequence[Event]) -> bool:
+    """Whether the store has these events, byte for byte."""
+    return [(row.seq, row.at, row.sender, row.recipient, row.cause, row.body) for row in stored] == [
+        (one.seq, one.at, one.sender, one.recipient, one.cause, encode(one.body)) for one in posted
+    ]
+
+
+def run(work: Callable[[], Awaitable[T]]) -> T:
+    """Run a coroutine function on a loop of its own, for at most half a minute."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await work()
+
+    return asyncio.run(limited())

@@ -1,0 +1,149 @@
+"""Encryption of what a log says, at rest: bodies, large values, titles. Needs `callboard[encryption]`.
+
+    stored  = nonce (12 random bytes) || AES-256-GCM(key, nonce, text, associated data) || tag (16 bytes)
+    keys    = HKDF-SHA256(the user's key, salt of the log, info), 32 bytes each
+    info    = "callboard/1 session " + session id    bodies and the title of a session
+              "callboard/1 blobs"                    large values, which sessions share
+              "callboard/1 check"                    its first 8 bytes are kept: is this the key?
+    associated data = MessagePack of ["event", session, seq], ["title", session] or ["blob", digest]
+
+So a body that is moved to another place, of the same or of another session, does not decrypt. Nonces are
+drawn at random, never counted: after a crash the same seq may be written again with another body. One key is
+good for 2^32 of them (NIST SP 800-38D, 8.3), which is what a session can hold.
+
+Not encrypted: session ids, times, addresses, causes, sizes, and the digests, which are computed over the text
+as DESIGN says. Whoever guesses a whole event, or a whole large value, can confirm the guess by its digest;
+a digest key prevents that for events. Losing the key loses the log: nothing of it is kept anywhere.
+"""
+
+import os
+from typing import Any, Final
+
+import msgspec
+
+from callboard.actors.errors import MisuseError, WrongKey
+
+KEY_BYTES_MIN: Final = 32
+_SALT_BYTES: Final = 16
+_NONCE_BYTES: Final = 12
+_REMEMBERED_MAX: Final = 10_000
+_NAME: Final = "aes-256-gcm hkdf-sha256 callboard/1"
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Unopenable(LookupError):
+    """Something that does not decrypt: it was changed, or belongs in another place."""
+
+
+class Cipher:
+    """Encrypts and decrypts for one log."""
+
+    def __init__(self, key: bytes, salt: bytes) -> None:
+        check_size(key)
+        self._aead, self._derive, self._invalid = _primitives(key, salt)
+        self._sessions: dict[str, Any] = {}
+        self._blobs = self._aead(self._derive(b"callboard/1 blobs"))
+        check = self._derive(b"callboard/1 check")[:8]
+        self.description = f"{_NAME} {salt.hex()} {check.hex()}"
+        """Kept in the log: how it is encrypted, and whether a key is the right one."""
+
+    def seal_event(self, session_id: str, seq: int, body: bytes) -> bytes:
+        """The stored form of a body."""
+        return _seal(self._session(session_id), body, ("event", session_id, seq))
+
+    def open_event(self, session_id: str, seq: int, stored: bytes) -> bytes:
+        """The body. Raises Unopenable."""
+        return self._open(self._session(session_id), stored, ("event", session_id, seq))
+
+    def seal_title(self, session_id: str, title: str) -> bytes:
+        """The stored form of a session's title."""
+        return _seal(self._session(session_id), title.encode(), ("title", session_id))
+
+    def open_title(self, session_id: str, stored: bytes) -> str:
+        """The title. Raises Unopenable."""
+        return self._open(self._session(session_id), stored, ("title", session_id)).decode()
+
+    def seal_blob(self, digest: bytes, data: bytes) -> bytes:
+        """The stored form of a large value."""
+        return _seal(self._blobs, data, ("blob", digest))
+
+    def open_blob(self, digest: bytes, stored: bytes) -> bytes:
+        """The large value. Raises Unopenable."""
+        return self._open(self._blobs, stored, ("blob", digest))
+
+    def _session(self, session_id: str) -> Any:
+        aead = self._sessions.get(session_id)
+        if aead is None:
+            if len(self._sessions) >= _REMEMBERED_MAX:
+                self._sessions.clear()
+            aead = self._aead(self._derive(b"callboard/1 session " + session_id.encode()))
+            self._sessions[session_id] = aead
+        return aead
+
+    def _open(self, aead: Any, stored: object, place: tuple[object, ...]) -> bytes:
+        try:
+            if not isinstance(stored, bytes):
+                raise ValueError
+            opened: bytes = aead.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], _pack(place))
+        except (ValueError, self._invalid):
+            raise Unopenable("it does not decrypt") from None
+        return opened
+
+
+def new_cipher(key: bytes) -> Cipher:
+    """The cipher of a log that is being made."""
+    return Cipher(key, os.urandom(_SALT_BYTES))
+
+
+def cipher_of(description: str, key: bytes | None, where: str) -> Cipher | None:
+    """The cipher of a log that says this of itself; None if it is not encrypted. Raises WrongKey."""
+    if not description:
+        if key is not None:
+            raise WrongKey(f"{where} was made without encryption; leave the encryption key out")
+        return None
+    name, _, rest = description.rpartition(" ")[0].rpartition(" ")
+    if name != _NAME:
+        raise WrongKey(f"{where} is encrypted in a way that this callboard does not know; use a newer one")
+    if key is None:
+        raise WrongKey(
+            f"{where} is encrypted: give the key that it was made with (encryption_key=..., or "
+            f"--encryption-key-file); without it nobody can read its sessions"
+        )
+    cipher = Cipher(key, bytes.fromhex(rest))
+    if cipher.description != description:
+        raise WrongKey(f"{where} was encrypted with another key; give that one: nothing else opens it")
+    return cipher
+
+
+def check_size(key: bytes) -> None:
+    """Refuse what is too short for a key. Raises MisuseError."""
+    if len(key) < KEY_BYTES_MIN:
+        raise MisuseError(
+            f"an encryption key has at least {KEY_BYTES_MIN} random bytes, not {len(key)}: make one with "
+            f"`openssl rand -hex 32`; a password is no key"
+        )
+
+
+def _seal(aead: Any, text: bytes, place: tuple[object, ...]) -> bytes:
+    nonce = os.urandom(_NONCE_BYTES)
+    sealed: bytes = aead.encrypt(nonce, text, _pack(place))
+    return nonce + sealed
+
+
+def _primitives(key: bytes, salt: bytes) -> tuple[Any, Any, type[Exception]]:
+    """AES-GCM, the derivation of keys, and what a wrong tag raises."""
+    try:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    except ImportError:
+        raise MisuseError(
+            "an encrypted log needs the library `cryptography`: pip install 'callboard[encryption]'"
+        ) from None
+
+    def derive(info: bytes) -> bytes:
+        return HKDF(SHA256(), 32, salt, info).derive(key)
+
+    return AESGCM, derive, InvalidTag

@@ -1,0 +1,104 @@
+"""Damage in the middle of a WAL, which SQLite takes for its end.
+
+Every frame of a WAL (a page, and a header before it) carries a checksum over all frames before it. SQLite
+reads up to the first one that is wrong and takes the rest for the remains of a write that was cut short: one
+flipped bit, and all later commits are gone without an error. But the remains of one write are one
+transaction, and a transaction is begun only when the one before was written whole. So where frames of a
+further transaction follow a wrong one, the WAL was damaged, not cut.
+
+Damage in the very last transaction looks like a write that was cut short: only a head that was kept tells.
+With durability="process" a loss of power may keep later writes and lose earlier ones, and is told as damage:
+acknowledged events are lost then, which that setting allows.
+
+The format: https://www.sqlite.org/fileformat2.html#walformat
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+HEADER_BYTES: Final = 32
+FRAME_BYTES: Final = 24
+_MAGIC: Final = (0x377F0682, 0x377F0683)
+_TRIES: Final = 3
+_WORD: Final = 0xFFFFFFFF
+
+
+class Damage(NamedTuple):
+    """frame: the first wrong one, counted from 1; 0 is the header. commits: those behind it that are lost."""
+
+    frame: int
+    commits: int
+
+
+class _Header(NamedTuple):
+    order: str
+    page_bytes: int
+    salts: tuple[int, int]
+    sums: tuple[int, int]
+    is_right: bool
+
+
+def find_damage(wal: Path) -> Damage | None:
+    """Damage in a WAL that is there; None if there is none, or nothing to read.
+
+    A live owner may begin the WAL anew while it is read: then it is read again.
+    """
+    for _ in range(_TRIES):
+        try:
+            content = wal.read_bytes()
+            with wal.open("rb") as again:
+                is_same = again.read(HEADER_BYTES) == content[:HEADER_BYTES]
+        except FileNotFoundError:
+            return None
+        if is_same:
+            return _damage(content)
+    return None
+
+
+def _damage(content: bytes) -> Damage | None:
+    if len(content) <= HEADER_BYTES:
+        return None
+    header = _header(content)
+    if header is None or not header.is_right:
+        return Damage(0, 0)
+    wrong, commits, is_further = 0, 0, False
+    sums = header.sums
+    for number, (fixed, page) in enumerate(_frames(content, header), 1):
+        if not wrong:
+            sums = _sum(_sum(sums, fixed[:8], header.order), page, header.order)
+            if sums == struct.unpack(">II", fixed[16:]):
+                continue
+            wrong = number
+        is_further = is_further or commits > 0
+        commits += fixed[4:8] != bytes(4)
+    return Damage(wrong, commits) if is_further else None
+
+
+def _header(content: bytes) -> _Header | None:
+    magic, _, page_bytes, _, *rest = struct.unpack(">8I", content[:HEADER_BYTES])
+    if magic not in _MAGIC or not 512 <= page_bytes <= 65_536:
+        return None
+    order = ">" if magic & 1 else "<"
+    sums = _sum((0, 0), content[:24], order)
+    return _Header(order, page_bytes, (rest[0], rest[1]), sums, sums == (rest[2], rest[3]))
+
+
+def _frames(content: bytes, header: _Header) -> Iterator[tuple[bytes, bytes]]:
+    """The frames of this WAL: behind them may lie those of one that was written here before."""
+    step = FRAME_BYTES + header.page_bytes
+    for at in range(HEADER_BYTES, len(content) - step + 1, step):
+        fixed = content[at : at + FRAME_BYTES]
+        if struct.unpack(">II", fixed[8:16]) == header.salts:
+            yield fixed, content[at + FRAME_BYTES : at + step]
+
+
+def _sum(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
+    """SQLite's checksum of `data`, going on from `sums`."""
+    one, two = sums
+    words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
+    for first, second in zip(words, words, strict=True):
+        one = (one + first + two) & _WORD
+        two = (two + second + one) & _WORD
+    return one, two
