@@ -18,16 +18,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR
+from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR, is_decider
 from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
 from callboard.actors.errors import SessionFailed
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import Begin
+from callboard.actors.recovery import Recovered
 from callboard.actors.step import ActorState, failed, initial, is_at_rest, step
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.loop_actor import LoopActor
+from callboard.runtime.secrets.keeper import NO_SECRETS, Secrets
 
 logger = logging.getLogger("callboard.board")
 
@@ -86,10 +88,10 @@ class DeciderActor(LoopActor):
                 return
             state, posts = failed(self.state, message, type(error).__name__)
         self.state = state
-        if posts:
+        if posts:  # an agent says so when it comes to rest
             self.board.post(self.address, message.seq, posts)
-        if is_at_rest(state) and self.address != HOST:
-            self.board.dismiss(self.address)
+            if is_at_rest(state) and self.address != HOST:
+                self.board.dismiss(self.address)
 
     def on_crash(self, error: BaseException) -> None:
         """The actor has ended without having been asked to: its state can no longer be trusted."""
@@ -99,9 +101,9 @@ class DeciderActor(LoopActor):
 class Board:
     """Posts, delivers, gates. Lives on one event loop; not safe to use from another thread."""
 
-    def __init__(self, session_id: str, epoch: int, head: int, writer: GroupWriter) -> None:
+    def __init__(self, session_id: str, epoch: int, writer: GroupWriter, is_strict: bool = False) -> None:
         self.session_id = session_id
-        self.seq = head
+        self.seq = 0
         self.error: BaseException | None = None
         self.actors: dict[str, DeciderActor] = {}
         self.ports: dict[str, Port] = {}
@@ -109,7 +111,8 @@ class Board:
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.watchers: list[Callable[[Event], None]] = []
-        self.desk = Desk()
+        self.desk = Desk(is_strict)
+        self.secrets: Secrets = NO_SECRETS
         self._epoch = epoch
         self._writer = writer
         self._at = 0
@@ -126,37 +129,75 @@ class Board:
         """Number the posts of one decision or port, log them, deliver them, and do what follows."""
         if self.error is not None:
             return
-        self._at = at = max(self._at, now_ms())
+        at = now_ms()
+        if at < self._at:
+            at = self._at
+        self._at = at
         seq = self.seq
         events = []
-        for recipient, body in posts:
-            seq += 1
-            events.append(Event(seq, at, sender, recipient, cause, body))
+        try:
+            for post in posts if is_decider(sender) else self.secrets.admit(posts):
+                seq += 1
+                events.append(Event(seq, at, sender, post.recipient, cause, post.body))
+        except Exception as error:
+            self.fail(error)
+            return
+        if not self._log(events):
+            return
+        actors, ports, posted = self.actors, self.ports, self.desk.posted
+        actions: list[Action] = []
+        for event in events:
+            actor = actors.get(event.recipient)
+            if actor is not None:
+                actor.actor_inbox.put(event)
+            elif event.recipient not in ports:  # which hear from the desk
+                self._deliver_elsewhere(event)
+            if found := posted(event):
+                actions += found
+        for action in actions:
+            if type(action) is Start and not action.waits:
+                self._start(action.request)
+            else:
+                self._act(action)
+
+    def _log(self, events: Sequence[Event]) -> bool:
+        """Hand events to the writer; False if that cannot be, and then the session is dead."""
+        if not events:
+            return True
         try:
             self._writer.stage(self.session_id, self._epoch, events)
         except Exception as error:
             self.fail(error)
-            return
-        self.seq = seq
-        actions: list[Action] = []
-        for event in events:
-            self._deliver(event)
-            actions += self.desk.posted(event)
+            return False
+        self.seq = events[-1].seq
         if self.watchers:
             self._unseen.extend(events)
-        for action in actions:
-            self._act(action)
+        return True
+
+    def restore(self, head: int, recovered: Recovered) -> None:
+        """Go on where a log ended at this seq: with the states there, and what was left undone by then."""
+        self.seq, self.desk = head, recovered.desk
+        for address, state in recovered.states.items():
+            if address in (SUPERVISOR, HOST) or not is_at_rest(state):
+                actor = self.actors.get(address) or self._spawn(address)
+                actor.state = state
+        if not self._log(recovered.posted):
+            return
+        self._at = recovered.posted[-1].at
+        self._outbox.extend(event for event in recovered.posted if event.recipient == CLIENT)
+        for timer in recovered.timers:
+            self._act(timer)
+        for start in recovered.starts:
+            self._act(start)
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
         if self.desk.may_answer(request.seq):
-            self.post(request.recipient, request.seq, (post,))
+            self.post(request.recipient, request.seq, (self.desk.as_known(request, post),))
 
-    def _deliver(self, event: Event) -> None:
-        actor = self.actors.get(event.recipient)
-        if actor is not None:
-            actor.deliver(event)
-        elif event.recipient == CLIENT:
+    def _deliver_elsewhere(self, event: Event) -> None:
+        """To the client, or to an agent that begins. Nobody else is told anything."""
+        if event.recipient == CLIENT:
             self._outbox.append(event)
         elif type(event.body) is Begin:
             self._spawn(event.recipient).deliver(event)
@@ -237,7 +278,8 @@ class Board:
             why = f"{type(error).__name__}: {error}"
             failure = SessionFailed(
                 f"session {self.session_id} can go no further in this process ({why}); "
-                "what is in the log stays: look at it with `callboard show`, and ask again in a new session"
+                f"what is in the log stays: go on with `callboard resume {self.session_id}` or "
+                "`Runtime.resume`"
             )
             failure.__cause__ = error
             self.error = failure

@@ -88,7 +88,8 @@ def to_json(
     if isinstance(value, msgspec.Raw):
         return check_json(bytes(value), max_bytes=max_bytes, max_depth=max_depth, what=what)
     try:
-        _weigh(value, max_depth, max_bytes)
+        if type(value) is not str or len(value) > max_bytes:
+            _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
         if b"\\u" in data and _SUSPECT.search(data):
             data = bytes(_checked(data, max_bytes, max_depth))
@@ -166,7 +167,7 @@ def _inside(depth: int) -> int:
 
 
 def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
-    """As `_weigh_items`, without a call for each piece of text: most arguments are flat."""
+    """As `_weigh_items`, without a call for each text or number: most arguments are flat."""
     key: object = None
     depth = _inside(depth)
     try:
@@ -176,6 +177,8 @@ def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
             budget -= len(key)
             if type(item) is str and len(item) <= budget:
                 budget -= len(item)
+            elif type(item) is int and item.bit_length() < 64 <= budget:
+                budget -= 1 + (item.bit_length() >> 2)
             else:
                 budget = _weigh(item, depth, budget)
     except _Refused as refused:

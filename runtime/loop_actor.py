@@ -210,13 +210,13 @@ class LoopActor(Actor):
 
     def _work(self, queue: deque[Any], messages_max: int, is_first: bool = False) -> int:
         """A turn: handle messages until there are none, they were enough, or the actor has stopped."""
-        left, is_stopped, receive = messages_max, self.actor_stopped.is_set, self.on_receive
+        left, stopped, receive = messages_max, self.actor_stopped, self.on_receive
         try:
             if is_first:
                 self.actor_inbox.worker = self._work
                 self.on_start()
                 is_first = False
-            while queue and left and not is_stopped():
+            while queue and left and not stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call
                 left -= 1
                 item = queue.popleft()
                 if type(item) is Envelope:
@@ -228,7 +228,7 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            if is_stopped():
+            if stopped.is_set():
                 self.actor_inbox.worker = refuse = partial(_refuse, str(self))
                 refuse(queue)  # and the inbox has let go of the actor: no garbage collector is needed
         return messages_max - left

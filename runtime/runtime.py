@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
-from callboard.actors.addresses import CLIENT, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.addresses import APPROVALS, CLIENT, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.base import Json
 from callboard.actors.codec import encode
-from callboard.actors.errors import InsideLoop, InvalidAgent, MisuseError
+from callboard.actors.desk import Desk
+from callboard.actors.errors import InsideLoop, InvalidAgent, MisuseError, SessionBusy
 from callboard.actors.events import Post
 from callboard.actors.limits import Limits, narrow
 from callboard.actors.messages import RULES, SessionOpened
 from callboard.actors.profiles import Profile
+from callboard.actors.supervisor_state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
+from callboard.runtime.approvals import Approver
 from callboard.runtime.board import Board
 from callboard.runtime.boundary import clean_text
 from callboard.runtime.clock import new_session_id, now_ms
@@ -23,11 +26,15 @@ from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.outcome import Outcome
+from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
+from callboard.runtime.resuming import continuation, extension_ms, go_on, take_up
 from callboard.runtime.schemas.checker import SchemaChecker
+from callboard.runtime.secrets.keeper import Secrets
+from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.session import Session, with_head
 from callboard.runtime.tools.execution import ToolRunner
 
@@ -39,7 +46,12 @@ class Runtime:
 
     log: a path, `":memory:"`, or any `EventLog`. model: what agents use that name none, inherited from
     parent to child. limits: bounds of every session. durability: `"full"` survives a loss of power,
-    `"process"` only the death of the process (SQLite's synchronous=NORMAL).
+    `"process"` only the death of the process (SQLite's synchronous=NORMAL). strict_spending: model calls wait
+    until their request is on disk, so that after a crash the log knows of each that may have cost something;
+    without it the last ones, at most `max_parallel_calls`, may be missing. approve: asked, with an
+    `Approval`, before tools that want a person asked; without it they wait for `Session.approvals()`.
+    secrets: what must not be written anywhere, and what tools may ask for by name. redact_keys: whether text
+    that has the form of a well-known API key is taken for a secret too (docs/security.md).
 
     Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
     cannot be opened.
@@ -55,13 +67,21 @@ class Runtime:
         model: Model | None = None,
         limits: Limits | None = None,
         durability: Literal["full", "process"] = "full",
+        strict_spending: bool = False,
+        approve: Approver | None = None,
+        secrets: Sequence[str | SecretRef | SecretPattern] = (),
+        redact_keys: bool = True,
     ) -> None:
+        self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._log = _log_of(log, durability)
         self._model = model
         self._limits = limits_of(limits)
+        self._is_strict = strict_spending
+        self._approver = approve
         self._is_closing = False
         self._writer: GroupWriter | None = None
         self._sessions: dict[str, Session] = {}
+        self._resuming: set[str] = set()
         self._models: dict[int, Model] = {}
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
@@ -118,6 +138,7 @@ class Runtime:
         """One prompt, one outcome, in a session of its own. The parameters are those of `open` and `ask`."""
         prompt_json(prompt)
         schema_json(output_schema)
+        self._check_approver(agent)
         session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
         try:
             outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
@@ -166,31 +187,106 @@ class Runtime:
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
         """
+        self._usable()
+        cast = self._cast(agent, limits)
+        name = checked_name("session_id", session_id) or new_session_id()
+        self._secrets.refuse_in("session_id", name)
+        epoch = await self._log.create(name, now_ms(), self._title(title))
+        session, board = self._put_together(name, epoch, cast)
+        board.post(CLIENT, 0, (Post(SUPERVISOR, cast.opened),))
+        return session
+
+    async def resume(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        limits: Limits | None = None,
+        extend: float = 0.0,
+        accept_changes: bool = False,
+    ) -> Session:
+        """Take up a session that another process left: `await session.outcome` for the ask it left undone.
+
+        Nothing durable is done again. Model calls without an answer are charged in full and made again;
+        `read` and `idempotent` tools run again; `write` tools that had started do not, their calls are
+        `interrupted`. docs/resume.md has the whole table.
+
+        agent: the host, as it was recorded. limits: what bounds the session from now on instead. extend:
+        seconds that every deadline is put off; time counts while nobody runs the session. accept_changes:
+        go on although the agents have changed, and record that.
+
+        Raises AgentsChanged for agents that differ from the recorded ones, SessionEnded for a closed session,
+        SessionBusy for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what
+        the log says, and SessionFailed if the supervisor's decider raises.
+        """
         writer = self._usable()
+        cast = self._cast(agent, limits)
+        more_ms = extension_ms(extend)
+        if session_id in self._sessions or session_id in self._resuming:
+            raise SessionBusy(
+                f"session {session_id} runs here; use the Session that `open` or `resume` returned"
+            )
+        self._resuming.add(session_id)
+        try:
+            epoch, head, past = await take_up(self._log, session_id, cast.opened, accept_changes)
+        finally:
+            self._resuming.discard(session_id)
+        first = continuation(past, cast.opened, limits is not None, more_ms)
+        recovered = go_on(session_id, past, first, Desk(self._is_strict))
+        writer.attach(session_id, epoch, head)
+        session, board = self._put_together(session_id, epoch, cast)
+        supervisor = recovered.states[SUPERVISOR]
+        session.remember(past, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
+        board.restore(head.seq, recovered)
+        return session
+
+    def _cast(self, agent: Agent, limits: Limits | None) -> "_Cast":
+        """Who appears in a session with this host."""
         if not isinstance(agent, Agent):
             raise MisuseError(f"{agent!r} is no Agent")
         agents = roster(agent)
-        host_model = self._model_of(agent)
-        opened, models = self._describe(agent, host_model, agents, limits)
-        name = checked_name("session_id", session_id) or new_session_id()
-        epoch = await self._log.create(name, now_ms(), _title(title))
-        self._usable()
-        self._models.update((id(one), one) for one in models.values())
-        board = Board(name, epoch, 0, writer)
-        session = Session(board, self._log, unpriced(host_model, agents))
-        board.ports[MODEL] = ModelPort(board, models, session.on_text)
-        board.ports[TOOLS] = ToolPort(board, agents, self._tools, session.on_progress)
+        model = self._model_of(agent)
+        opened, models = self._describe(agent, model, agents, limits)
+        self._secrets.learn_early(models.values())
+        admitted = self._secrets.admitted(opened)
+        assert isinstance(admitted, SessionOpened)
+        return _Cast(agents, models, admitted, unpriced(model, agents))
+
+    def _put_together(self, name: str, epoch: int, cast: "_Cast") -> tuple[Session, Board]:
+        """A session with its board and ports, before its first event in this process."""
+        board = Board(name, epoch, self._usable(), self._is_strict)
+        self._models.update((id(one), one) for one in cast.models.values())
+        board.secrets = self._secrets
+        session = Session(board, self._log, cast.unpriced)
+        board.ports[MODEL] = ModelPort(board, cast.models, session.on_text)
+        board.ports[TOOLS] = ToolPort(board, cast.agents, self._tools, session.on_progress)
+        board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
         board.ports[SCHEMA] = SchemaPort(board, self._checker)
         board.clock = ClockPort(board)
         self._sessions[name] = session
         session.on_release = lambda: self._sessions.pop(name, None)
-        board.post(CLIENT, 0, (Post(SUPERVISOR, opened),))
-        return session
+        return session, board
+
+    def _check_approver(self, agent: Agent) -> None:
+        """Refuse a run that would wait for a person whom nobody asks."""
+        if self._approver is not None or not isinstance(agent, Agent):
+            return
+        for other in roster(agent).values():
+            for tool in other.tools.values():
+                if tool.spec().approval in ("before", "always"):
+                    raise MisuseError(
+                        f"tool {tool.name!r} of agent {other.name!r} wants a person asked before it runs: "
+                        "pass Runtime(approve=...), or use `open` and `Session.approvals()`"
+                    )
 
     def _usable(self) -> GroupWriter:
         if self._writer is None or self._is_closing:
             raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
         return self._writer
+
+    def _title(self, prompt: object) -> str:
+        kept = self._secrets.redactor.kept
+        return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
 
     def _model_of(self, host: Agent) -> Model:
         model = host.model or self._model
@@ -216,14 +312,19 @@ class Runtime:
         return SessionOpened(RULES, host.name, raw, model.spec, bounds), models
 
 
+class _Cast(NamedTuple):
+    """Who appears in a session. models: by name. unpriced: a model whose prices are not known, if any."""
+
+    agents: dict[str, Agent]
+    models: dict[str, Model]
+    opened: SessionOpened
+    unpriced: str
+
+
 def _log_of(log: "str | Path | EventLog", durability: Literal["full", "process"]) -> EventLog:
     if isinstance(log, str | Path):
         return MemoryLog() if str(log) == ":memory:" else SQLiteLog(log, durability=durability)
     return log
-
-
-def _title(prompt: object) -> str:
-    return clean_text(prompt[:_TITLE_CHARS_MAX]) if isinstance(prompt, str) else ""
 
 
 def _raw(profile: Profile) -> Json:

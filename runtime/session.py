@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from callboard.actors.addresses import CLIENT, SUPERVISOR
-from callboard.actors.codec import decode
 from callboard.actors.errors import MisuseError, SessionBusy, SessionEnded
 from callboard.actors.events import Event, Post
 from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
+from callboard.runtime.approvals import Approval
 from callboard.runtime.board import Board
 from callboard.runtime.boundary import clean_text
 from callboard.runtime.clock import new_request_id
-from callboard.runtime.log.protocol import EventLog, Head, Stored
+from callboard.runtime.log.protocol import EventLog, Head
 from callboard.runtime.outcome import Outcome, outcome_of
+from callboard.runtime.past import Past, event_of
 
 _PAGE = 1_000
 
@@ -36,12 +37,16 @@ class Session:
         self.on_release: Callable[[], object] = lambda: None
         self._running: tuple[str, asyncio.Future[Outcome]] | None = None
         self._outcomes: dict[str, Outcome] = {}
+        self._last: asyncio.Future[Outcome] | None = None
         self._loop = asyncio.get_running_loop()
         self._closed: asyncio.Future[Head] | None = None
         self._closing: asyncio.Task[Head] | None = None
+        self._is_closing = False
         self._is_over = False
         self._texts: list[Pieces] = []
         self._progress: list[Pieces] = []
+        self._questions: list[asyncio.Queue[Approval | None]] = []
+        self._asked: list[Approval] = []
         self._feeds: list[asyncio.Queue[Event | None]] = []
         board.on_client = self._on_client
         board.on_failure = self._on_failure
@@ -76,6 +81,7 @@ class Session:
         or schema that cannot be taken, SessionFailed when the log can no longer be written.
         """
         request_id = checked_name("request_id", request_id)
+        self._board.secrets.refuse_in("request_id", request_id)
         if request_id in self._outcomes:
             return self._outcomes[request_id]
         if self._running is not None and self._running[0] == request_id and request_id:
@@ -88,17 +94,48 @@ class Session:
             )
         name = request_id or new_request_id()
         body = Ask(name, prompt_json(prompt), schema_json(output_schema), limits_of(limits))
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._running = (name, future)
+        future = self._run(name)
         self._say(body)
         return await self._outcome(future)
+
+    def _run(self, name: str) -> "asyncio.Future[Outcome]":
+        """Wait for the outcome of the ask of this name from now on."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._running, self._last = (name, future), future
+        return future
+
+    def remember(self, past: Past, is_closing: bool) -> None:
+        """Know the asks of an earlier process: what became of them, and which one goes on.
+
+        is_closing: whether that process had begun to close the session.
+        """
+        self._is_closing = is_closing
+        self._outcomes.update(past.outcomes)
+        if past.running:
+            self._run(past.running)
+        elif past.last:
+            self._last = self._loop.create_future()
+            self._last.set_result(past.outcomes[past.last])
+
+    @property
+    def outcome(self) -> "asyncio.Future[Outcome]":
+        """What comes of the running ask, or else of the latest one: `await session.outcome`.
+
+        After `Runtime.resume` that is the ask which was cut off. Cancelling who waits does not cancel it.
+        Raises MisuseError where nothing was asked yet.
+        """
+        if self._last is None:
+            raise MisuseError(
+                f"session {self.session_id}: nothing was asked yet; use `await session.ask(...)`"
+            )
+        return asyncio.shield(self._last)
 
     def _check_usable(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise MisuseError(f"session {self.session_id} belongs to the event loop that it was opened on")
         if self._board.error is not None:
             raise self._board.error
-        if self._is_over or self._closed is not None:
+        if self._is_over or self._is_closing:
             raise SessionEnded(f"session {self.session_id} is closed; open a new one")
         if self._running is not None:
             raise SessionBusy(
@@ -126,13 +163,14 @@ class Session:
     async def close(self) -> Head:
         """End the session; a running ask is cancelled first. Returns the final head. May be called twice."""
         if self._closing is None:
-            self._closed = self._loop.create_future()
+            self._closed = self._loop.create_future() if self._closed is None else self._closed
             self._closing = self._loop.create_task(self._close(self._closed))
         return await asyncio.shield(self._closing)
 
     async def _close(self, closed: "asyncio.Future[Head]") -> Head:
         """A task of its own: whoever is cancelled while waiting for the end leaves nothing open."""
-        if self._board.error is None:
+        if self._board.error is None and not self._is_closing:
+            self._is_closing = True
             self._say(Close())
         if self._board.error is not None and not closed.done():
             closed.set_result(Head(0, b""))
@@ -147,6 +185,8 @@ class Session:
                 self.on_release()
 
     def _end_feeds(self) -> None:
+        for questions in self._questions:
+            questions.put_nowait(None)
         for live in (*self._texts, *self._progress):
             live.put_nowait(None)
         for feed in self._feeds:
@@ -166,8 +206,10 @@ class Session:
             future, self._running = self._running[1], None
             if not future.done():
                 future.set_result(outcome)
-        elif isinstance(body, SessionClosed) and self._closed is not None and not self._closed.done():
-            self._closed.set_result(head)
+        elif isinstance(body, SessionClosed):
+            self._closed = self._closed or self._loop.create_future()
+            if not self._closed.done():
+                self._closed.set_result(head)
 
     def _on_failure(self, error: BaseException) -> None:
         if self._running is not None and not self._running[1].done():
@@ -194,6 +236,30 @@ class Session:
     def progress(self) -> AsyncIterator[tuple[str, str]]:
         """What tools say of their progress, as (address, text). Ephemeral, like `text`."""
         return self._live(self._progress)
+
+    def on_approval(self, question: Approval) -> None:
+        """A call waits for a person."""
+        self._asked = [one for one in self._asked if one.is_open] + [question]
+        for queue in self._questions:
+            queue.put_nowait(question)
+
+    async def approvals(self) -> AsyncIterator[Approval]:
+        """The calls that wait for a person: those that wait already, then new ones. Ends with the session.
+
+        Answer each with `approve()` or `deny()`; until then its agent waits, as long as its deadline lets it.
+        """
+        queue: asyncio.Queue[Approval | None] = asyncio.Queue()
+        for question in self._asked:
+            queue.put_nowait(question)
+        if self._is_over or self._board.error is not None:
+            queue.put_nowait(None)
+        self._questions.append(queue)
+        try:
+            while (item := await queue.get()) is not None:
+                if item.is_open:
+                    yield item
+        finally:
+            self._questions.remove(queue)
 
     async def _live(self, feeds: list[Pieces]) -> AsyncIterator[tuple[str, str]]:
         queue: Pieces = asyncio.Queue()
@@ -223,7 +289,7 @@ class Session:
             while page := await self._log.read(self.session_id, last + 1, _PAGE):
                 for stored in page:
                     last = stored.seq
-                    yield from_stored(stored)
+                    yield event_of(self.session_id, stored)
             while (event := await queue.get()) is not None:
                 if event.seq > last:
                     last = event.seq
@@ -233,11 +299,6 @@ class Session:
         finally:
             self._board.watchers.remove(queue.put_nowait)
             self._feeds.remove(queue)
-
-
-def from_stored(stored: Stored) -> Event:
-    """The event of a stored row. Raises UnreadableBody."""
-    return Event(stored.seq, stored.at, stored.sender, stored.recipient, stored.cause, decode(stored.body))
 
 
 def with_head(outcome: Outcome, head: Head) -> Outcome:

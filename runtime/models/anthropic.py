@@ -9,6 +9,7 @@ on a thread: that takes a second or two, and `import callboard` must stay light.
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -35,6 +36,7 @@ _SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
 _OTHER_PLACE: Final = frozenset({"api_key", "headers", "extra_headers", "extra_body", "timeout"})
 _NOT_PARAMS: Final = RESERVED | AS_HEADERS.keys() | _OTHER_PLACE
 _SECRET_CHARS_MIN: Final = 8
+_SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 class AnthropicModel:
@@ -120,6 +122,15 @@ class AnthropicModel:
         message = shown(failed.failure.message, self._secrets())
         failure = msgspec.structs.replace(failed.failure, message=message)
         return ModelAnswer(failure=failure, usage=failed.usage)
+
+    def secrets(self) -> Mapping[str, str]:
+        """The key and the headers that carry one, for the runtime to keep out of its log."""
+        found = {"api-key": self._key()}
+        found |= {name: value for name, value in self._headers.items() if _SECRET_HEADER.search(name)}
+        if self._own_client is not None:
+            found["client-api-key"] = self._own_client.api_key or ""
+            found["client-auth-token"] = self._own_client.auth_token or ""
+        return {name: value for name, value in found.items() if len(value) >= _SECRET_CHARS_MIN}
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""

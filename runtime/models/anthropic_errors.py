@@ -34,7 +34,9 @@ from typing import Final
 from callboard.actors.messages import ModelFailure
 from callboard.actors.usage import ZERO, Usage
 
-MESSAGE_CHARS_MAX: Final = 500
+MESSAGE_CHARS_MAX: Final = 4_000
+"""Of what a service says. The port keeps the first quarter, after it has looked for secrets in all of it."""
+
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
 
 _RETRYABLE_TYPES: Final = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})

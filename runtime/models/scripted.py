@@ -14,8 +14,8 @@ Strict: a request that no step is for ends its agent as `model_error` with a tex
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -127,6 +127,23 @@ def fail(
     return ModelFailure(code, message or f"scripted {code}", is_retryable, wait_ms)
 
 
+class _Later:
+    """An answer that an async policy will give. It can be closed instead, and the policy with it."""
+
+    def __init__(self, answer: Coroutine[Any, Any, ModelAnswer], step: Awaitable[object]) -> None:
+        self._answer = answer
+        self._step = step
+
+    def __await__(self) -> Generator[Any, Any, ModelAnswer]:
+        return self._answer.__await__()
+
+    def close(self) -> None:
+        """Nobody awaits it."""
+        self._answer.close()
+        if isinstance(self._step, Coroutine):
+            self._step.close()
+
+
 class ScriptedModel:
     """Answers from a script: a list of steps for one agent, a list for each profile name or address (the
     address goes first), or a function of the request.
@@ -168,7 +185,7 @@ class ScriptedModel:
         try:
             step = self._step(request)
             if not isinstance(step, _KINDS) and inspect.isawaitable(step):
-                return self._later(request, step, on_text)
+                return _Later(self._later(request, step, on_text), step)
             return self._answer(request, step, on_text)
         except Exception as error:
             return self._broken(request, error)

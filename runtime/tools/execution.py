@@ -25,6 +25,8 @@ from typing import Final
 
 from callboard.actors.base import Json
 from callboard.actors.errors import InvalidPrompt
+from callboard.runtime.secrets.keeper import NO_SECRETS
+from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools.arguments import Bound
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
@@ -49,11 +51,19 @@ class ToolRunner:
         self._grace_s = grace_s
 
     def run(
-        self, tool: Tool, arguments: Json, ctx: ToolContext, *, timeout_s: float, max_chars: int
+        self,
+        tool: Tool,
+        arguments: Json,
+        ctx: ToolContext,
+        *,
+        timeout_s: float,
+        max_chars: int,
+        redactor: Redactor = NO_SECRETS.redactor,
     ) -> ToolOutcome | Coroutine[object, object, ToolOutcome]:
         """Call the tool: an outcome at once for arguments that do not fit, else one to await in a task.
 
         timeout_s: seconds, or the tool's own if that is less. max_chars: characters of the output.
+        redactor: what must not be in it.
         The awaited call never raises for what a tool does, and answers a cancelled task with an outcome.
         Only a task that is cancelled before its first step raises CancelledError: nothing has started.
         KeyboardInterrupt on the main thread passes through.
@@ -65,7 +75,7 @@ class ToolRunner:
         if tool.timeout_s is not None and tool.timeout_s < timeout_s:
             timeout_s = tool.timeout_s
         ctx.begin(asyncio.get_running_loop(), timeout_s)
-        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s)
+        one = _Call(tool, call, ctx, timeout_s, max_chars, self._grace_s, redactor)
         return one.on_loop() if tool.is_async else one.on_thread(self._threads)
 
     async def aclose(self) -> None:
@@ -80,7 +90,7 @@ class _TimedOut(Exception):
 class _Call:
     """One call on its way to its outcome."""
 
-    __slots__ = ("call", "ctx", "grace_s", "max_chars", "timeout_s", "tool")
+    __slots__ = ("call", "ctx", "grace_s", "max_chars", "redactor", "timeout_s", "tool")
 
     def __init__(
         self,
@@ -90,7 +100,9 @@ class _Call:
         timeout_s: float,
         max_chars: int,
         grace_s: float,
+        redactor: Redactor,
     ) -> None:
+        self.redactor = redactor
         self.tool = tool
         self.call = call
         self.ctx = ctx
@@ -110,7 +122,7 @@ class _Call:
                 value = end.value
             else:
                 value = await self._finished(coroutine, waiting)
-            return returned(value, self.max_chars)
+            return returned(value, self.max_chars, self.redactor)
         except BaseException as error:
             return self._after(error)
         finally:
@@ -161,7 +173,7 @@ class _Call:
     def attempt(self) -> ToolOutcome:
         """The outcome of the function, called here and now, on a thread."""
         try:
-            return returned(self.call(), self.max_chars)
+            return returned(self.call(), self.max_chars, self.redactor)
         except asyncio.CancelledError as error:
             return self.stopped() if self.ctx.is_cancelled else self.raised(error)
         except BaseException as error:
@@ -206,13 +218,14 @@ class _Call:
         is_main = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main:
             raise error
-        _LOG.debug("tool %s failed", self.tool.name, exc_info=error)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("tool %s failed\n%s", self.tool.name, self.redactor.told(error))
         if isinstance(error, _TimedOut):
             text = f"{self.tool.name} timed out after {self.timeout_s:g} s"
             if self.tool.effect != "read":
                 text += "; whether it had its effect is not known"
             return failed(text, self.max_chars)
-        return failed(describe(error), self.max_chars)
+        return failed(describe(error, self.redactor), self.max_chars)
 
 
 def _answer(answered: "asyncio.Future[ToolOutcome]", outcome: ToolOutcome) -> None:

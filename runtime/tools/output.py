@@ -7,7 +7,8 @@
                                 tool_reference blocks of the Messages API, or any list inside `Blocks`
     bytes, generators, other    an error that says what to return instead
 
-Whatever is longer than the limit is cut, and says so. Text is cut before anything is made of it.
+Whatever is longer than the limit is cut, and says so. Text is cut before anything is made of it, and what
+is kept is searched for secrets, so that no half of one is left at the cut.
 """
 
 import inspect
@@ -17,6 +18,8 @@ from typing import Final, Literal, TypeAlias, TypeGuard
 from callboard.actors.base import Json, Value
 from callboard.actors.errors import InvalidPrompt, ToolError
 from callboard.runtime.boundary import clean_text, to_json
+from callboard.runtime.secrets.keeper import NO_SECRETS
+from callboard.runtime.secrets.redactor import Redactor
 
 Status: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 
@@ -27,6 +30,7 @@ MAX_ERROR_CHARS: Final = 2_000
 """Characters of an exception's message that reach the model."""
 
 _NOTICE_ROOM = 130
+_NOTHING: Final = NO_SECRETS.redactor
 _BLOCK_KEYS: Final = {
     "text": "text",
     "image": "source",
@@ -59,46 +63,48 @@ def failed(text: str, max_chars: int = MAX_ERROR_CHARS) -> ToolOutcome:
     return ToolOutcome("error", to_json(cut(text, max_chars)))
 
 
-def returned(value: object, max_chars: int) -> ToolOutcome:
+def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> ToolOutcome:
     """The outcome of a tool that returned this value. Never raises."""
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
     try:
         if isinstance(value, str):
-            return ToolOutcome("ok", to_json(cut(value, max_chars)))
+            return ToolOutcome("ok", to_json(cut(value, max_chars, redactor)))
         if type(value) is int:
-            return ToolOutcome("ok", to_json(cut(str(value), max_chars)))
+            return ToolOutcome("ok", to_json(cut(str(value), max_chars, redactor)))
         if isinstance(value, Blocks):
-            return ToolOutcome("ok", _blocks(value.blocks, max_chars))
+            return ToolOutcome("ok", _blocks(value.blocks, max_chars, redactor))
         if _is_blocks(value):
-            return ToolOutcome("ok", _blocks(value, max_chars))
+            return ToolOutcome("ok", _blocks(value, max_chars, redactor))
         text = bytes(to_json(value, what="it")).decode()
-        return ToolOutcome("ok", to_json(cut(text, max_chars)))
+        return ToolOutcome("ok", to_json(cut(text, max_chars, redactor)))
     except Exception as error:
-        reason = _unfinished(value) or (str(error) if isinstance(error, InvalidPrompt) else describe(error))
+        said = str(error) if isinstance(error, InvalidPrompt) else describe(error, redactor)
+        reason = _unfinished(value) or said
         return failed(f"The tool ran, but what it returned cannot be used: {reason}", max_chars)
 
 
-def cut(text: str, max_chars: int) -> str:
+def cut(text: str, max_chars: int, redactor: Redactor = _NOTHING) -> str:
     """The text, or its beginning and a notice, together at most max_chars (or 130 more, if that is tiny)."""
     if len(text) <= max_chars:
-        return text
+        return redactor.text(text)
     kept = max(max_chars - _NOTICE_ROOM, max_chars // 2)
     return (
-        f"{text[:kept]}\n[cut: these are the first {kept:,} of {len(text):,} characters; "
+        f"{redactor.kept(text, kept)}\n[cut: these are the first {kept:,} of {len(text):,} characters; "
         "ask for a part, or for less, to see the rest]"
     )
 
 
-def describe(error: BaseException) -> str:
+def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
     """An exception in one line: class and message, without a traceback. Never raises.
 
     A `ToolError` is its message alone: its author wrote that for the model.
     """
     try:
-        message = str(error)[:MAX_ERROR_CHARS]
+        message = redactor.kept(str(error), MAX_ERROR_CHARS)
         if isinstance(error, BaseExceptionGroup):
-            message = "; ".join(describe(part) for part in error.exceptions[:3])[:MAX_ERROR_CHARS]
+            parts = "; ".join(describe(part, redactor) for part in error.exceptions[:3])
+            message = parts[:MAX_ERROR_CHARS]
     except Exception:
         message = "its message cannot be read"
     name = type(error).__name__
@@ -131,7 +137,7 @@ def _is_block(item: object) -> bool:
     return isinstance(kind, str) and _BLOCK_KEYS.get(kind) in item
 
 
-def _blocks(blocks: list[dict[str, object]], max_chars: int) -> Json:
+def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor) -> Json:
     """The blocks, with the texts in them cut to max_chars together."""
     left, kept = max_chars, []
     for block in blocks:
@@ -141,7 +147,7 @@ def _blocks(blocks: list[dict[str, object]], max_chars: int) -> Json:
         if isinstance(text, str):
             if left <= 0:
                 continue
-            kept.append({**block, "text": cut(text, left)})
+            kept.append({**block, "text": cut(text, left, redactor)})
             left -= len(text)
         else:
             kept.append(block)

@@ -19,7 +19,7 @@ import msgspec
 
 from callboard.actors.base import NULL, Json
 from callboard.actors.errors import InvalidAgent, InvalidPrompt
-from callboard.actors.profiles import Effect, ToolSpec
+from callboard.actors.profiles import Approval, Effect, ToolSpec
 from callboard.actors.prompts import RESERVED
 from callboard.runtime.boundary import check_json, clean_text, to_json
 from callboard.runtime.tools.arguments import Bound, DictSignature, Function, Signature
@@ -43,6 +43,8 @@ class Tool:
     `additionalProperties` is false, unknown names: the rest is the function's own business.
     effect: what a call does to the world; decides what happens to it after a crash.
     timeout_s: seconds a call may take, where that is less than the agent's `tool_timeout_s`.
+    approval: when a person is asked: `before` each call, before an `interrupted` one runs again (a crash left
+    its effect unknown), `always` (both), or `never`.
     extra: further keys of the tool's definition, sent as they are (`{"strict": True}`).
 
     signature: how arguments are checked and passed instead; `@tool` makes one from the annotations.
@@ -60,12 +62,17 @@ class Tool:
         timeout_s: float | None = None,
         extra: Mapping[str, object] | Json | None = None,
         *,
+        approval: Approval = "never",
         signature: Signature | None = None,
     ) -> None:
         _check_name(name)
         _check_function(name, function)
         if effect not in get_args(Effect):
             raise InvalidAgent(f"tool {name}: effect is read, idempotent or write, not {effect!r}")
+        if approval not in get_args(Approval):
+            raise InvalidAgent(
+                f"tool {name}: approval is never, before, interrupted or always, not {approval!r}"
+            )
         if timeout_s is not None and not 0 < timeout_s < math.inf:
             raise InvalidAgent(f"tool {name}: timeout_s is a positive number of seconds, not {timeout_s!r}")
         if not isinstance(description, str):
@@ -79,7 +86,7 @@ class Tool:
         self._signature = signature or DictSignature(
             name, _checked_schema(name, schema), context_parameter(function)
         )
-        self._spec = ToolSpec(name, clean_text(description), schema, effect, _extra(name, extra))
+        self._spec = ToolSpec(name, clean_text(description), schema, effect, _extra(name, extra), approval)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
@@ -125,6 +132,7 @@ def tool(
     effect: Effect = "write",
     timeout_s: float | None = None,
     extra: Mapping[str, object] | Json | None = None,
+    approval: Approval = "never",
 ) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
@@ -137,6 +145,7 @@ def tool(
     effect: Effect = "write",
     timeout_s: float | None = None,
     extra: Mapping[str, object] | Json | None = None,
+    approval: Approval = "never",
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -144,7 +153,8 @@ def tool(
     the runtime. The docstring's first paragraph is the description, its `Args:` describe the parameters,
     and `Annotated[int, Meta(ge=1, description="...")]` says more. name, description: instead of the
     function's own. effect: `read` and `idempotent` calls are run again after a crash, `write` ones never.
-    timeout_s: seconds a call may take. Raises InvalidAgent saying what to change.
+    timeout_s: seconds a call may take. approval: whether a person is asked, see `Tool`. Raises InvalidAgent
+    saying what to change.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -161,7 +171,15 @@ def tool(
         signature = typed_signature(function, own_name)
         told = described(undecorated(function).__doc__).summary if description is None else description
         made: FunctionTool[P, R_co] = FunctionTool(
-            own_name, told, signature.schema, function, effect, timeout_s, extra, signature=signature
+            own_name,
+            told,
+            signature.schema,
+            function,
+            effect,
+            timeout_s,
+            extra,
+            approval=approval,
+            signature=signature,
         )
         functools.update_wrapper(made, function, updated=())
         return made

@@ -151,13 +151,13 @@ def test_the_key_is_neither_in_the_spec_nor_in_the_repr() -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_no_secret_is_in_a_failure_even_if_the_service_repeats_it(api: MessagesApi, stream: bool) -> None:
-    api.add(error_answer(401, "authentication_error", f"bad key {KEY}, gateway-secret" + "!" * 1_000))
+    api.add(error_answer(401, "authentication_error", f"bad key {KEY}, gateway-secret" + "!" * 10_000))
     failure, _ = failure_at(api.url, stream=stream, headers={"x-gateway-key": "gateway-secret"})
     assert api.seen[0].headers["x-gateway-key"] == "gateway-secret"
     assert KEY not in failure.message
     assert "gateway-secret" not in failure.message
     assert failure.message.startswith("the service answered 401 authentication_error: bad key [secret]")
-    assert len(failure.message) == 500
+    assert len(failure.message) == 4_000
 
 
 # --- parameters ---------------------------------------------------------------------------
@@ -393,3 +393,14 @@ def test_importing_and_making_a_model_does_not_import_the_sdk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_model_tells_the_runtime_which_secrets_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    assert AnthropicModel("m").secrets() == {}
+    headers = {"Authorization": "Bearer abcdefgh", "X-Team": "a-team-of-ours", "x-api-key": "short"}
+    found = AnthropicModel("m", api_key="key-of-mine", headers=headers).secrets()
+    assert found == {"api-key": "key-of-mine", "Authorization": "Bearer abcdefgh"}
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-mine")
+    assert AnthropicModel("m").secrets() == {"api-key": "token-of-mine"}

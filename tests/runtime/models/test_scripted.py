@@ -1,5 +1,6 @@
 import asyncio
 import doctest
+import gc
 from collections.abc import Awaitable
 
 import msgspec
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard import Agent, Runtime
 from callboard.actors.base import NULL, Json
 from callboard.actors.content import read
 from callboard.actors.errors import InvalidPrompt, ScriptError
@@ -270,3 +272,21 @@ def test_whatever_the_arguments_the_content_is_readable_json(value: object) -> N
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(scripted).failed == 0
+
+
+def test_an_async_policy_that_is_cancelled_before_its_first_step_leaves_no_warning() -> None:
+    async def policy(request: ModelRequest) -> Step:
+        return say("too late")
+
+    async def scene() -> str:
+        async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
+            session = await runtime.open(Agent("host"))
+            asking = asyncio.create_task(session.ask("go"))
+            while not session._board.desk.open:  # noqa: ASYNC110  # the task is made, and has not begun
+                await asyncio.sleep(0)
+            outcome = await session.cancel()
+            await asking
+            return outcome.kind if outcome else ""
+
+    assert asyncio.run(scene()) == "cancelled"
+    gc.collect()

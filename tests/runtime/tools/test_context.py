@@ -4,6 +4,9 @@ import threading
 
 import pytest
 
+from callboard.actors.errors import UnknownName
+from callboard.runtime.secrets.keeper import Secrets
+from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.tools import context
 from callboard.runtime.tools.context import MAX_PROGRESS_CHARS, ToolContext
 
@@ -80,6 +83,32 @@ def test_a_watcher_that_fails_does_not_hurt_the_tool() -> None:
         raise ValueError(text)
 
     ToolContext(on_progress=watcher).progress("x")
+
+
+def test_a_secret_is_got_by_its_name_from_the_runtime_or_from_a_test() -> None:
+    secrets = Secrets([SecretRef("DOOR", get=lambda: "open-sesame")])
+    assert ToolContext(secrets=secrets).secret("DOOR") == "open-sesame"
+    assert ToolContext(secrets={"DOOR": "open-sesame"}).secret("DOOR") == "open-sesame"
+    with pytest.raises(UnknownName, match="no secret 'GATE'"):
+        ToolContext(secrets=secrets).secret("GATE")
+    with pytest.raises(UnknownName, match="there is: none"):
+        ToolContext().secret("DOOR")
+
+
+def test_a_context_shows_no_secret() -> None:
+    ctx = ToolContext(secrets={"DOOR": "open-sesame"})
+    ctx.secret("DOOR")
+    assert "open-sesame" not in repr(ctx) + str(ctx._secrets) + repr(ctx._secrets.redactor)
+
+
+def test_progress_is_searched_before_it_is_cut() -> None:
+    told: list[str] = []
+    ctx = ToolContext(on_progress=told.append, secrets={"DOOR": "open-sesame"})
+    ctx.secret("DOOR")
+    for inside in range(1, 11):
+        ctx.progress("." * (MAX_PROGRESS_CHARS - inside) + "open-sesame")
+    assert not any("o" in text.partition("[")[0] for text in told)
+    assert all(len(text) <= MAX_PROGRESS_CHARS for text in told)
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:

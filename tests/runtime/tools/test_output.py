@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.tools import output
-from callboard.runtime.tools.output import Blocks, cut, describe, failed, returned
+from callboard.runtime.tools.output import MAX_ERROR_CHARS, Blocks, cut, describe, failed, returned
 
 TEXT = {"type": "text", "text": "hello"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -166,3 +167,44 @@ def test_a_cut_text_is_whole_or_a_beginning_with_a_notice(text: str, max_chars: 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(output).failed == 0
+
+
+def hiding() -> Redactor:
+    redactor = Redactor()
+    redactor.learn("DOOR", "open-sesame")
+    return redactor
+
+
+@pytest.mark.parametrize("before", range(160, 185))
+def test_no_part_of_a_secret_is_left_at_a_cut(before: int) -> None:
+    text, redactor = "." * before + "open-sesame" + "." * 500, hiding()
+    blocks = [{"type": "text", "text": text}]
+    shown = [
+        returned(text, 300, redactor),
+        returned(blocks, 300, redactor),
+        returned(Blocks(blocks), 300, redactor),
+        returned({"a": text}, 300, redactor),
+    ]
+    for outcome in shown:
+        said = bytes(outcome.output).decode().split("[cut:")[0]
+        assert not any(part in said for part in ("op", "open-", "-ses", "sesame"))
+        assert outcome.status == "ok"
+
+
+@pytest.mark.parametrize("inside", range(1, 11))
+def test_no_part_of_a_secret_is_left_at_the_end_of_a_long_message(inside: int) -> None:
+    error = ValueError("." * (MAX_ERROR_CHARS - inside) + "open-sesame")
+    for told in (describe(error, hiding()), describe(ExceptionGroup("g", [error]), hiding())):
+        assert "." * 1_000 in told
+        assert "o" not in told.rpartition(".")[2].partition("[")[0]
+
+
+def test_a_secret_in_what_cannot_be_used_is_not_told_either() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise ValueError("open-sesame")
+
+    outcome = returned({"a": [object(), "open-sesame"]}, 300, hiding())
+    assert outcome.status == "error"
+    assert b"open-sesame" not in bytes(outcome.output)
+    assert describe(ValueError(Odd()), hiding()) == "ValueError: its message cannot be read"

@@ -1,0 +1,70 @@
+"""Live text arrives in pieces, and a secret may be in several of them: what could be the start of one waits.
+
+What waits is short: the end of the text so far that is the start of a known value, or that looks like a part
+of a key (letters, digits and a few signs without a space), or, where a caller has patterns of its own, the
+unfinished line. So words appear whole instead of in pieces. It never waits for more than `MAX_CHARS`: a
+pattern longer than that is not found in live text, while in the log, which gets text whole, it is.
+"""
+
+import re
+from typing import Final
+
+from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
+
+MAX_CHARS: Final = 4 * PATTERN_CHARS
+"""Characters that wait at most for a pattern; a known value waits to its end, however long it is."""
+
+_KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_.+/=:~-]*+\Z")
+_LINE_TAIL: Final = re.compile(r"[^\n]*+\Z")
+_OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)[\s\S]*\Z")
+
+
+class Holdback:
+    """One stream of text. by_line: whether the unfinished line waits."""
+
+    def __init__(self, redactor: Redactor, *, by_line: bool = False) -> None:
+        self._redactor = redactor
+        self._tail = _LINE_TAIL if by_line else _KEY_TAIL
+        self._waiting = ""
+
+    def take(self, piece: str) -> str:
+        """What can be shown now that this piece is there."""
+        if self._redactor.is_idle:
+            return piece
+        text = self._waiting + piece
+        at = self._safe(text)
+        self._waiting = text[at:]
+        return self._redactor.text(text[:at])
+
+    def rest(self) -> str:
+        """What waits, at the end of the stream. The start of a value that never came whole is no secret."""
+        text, self._waiting = self._waiting, ""
+        return self._redactor.text(text)
+
+    def _safe(self, text: str) -> int:
+        """Up to where nothing can be part of a secret that is not all there yet."""
+        at = len(text)
+        for tail in (self._tail, _OPEN_BLOCK):
+            found = tail.search(text, max(0, len(text) - MAX_CHARS))
+            at = min(at, found.start()) if found else at
+        if len(text) - at >= MAX_CHARS:
+            at = len(text)
+        at = min([at, *(_start_of(literal, text) for literal in self._redactor.literals)])
+        if not self._redactor.finds(text):
+            return at
+        data = text.encode("utf-8", "surrogatepass")
+        cut = len(text[:at].encode("utf-8", "surrogatepass"))
+        for span in self._redactor.spans(data):
+            if span.start < cut < span.end:
+                return len(data[: span.start].decode("utf-8", "surrogatepass"))
+        return at
+
+
+def _start_of(literal: str, text: str) -> int:
+    """Where the text's end becomes the start of the literal; the text's length if it does not."""
+    at = text.find(literal[0], max(0, len(text) - len(literal) + 1))
+    while at >= 0:
+        if literal.startswith(text[at:]):
+            return at
+        at = text.find(literal[0], at + 1)
+    return len(text)

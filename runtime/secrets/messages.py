@@ -1,0 +1,151 @@
+"""Messages that ports and clients hand in, on their way to the board.
+
+Rules
+  - Every text and every JSON value of a message is searched, of whatever kind the message is; only names
+    that are looked up again (of agents, tools, models, requests) are not changed but refused.
+  - A model's signed blocks go back to its service as they came, or not at all: an altered one would be
+    refused there in every later turn. So a secret in one ends the call.
+  - What could not work without the secret (a model's parameters, a server tool's definition) is refused as
+    well, and the message says where it belongs.
+"""
+
+import typing
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from callboard.actors.base import NULL, Json, Message
+from callboard.actors.codec import encode
+from callboard.actors.errors import InvalidPrompt
+from callboard.actors.messages import AnyMessage, Ask, ModelFailure, ModelReplied, SessionOpened
+from callboard.actors.profiles import ModelSpec, Profile
+from callboard.runtime.secrets.redactor import Redactor
+
+SIGNED_CODE: Final = "secret_in_signed_block"
+"""The `ModelFailure` of a call whose answer cannot be kept."""
+
+_PROFILE: Final = msgspec.json.Decoder(Profile)
+_BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+_ANY: Final = msgspec.json.Decoder()
+
+
+def admitted(redactor: Redactor, body: AnyMessage) -> AnyMessage:
+    """The message without secrets. Raises InvalidPrompt where one stands in a name."""
+    if not _open_fields(type(body)) or not redactor.may_be_in(encode(body)):
+        return body
+    match body:
+        case ModelReplied():
+            return _reply(redactor, body)
+        case SessionOpened():
+            return opened(redactor, body)
+        case Ask():
+            refuse(redactor, "request_id", body.request_id)
+        case _:
+            pass
+    cleaned = _clean(redactor, body)
+    assert isinstance(cleaned, Message)
+    return typing.cast("AnyMessage", cleaned)
+
+
+def refuse(redactor: Redactor, what: str, name: str) -> None:
+    """Raise InvalidPrompt if there is a secret in a name."""
+    if redactor.finds(name):
+        raise InvalidPrompt(f"{what} holds a secret, and it is written into the log: choose another")
+
+
+def opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
+    """The first event without secrets. Raises InvalidPrompt where one could not be taken out."""
+    _refuse_model(redactor, body.model)
+    profiles = tuple(
+        _profile(redactor, raw) if redactor.json(raw) is not raw else raw for raw in body.profiles
+    )
+    return msgspec.structs.replace(body, profiles=profiles)
+
+
+def _profile(redactor: Redactor, raw: Json) -> Json:
+    profile = _PROFILE.decode(raw)
+    for name in (profile.name, *profile.agents, *(tool.name for tool in profile.tools)):
+        refuse(redactor, "the name of an agent or tool", name)
+    _refuse_model(redactor, profile.model)
+    sent_as_is = (*profile.server_tools, *(tool.extra for tool in profile.tools))
+    if any(redactor.json(each) is not each for each in sent_as_is):
+        raise InvalidPrompt(
+            f"agent {profile.name!r}: a server tool, or the extra of a tool, holds a secret, and it is "
+            "written into the log; give it to AnthropicModel(headers=...), or to a tool of your own"
+        )
+    return Json(encode(_clean(redactor, profile)))
+
+
+def _refuse_model(redactor: Redactor, model: ModelSpec | None) -> None:
+    if model is None:
+        return
+    refuse(redactor, "the name of a model", model.name)
+    if redactor.json(model.params) is not model.params:
+        raise InvalidPrompt(
+            f"the parameters of model {model.name!r} hold a secret, and they are written into the log; "
+            "give it as api_key= or headers= instead"
+        )
+
+
+def _reply(redactor: Redactor, reply: ModelReplied) -> ModelReplied:
+    cleaned = _clean(redactor, reply)
+    assert isinstance(cleaned, ModelReplied)
+    if cleaned.content is reply.content or not _changes_signed(redactor, reply.content):
+        return cleaned
+    why = "the answer has a secret in a signed block, which can be neither logged nor sent back changed"
+    failure = ModelFailure(SIGNED_CODE, why)
+    return msgspec.structs.replace(cleaned, status="error", content=NULL, stop_reason="", failure=failure)
+
+
+def _changes_signed(redactor: Redactor, content: Json) -> bool:
+    try:
+        blocks = _BLOCKS.decode(content)
+    except msgspec.DecodeError:  # no list of blocks: nothing of it will be sent back
+        return False
+    return any(redactor.json(block) is not block and _is_signed(_ANY.decode(block)) for block in blocks)
+
+
+def _is_signed(value: object) -> bool:
+    """Whether a service would know if any of this was changed: signed thinking, encrypted content."""
+    if isinstance(value, list):
+        return any(_is_signed(item) for item in value)
+    if not isinstance(value, dict):
+        return False
+    if value.get("type") == "redacted_thinking":
+        return True
+    is_marked = any(
+        item and (key == "signature" or key.startswith("encrypted_")) for key, item in value.items()
+    )
+    return is_marked or any(_is_signed(item) for item in value.values())
+
+
+def _clean(redactor: Redactor, value: object) -> object:
+    """The value without secrets; the same object if there are none."""
+    if isinstance(value, str):
+        return redactor.text(value)
+    if isinstance(value, msgspec.Raw):
+        return redactor.json(value)
+    if isinstance(value, tuple):
+        items = tuple(_clean(redactor, item) for item in value)
+        return value if all(one is other for one, other in zip(items, value, strict=True)) else items
+    if not isinstance(value, msgspec.Struct):
+        return value
+    changed = {}
+    for name in _open_fields(type(value)):
+        old = getattr(value, name)
+        new = _clean(redactor, old)
+        if new is not old and new != old:
+            changed[name] = new
+    return msgspec.structs.replace(value, **changed) if changed else value
+
+
+@cache
+def _open_fields(cls: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Fields that can hold text: all but numbers, flags and words of a fixed set."""
+    hints = typing.get_type_hints(cls)
+    return tuple(
+        field.name
+        for field in msgspec.structs.fields(cls)
+        if hints[field.name] not in (int, bool) and typing.get_origin(hints[field.name]) is not typing.Literal
+    )

@@ -1,0 +1,141 @@
+"""A secret by its name, and what else may be looked for.
+
+A `SecretRef` says where a value is found, never what it is: it can be printed, compared and passed around.
+The value is read when a tool asks for it with `ctx.secret("NAME")`, every time anew, so that it may change
+while a session runs.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import re2
+
+from callboard.actors.errors import MisuseError, UnknownName
+
+MIN_CHARS: Final = 6
+"""Characters of the shortest secret: a shorter one would be found in ordinary text."""
+
+MAX_CHARS: Final = 16_384
+"""Characters of the longest secret: a private key has about 3,000."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_QUOTED: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[^Az]")
+_ANCHOR: Final = re.compile(r"\^|\$|\\[Az]")
+
+
+class SecretRef:
+    """Where a secret is found: by default, the environment variable of this name.
+
+    name: letters, digits, `_`, `.` and `-`; it stands in the log where the value would. env: another
+    variable. file: a file with the value and nothing else; white space around it does not count. get: a
+    function that gives it, called only when a tool asks, on the thread of that tool. The values of variables
+    and files are known to the runtime from its start, those of functions from their first use on.
+
+    Raises MisuseError for a name that cannot stand in the log, or for two places.
+
+    >>> SecretRef("GITHUB_TOKEN")
+    SecretRef('GITHUB_TOKEN')
+    """
+
+    __slots__ = ("_get", "is_early", "name")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        env: str = "",
+        file: str | Path | None = None,
+        get: Callable[[], str] | None = None,
+    ) -> None:
+        if sum((bool(env), file is not None, get is not None)) > 1:
+            raise MisuseError(f"secret {checked_secret_name(name)}: give one of env, file and get")
+        self.name = checked_secret_name(name)
+        self.is_early = get is None
+        self._get = get or (_from_file(Path(file)) if file is not None else _from_environment(env or name))
+
+    def __repr__(self) -> str:
+        return f"SecretRef({self.name!r})"
+
+    def resolve(self) -> str:
+        """The value. Raises UnknownName if it cannot be read, MisuseError if it is too short or too long."""
+        try:
+            value = self._get()
+        except Exception as error:  # its message may hold what it failed on
+            raise UnknownName(
+                f"the secret {self.name} cannot be read ({type(error).__name__}); set it where it is expected"
+            ) from None
+        return checked_value(self.name, value)
+
+
+class SecretPattern:
+    """Text of a form that is kept out of the log, wherever it appears.
+
+    name: stands in the log instead. pattern: a regular expression as RE2 has them
+    (https://github.com/google/re2/wiki/Syntax); if it has a group, only that part is taken out.
+
+    Raises MisuseError for an expression that RE2 cannot use, that matches the empty text, or that is tied to
+    the start or end of a text: what it is looked for in may be part of something longer.
+
+    >>> SecretPattern("employee", r"EMP-[0-9]{6}")
+    SecretPattern('employee')
+    """
+
+    __slots__ = ("name", "regexp")
+
+    def __init__(self, name: str, pattern: str) -> None:
+        self.name = checked_secret_name(name)
+        self.regexp = compiled(name, pattern)
+        if _ANCHOR.search(_QUOTED.sub("", pattern)):
+            raise MisuseError(
+                f"secret {name}: leave out ^, $, \\A and \\z; a secret may stand anywhere in a text"
+            )
+
+    def __repr__(self) -> str:
+        return f"SecretPattern({self.name!r})"
+
+
+def checked_secret_name(name: object) -> str:
+    """A name that can stand in the log. Raises MisuseError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise MisuseError(
+            "a secret's name has 1 to 64 letters, digits, '_', '.' and '-'; it is shown, the value is not"
+        )
+    return name
+
+
+def checked_value(name: str, value: object) -> str:
+    """A value that can be looked for. Raises MisuseError; no message ever shows it."""
+    if not isinstance(value, str):
+        raise MisuseError(f"the secret {name} is text, not {type(value).__name__}")
+    if not len(value.strip()) >= MIN_CHARS or len(value) > MAX_CHARS:
+        raise MisuseError(
+            f"the secret {name} has {len(value)} characters; one that can be told from ordinary text has "
+            f"{MIN_CHARS} to {MAX_CHARS:,}"
+        )
+    return value
+
+
+def compiled(name: str, pattern: str) -> "re2._Regexp":
+    """The expression, as RE2 has it: linear in the text, whatever the text is. Raises MisuseError."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        regexp = re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError, TypeError) as error:
+        reason = error.args[0] if error.args else ""
+        said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise MisuseError(f"secret {name}: RE2 cannot use this regular expression: {said}") from None
+    if regexp.search(b"") is not None or regexp.groups > 1:
+        raise MisuseError(f"secret {name}: a pattern matches no empty text, and has at most one group")
+    return regexp
+
+
+def _from_environment(variable: str) -> Callable[[], str]:
+    return lambda: os.environ[variable]
+
+
+def _from_file(path: Path) -> Callable[[], str]:
+    return lambda: path.read_text(encoding="utf-8").strip()

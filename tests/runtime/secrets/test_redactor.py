@@ -1,0 +1,154 @@
+import json
+import threading
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.actors.base import Json
+from callboard.actors.errors import MisuseError
+from callboard.runtime.boundary import check_json, to_json
+from callboard.runtime.secrets.redactor import Redactor, placeholder
+from callboard.runtime.secrets.refs import SecretPattern
+
+CANARY = 'ca"na\\ry-vä lue/17'
+HIDDEN = placeholder("CANARY")
+
+
+def looking(*patterns: SecretPattern, **values: str) -> Redactor:
+    redactor = Redactor(patterns)
+    for name, value in (values or {"CANARY": CANARY}).items():
+        redactor.learn(name, value)
+    return redactor
+
+
+def redacted(value: object) -> object:
+    return msgspec.json.decode(looking().json(to_json(value)))
+
+
+def test_a_value_becomes_its_placeholder_everywhere_in_a_text() -> None:
+    assert looking().text(f"{CANARY} and {CANARY}.") == f"{HIDDEN} and {HIDDEN}."
+
+
+def test_text_without_secrets_is_the_same_object() -> None:
+    text, value = "nothing to hide \n here", to_json({"a": ["nothing \n here"]})
+    assert looking().text(text) is text
+    assert looking().json(value) is value
+    assert Redactor().json(to_json({"a": CANARY})) is not None
+    assert Redactor().text(CANARY) == CANARY
+
+
+def test_strings_keys_and_numbers_of_json_are_searched() -> None:
+    assert redacted({"a": [CANARY, {CANARY: 1}], "b": f"x{CANARY}y"}) == {
+        "a": [HIDDEN, {HIDDEN: 1}],
+        "b": f"x{HIDDEN}y",
+    }
+    numbers = looking(PIN="48151623")
+    assert bytes(numbers.json(check_json('{"pin": 48151623, "n": 4815162}'))) == (
+        b'{"pin": "[secret:PIN]", "n": 4815162}'
+    )
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\u{ord(character):04x}" for character in text).join('""')
+
+
+@pytest.mark.parametrize("escape", [json.dumps, _escaped])
+def test_escapes_hide_nothing(escape: Callable[[str], str]) -> None:
+    text = f'{{"a" : {escape(CANARY)}, "b":1}}'
+    assert bytes(looking().json(check_json(text))) == b'{"a" : "[secret:CANARY]", "b":1}'
+    assert bytes(looking().json(check_json(f"[{{{escape(CANARY)}: 1}}]"))) == b'[{"[secret:CANARY]": 1}]'
+
+
+def test_what_is_not_changed_keeps_its_bytes_order_and_spacing() -> None:
+    text = '{"z": "\\u00e9\\/", "secret" :"' + "open-sesame" + '" ,\n "a": 1.50e1 }'
+    assert bytes(looking(DOOR="open-sesame").json(check_json(text))).decode() == text.replace(
+        "open-sesame", "[secret:DOOR]"
+    )
+
+
+def test_keys_that_become_equal_are_numbered() -> None:
+    pattern = SecretPattern("id", "EMP-[0-9]{6}")
+    value = check_json('{"EMP-000001": 1, "EMP-000002": {"x": "EMP-000003"}, "n": 1}')
+    assert msgspec.json.decode(Redactor([pattern]).json(value)) == {
+        "[secret:id]": 1,
+        "[secret:id] 2": {"x": "[secret:id]"},
+        "n": 1,
+    }
+
+
+def test_only_the_group_of_a_pattern_is_taken_out() -> None:
+    redactor = Redactor([SecretPattern("pin", "(?:pin|PIN)[:=] *([0-9]{4})")])
+    assert redactor.text("pin: 1234, PIN=9999") == "pin: [secret:pin], PIN=[secret:pin]"
+
+
+def test_secrets_that_overlap_are_one() -> None:
+    redactor = looking(SHORT="sesame-open", LONG="open-sesame-open-wide")
+    assert redactor.text("open-sesame-open-wide") == "[secret:LONG]"
+    chained = looking(A="abcdef-ghijkl", B="ghijkl-mnopqr")
+    assert chained.text("<abcdef-ghijkl-mnopqr>") == "<[secret:A]>"
+
+
+@given(st.integers(0, 80), st.text("ab \n", max_size=60))
+def test_a_cut_leaves_no_part_of_a_secret(cut: int, before: str) -> None:
+    kept = looking(DOOR="open-sesame").kept(before + "open-sesame" * 3 + " end", cut)
+    assert len(kept) <= cut or len(before) + 37 <= cut
+    whole = before + "[secret:DOOR]" * 3 + " end"
+    assert whole.startswith(kept)
+
+
+def test_a_cut_in_a_key_of_a_known_form_leaves_no_part_of_it() -> None:
+    redactor = Redactor([SecretPattern("key", "key-[a-z]{30,}")])
+    text = "see key-" + "q" * 100
+    for cut in range(len(text)):
+        assert "qqq" not in redactor.kept(text, cut) or cut >= len(text)
+
+
+def test_what_is_far_behind_a_cut_is_not_looked_at() -> None:
+    redactor = looking()
+    huge = "x" * 50_000_000
+    assert redactor.kept(huge, 10) == "x" * 10
+
+
+def test_values_too_short_to_be_told_from_text_are_refused() -> None:
+    with pytest.raises(MisuseError, match="6 to"):
+        Redactor().learn("PIN", "1234")
+
+
+def test_learning_goes_on_while_others_search() -> None:
+    redactor, wrong = looking(), []
+
+    def search() -> None:
+        for _ in range(200):
+            if redactor.text(f"a {CANARY} b") != f"a {HIDDEN} b":
+                wrong.append(1)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    for number in range(20):
+        redactor.learn(f"N{number}", f"another-value-{number}")
+    thread.join()
+    assert not wrong
+    assert redactor.text("another-value-7") == "[secret:N7]"
+
+
+def test_a_traceback_is_told_without_the_secret() -> None:
+    try:
+        raise ValueError(CANARY)
+    except ValueError as error:
+        told = looking().told(error)
+    assert "ValueError" in told
+    assert "Traceback" in told
+    assert CANARY not in told
+
+
+def test_text_with_half_a_surrogate_pair_is_searched_too() -> None:
+    assert looking(DOOR="open-sesame").text("\ud800 open-sesame") == "\ud800 [secret:DOOR]"
+
+
+def test_json_that_is_searched_stays_json() -> None:
+    nasty = {'q"uote': 'a"b\\c', CANARY: ["\u2028", "\\", '\\"', "é😀"], "n": [1, -2.5e-7, None, True]}
+    assert redacted(nasty) == {HIDDEN if key == CANARY else key: value for key, value in nasty.items()}
+    assert isinstance(looking().json(Json(b"null")), msgspec.Raw)

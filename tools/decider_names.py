@@ -1,0 +1,67 @@
+"""The names that `tools.lint_deciders` goes by, and its exceptions with their reasons.
+
+What may be imported is a list of what is pure, so that whatever is new is refused. BLOCKED says of the best
+known others why not; its names are those that the sandbox of Temporal's Python SDK restricts
+(github.com/temporalio/sdk-python, temporalio/worker/workflow_sandbox/_restrictions.py).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PURE: Final = _words("""
+    __future__ callboard collections dataclasses enum functools hashlib heapq itertools math msgspec re types
+    typing
+""")
+"""Modules without a clock, chance, threads or I/O."""
+
+BLOCKED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_words("datetime sched time timeit zoneinfo"), "knows the time"),
+    **dict.fromkeys(_words("random secrets uuid"), "draws chance"),
+    **dict.fromkeys(_words("asyncio concurrent multiprocessing queue signal threading"), "runs meanwhile"),
+    **dict.fromkeys(_words("getpass locale os platform pwd site sys sysconfig"), "knows the machine"),
+    **dict.fromkeys(
+        _words("""
+            bz2 curses dbm filecmp fileinput ftplib getopt gettext glob gzip http imaplib io linecache logging
+            lzma marshal mmap pathlib pickle poplib readline select selectors shelve shutil smtplib socket
+            socketserver sqlite3 ssl subprocess tarfile tempfile urllib warnings webbrowser xmlrpc zipfile
+        """),
+        "reads or writes",
+    ),
+    **dict.fromkeys(_words("ctypes gc importlib inspect weakref"), "sees more than it is given"),
+}
+"""Why not, by module."""
+
+BUILTINS: Final = _words("""
+    __import__ breakpoint compile dir eval exec globals hash id input locals open print vars
+""")
+"""Names that no decider uses, called or passed on."""
+
+FLOATS: Final = _words("float complex fsum sqrt exp log log2 log10 pow sin cos tan fmod hypot")
+"""Functions that give floats."""
+
+CHANGERS: Final = _words("""
+    add append appendleft clear discard extend extendleft insert pop popitem popleft remove reverse setdefault
+    sort update
+""")
+"""Methods that change what they are called on."""
+
+EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
+    ("desk.py", "Desk._arm", "clock"): "not a decider: it tells the clock port when a timer is due",
+    (
+        "recovery.py",
+        "_Recovery.__init__",
+        "clock",
+    ): "not a decider: it posts as the board does, with the time",
+    ("recovery.py", "_Recovery.post", "clock"): "not a decider: it posts as the board does, with the time",
+    ("limits.py", "Limits.__post_init__", "float"): "the user's own figures, checked and kept, never summed",
+    ("limits.py", "micro", "float"): "dollars as the user gives them become whole micro-dollars, once",
+    ("limits.py", "millis", "float"): "seconds as the user gives them become whole milliseconds, once",
+    ("limits.py", "", "float"): "defaults in seconds, which `millis` reads",
+    ("usage.py", "Usage.cost_usd", "float"): "for people who read an outcome; no decider calls it",
+}
+"""(file, function, rule) -> why it is right there."""
