@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from callboard.actors.errors import AgentsChanged as AgentsChanged
     from callboard.actors.errors import CallboardError as CallboardError
     from callboard.actors.errors import MisuseError as MisuseError
     from callboard.actors.errors import OutcomeError as OutcomeError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from callboard.actors.profiles import Prices as Prices
     from callboard.actors.usage import Usage as Usage
     from callboard.runtime.agent import Agent as Agent
+    from callboard.runtime.approvals import Approval as Approval
     from callboard.runtime.models.anthropic import AnthropicModel as AnthropicModel
     from callboard.runtime.models.scripted import Reply as Reply
     from callboard.runtime.models.scripted import ScriptedModel as ScriptedModel
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from callboard.runtime.models.scripted import say as say
     from callboard.runtime.outcome import Outcome as Outcome
     from callboard.runtime.runtime import Runtime as Runtime
+    from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
+    from callboard.runtime.secrets.refs import SecretRef as SecretRef
     from callboard.runtime.session import Session as Session
     from callboard.runtime.tools.context import ToolContext as ToolContext
     from callboard.runtime.tools.output import Blocks as Blocks
@@ -40,7 +44,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "runtime.agent",
+    "AgentsChanged": "actors.errors",
     "AnthropicModel": "runtime.models.anthropic",
+    "Approval": "runtime.approvals",
     "Blocks": "runtime.tools.output",
     "CallboardError": "actors.errors",
     "Limits": "actors.limits",
@@ -51,6 +57,8 @@ _HOMES = {
     "Reply": "runtime.models.scripted",
     "Runtime": "runtime.runtime",
     "ScriptedModel": "runtime.models.scripted",
+    "SecretPattern": "runtime.secrets.refs",
+    "SecretRef": "runtime.secrets.refs",
     "Session": "runtime.session",
     "SessionBusy": "actors.errors",
     "SessionEnded": "actors.errors",
@@ -68,7 +76,9 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "AgentsChanged",
     "AnthropicModel",
+    "Approval",
     "Blocks",
     "CallboardError",
     "Limits",
@@ -79,6 +89,8 @@ __all__ = [
     "Reply",
     "Runtime",
     "ScriptedModel",
+    "SecretPattern",
+    "SecretRef",
     "Session",
     "SessionBusy",
     "SessionEnded",

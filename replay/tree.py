@@ -22,6 +22,7 @@ from callboard.actors.messages import (
     ModelReplied,
     ReportBack,
     ReportJudged,
+    RequestApproval,
     Settled,
     Stop,
     TurnRequested,
@@ -141,6 +142,10 @@ class Tree:
         node.tools += 1
         node.does(f"tool {event.body.tool}")
 
+    def _approval(self, event: Event) -> None:
+        assert isinstance(event.body, RequestApproval)
+        self._node(event.sender).does(f"waiting for approval of {event.body.tool}")
+
     def _delegate(self, event: Event) -> None:
         assert isinstance(event.body, Delegate)
         body = event.body
@@ -220,6 +225,7 @@ _HANDLERS = {
     CallModel: Tree._granted,
     ModelReplied: Tree._replied,
     CallTool: Tree._tool,
+    RequestApproval: Tree._approval,
     Delegate: Tree._delegate,
     ReportBack: Tree._report,
     ReportJudged: Tree._judged,

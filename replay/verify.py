@@ -14,17 +14,29 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from callboard.actors.addresses import CLIENT, CLOCK, HOST, MODEL, SCHEMA, SUPERVISOR, TOOLS, is_decider
+from callboard.actors.addresses import (
+    APPROVALS,
+    CLIENT,
+    CLOCK,
+    HOST,
+    MODEL,
+    SCHEMA,
+    SUPERVISOR,
+    TOOLS,
+    is_decider,
+)
 from callboard.actors.codec import encode
 from callboard.actors.desk import owner_of
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import (
+    ApprovalGiven,
     AskEnded,
     CallModel,
     CallTool,
     CheckSchema,
     DeciderFailed,
     ModelReplied,
+    RequestApproval,
     SchemaChecked,
     SessionClosed,
     SetTimer,
@@ -39,13 +51,14 @@ _ANSWERS: dict[type, tuple[str, type, tuple[str, ...]]] = {
     ModelReplied: (MODEL, CallModel, ("turn", "attempt")),
     ToolStarted: (TOOLS, CallTool, ("turn", "call")),
     ToolReturned: (TOOLS, CallTool, ("turn", "call")),
+    ApprovalGiven: (APPROVALS, RequestApproval, ("turn", "call", "is_repeat")),
     SchemaChecked: (SCHEMA, CheckSchema, ("check",)),
     TimerFired: (CLOCK, SetTimer, ("timer",)),
 }
 """Which port posts an answer, what it answers, and what it repeats of that."""
 
 
-_REQUESTS = frozenset({CallModel, CallTool, CheckSchema, SetTimer})
+_REQUESTS = frozenset({CallModel, CallTool, RequestApproval, CheckSchema, SetTimer})
 
 
 class Verifier:

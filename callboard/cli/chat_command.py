@@ -8,11 +8,13 @@ from typing import Final
 
 import click
 
+from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.chat_view import shown
 from callboard.cli.errors import FAILED
 from callboard.cli.formats import duration
 from callboard.cli.inputs import parse_limits
 from callboard.cli.interrupts import interrupts
+from callboard.cli.keys import keyed_log
 from callboard.cli.live import diverted
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import (
@@ -23,6 +25,7 @@ from callboard.cli.options import (
     log_flag,
     log_option,
     model_option,
+    secret_option,
 )
 from callboard.cli.outcomes import ending_text, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
@@ -31,6 +34,7 @@ from callboard.replay.tree import Tree
 from callboard.runtime.clock import now_ms
 from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.session import Session
 
 _HELP: Final = (
@@ -42,9 +46,19 @@ _HELP: Final = (
 @agent_argument
 @model_option
 @limit_option
+@approve_option
+@secret_option
 @log_option
 @json_option
-def chat(agent: str, model: str, limits: tuple[str, ...], log: str, as_json: bool) -> int:
+def chat(
+    agent: str,
+    model: str,
+    limits: tuple[str, ...],
+    approve: Mode,
+    secrets: tuple[str, ...],
+    log: str,
+    as_json: bool,
+) -> int:
     """Talk with an agent, or ask it line by line.
 
     On a terminal: type, and the answer streams in; while the agent delegates, the tree of agents is shown.
@@ -60,7 +74,9 @@ def chat(agent: str, model: str, limits: tuple[str, ...], log: str, as_json: boo
       printf 'What is here?\\nHow large is it?\\n' | callboard chat survey:host
     """
     found, own = choose_model(load_agent(agent), model)
-    runtime = Runtime(log, model=own)
+    approver = Approver(approve)
+    refs = [SecretRef(name) for name in secrets]
+    runtime = Runtime(keyed_log(log), model=own, approve=approver, secrets=refs)
     bounds = parse_limits(limits)
     with asyncio.Runner() as runner:
         with diverted(None):
@@ -70,7 +86,7 @@ def chat(agent: str, model: str, limits: tuple[str, ...], log: str, as_json: boo
             is_interactive = sys.stdin.isatty()
             where = f"session {session.session_id} in {log}"
             talk(f"{found.name}: /help helps, Ctrl-D leaves; {where}" if is_interactive else where)
-            conversation = Conversation(runner, session, log, as_json=as_json)
+            conversation = Conversation(runner, session, log, approver, as_json=as_json)
             for prompt in prompts(is_interactive=is_interactive):
                 conversation.take(prompt)
             with diverted(None):
@@ -84,11 +100,14 @@ def chat(agent: str, model: str, limits: tuple[str, ...], log: str, as_json: boo
 class Conversation:
     """The asks of one session. is_ok: whether all had a result."""
 
-    def __init__(self, runner: asyncio.Runner, session: Session, log: str, *, as_json: bool) -> None:
+    def __init__(
+        self, runner: asyncio.Runner, session: Session, log: str, approver: Approver, *, as_json: bool
+    ) -> None:
         self.is_ok = True
         self._runner = runner
         self._session = session
         self._log = log
+        self._approver = approver
         self._as_json = as_json
         self._next_seq = 1
         self._tree = Tree()
@@ -117,7 +136,7 @@ class Conversation:
     async def _run(self, prompt: str) -> tuple[Outcome, str]:
         is_streaming = sys.stdout.isatty() and not self._as_json
         async with shown(self._session, self._next_seq, is_streaming=is_streaming) as view:
-            self._tree = view.live.tree
+            self._tree, self._approver.view = view.live.tree, view.live
             with interrupts(self._session, view.close, lead="\n"), diverted(view.live):
                 outcome = await self._session.ask(prompt)
         self._next_seq = view.live.last_seq + 1

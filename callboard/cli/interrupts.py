@@ -43,7 +43,8 @@ class Interrupts:
         The log stays a whole prefix of what happened, as after any crash.
         """
         self._leaving()
-        talk(f"left; session {self._session.session_id} keeps all that was recorded")
+        name = self._session.session_id
+        talk(f"left; session {name} keeps all that was recorded; callboard resume {name} MODULE:AGENT")
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()

@@ -44,7 +44,8 @@ def sessions(number: int, log: str, as_json: bool) -> None:
     """List the recorded sessions, newest first.
 
     ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
-    `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did.
+    `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did, and then
+    `callboard resume` goes on with it.
 
     \b
     Examples:

@@ -40,13 +40,16 @@ class LiveTree:
     """A view of one session's agents; give it every event. Use it as a context manager.
 
     out: where to draw, stderr if None. title: a line above the tree. is_live: whether `out` is drawn on
-    (None: if it is a terminal) or gets plain lines.
+    (None: if it is a terminal) or gets plain lines. known: up to this seq events are no news, and no lines.
     """
 
-    def __init__(self, out: TextIO | None = None, *, title: str = "", is_live: bool | None = None) -> None:
+    def __init__(
+        self, out: TextIO | None = None, *, title: str = "", is_live: bool | None = None, known: int = 0
+    ) -> None:
         out = out or sys.stderr
         self.tree = Tree()
         self.last_seq = 0
+        self._known = known
         self._is_ended = False
         self.is_live = is_terminal(out) if is_live is None else is_live
         self._out, self._title = out, title
@@ -70,7 +73,7 @@ class LiveTree:
         self._is_ended = isinstance(event.body, AskEnded) or (
             self._is_ended and not isinstance(event.body, Ask)
         )
-        self._view.add(event, self.tree, before)
+        self._view.add(event, self.tree, before, is_news=event.seq > self._known)
         self._news.set()
 
     def progress(self, address: str, text: str) -> None:
@@ -127,13 +130,13 @@ class LiveTree:
 
 @contextlib.asynccontextmanager
 async def watching(
-    session: Session, out: TextIO | None = None, *, title: str = "", start: int = 1
+    session: Session, out: TextIO | None = None, *, title: str = "", start: int = 1, known: int = 0
 ) -> AsyncIterator[LiveTree]:
     """Show the session's agents while the body runs; leave it before the session is closed.
 
-    start: the first event to look at.
+    start: the first event to look at. known: see `LiveTree`.
     """
-    with LiveTree(out, title=title) as view:
+    with LiveTree(out, title=title, known=known) as view:
         tasks = [
             asyncio.create_task(_feed(session, view, start)),
             asyncio.create_task(_progress(session, view)),

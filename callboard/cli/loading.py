@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -31,7 +31,7 @@ def load_agent(spec: str) -> Agent:
         source = spec.strip(":")
         raise misused(f"{spec!r} does not name an agent; write {source or 'module'}:agent{_hint(source)}")
     with contextlib.redirect_stdout(sys.stderr):
-        module = _module(source)
+        module = load_module(source)
         return _agent(module, source, attribute)
 
 
@@ -62,7 +62,8 @@ def _check_key(model: Model | None) -> None:
         check()
 
 
-def _module(source: str) -> ModuleType:
+def load_module(source: str) -> ModuleType:
+    """The module of this name or file. Fails with what is there, or with what went wrong in it."""
     is_file = source.endswith(".py") or "/" in source or "\\" in source
     _add_to_path(Path(source).resolve().parent if is_file else Path.cwd())
     try:
@@ -72,7 +73,7 @@ def _module(source: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         if not is_file and _is_missing(error, source):
             raise not_found(f"there is no module {source!r}; {_modules_here(Path.cwd())}") from None
-        raise _broken(source, error) from error
+        raise broken(source, error) from error
 
 
 def _add_to_path(folder: Path) -> None:
@@ -103,17 +104,14 @@ def _file_module(path: Path) -> ModuleType:
     return module
 
 
-def _broken(source: str, error: BaseException) -> Failure:
+def broken(source: str, error: BaseException) -> Failure:
+    """A user's module that raised."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     return Failure(f"loading {source} failed: {said}; --debug shows where", FAILED)
 
 
 def _agent(module: ModuleType, source: str, attribute: str) -> Agent:
-    value: object = module
-    for part in attribute.split("."):
-        if not hasattr(value, part):
-            raise not_found(f"{source} has no {attribute!r}; {_agents_in(module)}")
-        value = getattr(value, part)
+    value = value_in(module, source, attribute, _agents_in)
     if isinstance(value, Agent):
         return value
     if not callable(value) or not _takes_nothing(value):
@@ -129,6 +127,16 @@ def _agent(module: ModuleType, source: str, attribute: str) -> Agent:
     return made
 
 
+def value_in(module: ModuleType, source: str, attribute: str, seen: Callable[[ModuleType], str]) -> object:
+    """What a module has under this name, dots allowed. Fails with what `seen` says is there."""
+    value: object = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise not_found(f"{source} has no {attribute!r}; {seen(module)}")
+        value = getattr(value, part)
+    return value
+
+
 def _call(make: object, source: str, attribute: str) -> object:
     assert callable(make)
     try:
@@ -136,7 +144,7 @@ def _call(make: object, source: str, attribute: str) -> object:
     except MisuseError:
         raise
     except (Exception, SystemExit) as error:
-        raise _broken(f"{source}:{attribute}()", error) from error
+        raise broken(f"{source}:{attribute}()", error) from error
 
 
 def _takes_nothing(value: object) -> bool:
@@ -168,7 +176,7 @@ def _hint(source: str) -> str:
         return ""
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            return f"; {_agents_in(_module(source))}"
+            return f"; {_agents_in(load_module(source))}"
         except (Failure, CallboardError):
             return ""
 

@@ -20,6 +20,7 @@ _SECTIONS: Final = {
         "demo": ("demo_command:demo", "Show the main job on a folder, offline, without a key."),
         "run": ("run_command:run", "Run an agent on a prompt and record everything."),
         "chat": ("chat_command:chat", "Talk with an agent, or ask it line by line."),
+        "resume": ("resume_command:resume", "Finish what a process left undone when it ended."),
     },
     "Look back": {
         "sessions": ("list_command:sessions", "List the recorded sessions, newest first."),
@@ -32,6 +33,14 @@ _SECTIONS: Final = {
     },
     "Check": {
         "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
+    },
+    "Test": {
+        "explore": ("explore_command:explore", "Explore orders and faults of a scenario, without a model."),
+        "check": ("check_command:check", "Check the rules of delegation on recorded sessions."),
+    },
+    "Keep": {
+        "export": ("export_command:export", "Write sessions to a file, to keep or to send."),
+        "delete": ("delete_command:delete", "Delete a session for good."),
     },
 }
 """Section -> command -> where it is, and its line in the help. Modules are loaded when they are used:

@@ -75,6 +75,18 @@ def limit_option(function: F) -> F:
     )(function)
 
 
+def secret_option(function: F) -> F:
+    """`--secret NAME`, any number of times."""
+    return click.option(
+        "--secret",
+        "secrets",
+        metavar="NAME",
+        multiple=True,
+        help="Keep the value of the environment variable NAME out of all that is written; tools get it "
+        "by ctx.secret(NAME). May be repeated.",
+    )(function)
+
+
 class Command(click.Command):
     """A command that also takes `--debug`, wherever on the line it stands."""
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from callboard.actors.events import Event
 from callboard.cli.errors import NOT_FOUND, Failure, misused, not_found
+from callboard.cli.keys import log_keys
 from callboard.cli.safe import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow
@@ -16,7 +17,8 @@ def open_reader(log: str) -> SQLiteReader:
     """A reader of the log file. Fails with the logs that are there, if it is not."""
     path = Path(log)
     if path.is_file():
-        return SQLiteReader(path)
+        key, encryption_key = log_keys()
+        return SQLiteReader(path, key, encryption_key)
     folder = path if path.is_dir() else path.parent
     others = sorted(one.name for one in folder.glob("*.db"))[:_LISTED] if folder.is_dir() else []
     seen = f"logs in {folder.resolve()}: {', '.join(others)}" if others else "run an agent to make one"

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import click
 
 from callboard.actors.limits import Limits
+from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.errors import FAILED
 from callboard.cli.inputs import parse_limits, read_prompt, read_schema
 from callboard.cli.interrupts import interrupts
+from callboard.cli.keys import keyed_log
 from callboard.cli.live import LiveTree, diverted, watching
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import (
@@ -18,17 +20,17 @@ from callboard.cli.options import (
     agent_argument,
     json_option,
     limit_option,
-    log_flag,
     log_option,
     model_option,
+    secret_option,
 )
-from callboard.cli.outcomes import outcome_json, summary
-from callboard.cli.output import emit, emit_json, talk
+from callboard.cli.results import print_result
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.session import Session, with_head
 
 
@@ -43,6 +45,8 @@ class Job:
     limits: Limits
     log: str
     is_quiet: bool
+    approve: Mode
+    secrets: tuple[str, ...]
 
 
 @click.command("run", cls=Command)
@@ -51,6 +55,8 @@ class Job:
 @model_option
 @click.option("--schema", metavar="FILE", default="", help="The result must match the JSON schema in FILE.")
 @limit_option
+@approve_option
+@secret_option
 @log_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no tree and no summary on stderr.")
 @json_option
@@ -61,6 +67,8 @@ def run(
     schema: str,
     limits: tuple[str, ...],
     log: str,
+    approve: Mode,
+    secrets: tuple[str, ...],
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -84,27 +92,22 @@ def run(
       callboard run survey:host "List the risks" --json | jq .usage
     """
     found, own = choose_model(load_agent(agent), model)
-    job = Job(found, own, read_prompt(prompt), read_schema(schema), parse_limits(limits), log, quiet)
+    bounds = parse_limits(limits)
+    job = Job(found, own, read_prompt(prompt), read_schema(schema), bounds, log, quiet, approve, secrets)
     begun = now_ms()
     outcome, code = asyncio.run(_run(job))
-    elapsed = now_ms() - begun
-    if as_json:
-        emit_json(outcome_json(outcome, log, elapsed))
-    elif outcome.kind == "reported":
-        emit_json(outcome.structured_output)
-    elif outcome.is_ok:
-        emit(outcome.text)
-    if not quiet:
-        talk(summary(outcome, log, elapsed))
-        talk(f"look at it: callboard show {outcome.session_id}{log_flag()}")
+    print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
     return code
 
 
 async def _run(job: Job) -> tuple[Outcome, int]:
-    async with Runtime(job.log, model=job.model) as runtime:
+    approver = Approver(job.approve)
+    refs = [SecretRef(name) for name in job.secrets]
+    async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
         session = await runtime.open(job.agent, limits=job.limits, title=job.prompt)
         async with _shown(session, job) as view:
             leaving = view.close if view else lambda: None
+            approver.view = view
             with interrupts(session, leaving) as taken, diverted(view):
                 outcome = await session.ask(job.prompt, output_schema=job.schema)
         with diverted(None):

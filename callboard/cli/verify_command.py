@@ -3,8 +3,9 @@
 import click
 
 from callboard.actors.errors import CorruptLog
-from callboard.cli.errors import CORRUPT, DIVERGED, misused
+from callboard.cli.errors import CORRUPT, DIVERGED, Failure, misused
 from callboard.cli.formats import counted
+from callboard.cli.keys import key_options
 from callboard.cli.options import Command, json_option, log_option, session_argument
 from callboard.cli.outcomes import head_text
 from callboard.cli.output import emit, emit_json, talk
@@ -12,6 +13,7 @@ from callboard.cli.recordings import find_session, open_reader, parse_head
 from callboard.cli.safe import safe_line
 from callboard.replay.recording import Recording, Verification
 from callboard.runtime.log.protocol import Head, LogReader
+from callboard.runtime.log.sqlite_reader import SQLiteReader
 
 
 @click.command("verify", cls=Command)
@@ -21,6 +23,7 @@ from callboard.runtime.log.protocol import Head, LogReader
     "--head", metavar="SEQ:HEX", default="", help="Also check that the log still contains this head."
 )
 @log_option
+@key_options
 @json_option
 def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> int:
     """Check digests, and that the code does what the log says.
@@ -31,7 +34,8 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
     called and no tool runs.
 
     A tail that was cut off cannot be seen from the log alone: keep the head that `callboard run` prints and
-    give it with --head.
+    give it with --head. Somebody who edits a log can compute all digests anew, unless it was made with a
+    key: give that with --key-file.
 
     Exit code 0 if all is well, 4 if a log is corrupt, 5 if the code diverges.
 
@@ -45,13 +49,26 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
         raise misused("--all checks every session: leave SESSION and --head out")
     kept = parse_head(head) if head else None
     with open_reader(log) as reader:
-        names = _names(reader, session, is_all)
+        damage = _damage(reader, is_quiet=as_json)
+        names = _names(reader, session, is_all, is_damaged=bool(damage))
         found = [_check(reader, name, kept, is_quiet=as_json) for name in names]
     if as_json:
-        emit_json({"log": log, "sessions": found} if is_all else found[0])
+        told = found[0] if found and not is_all else {"log": log, "sessions": found}
+        emit_json({**told, "damage": damage} if damage else told)
     elif is_all:
         _count(found)
-    return _worst(found)
+    return CORRUPT if damage else _worst(found)
+
+
+def _damage(reader: SQLiteReader, *, is_quiet: bool) -> str:
+    """What is wrong with the file as a whole: events may be missing from any session."""
+    try:
+        reader.check_wal()
+    except CorruptLog as error:
+        if not is_quiet:
+            emit(f"corrupt: {safe_line(str(error))}")
+        return str(error)
+    return ""
 
 
 def _count(found: list[dict[str, object]]) -> None:
@@ -64,10 +81,15 @@ def _worst(found: list[dict[str, object]]) -> int:
     return CORRUPT if "corrupt" in results else DIVERGED if "diverged" in results else 0
 
 
-def _names(reader: LogReader, session: str, is_all: bool) -> list[str]:
+def _names(reader: LogReader, session: str, is_all: bool, *, is_damaged: bool) -> list[str]:
     if is_all:
         return [row.session_id for row in reader.sessions()]
-    return [find_session(reader, session).session_id]
+    try:
+        return [find_session(reader, session).session_id]
+    except Failure:
+        if not is_damaged:
+            raise
+        return []  # it may have been in what cannot be read
 
 
 def _check(reader: LogReader, session_id: str, head: Head | None, *, is_quiet: bool) -> dict[str, object]:

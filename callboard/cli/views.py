@@ -48,7 +48,7 @@ class Picture:
         self._tell()
         self._live.stop()
 
-    def add(self, event: Event, tree: Tree, known: int) -> None:
+    def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
         """Events are drawn with the next picture."""
 
     def draw(self, tree: Tree) -> None:
@@ -115,20 +115,25 @@ class Lines:
     def draw(self, tree: Tree) -> None:
         """Nothing is ever drawn again."""
 
-    def add(self, event: Event, tree: Tree, known: int) -> None:
-        """Tell of the event, if an agent began or ended with it. known: how many agents there were before."""
+    def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
+        """Tell of the event, if an agent began or ended with it. known: how many agents there were before.
+
+        is_news: whether it is to be told; if not, it only counts as told.
+        """
         self._first_at = self._first_at or event.at
         if isinstance(event.body, Begin):
             self._ended.discard(event.recipient)
-            self._tell(event.at, "start", tree.nodes[event.recipient])
+            self._tell(event.at, "start", tree.nodes[event.recipient], is_news)
         fresh = islice(tree.nodes.values(), known, None)
         touched = [tree.nodes.get(event.sender), tree.nodes.get(event.recipient)]
         for node in [*(node for node in touched if node), *fresh]:
             if node.is_over and node.address not in self._ended:
                 self._ended.add(node.address)
-                self._tell(event.at, "denied" if node.kind == "denied" else "end", node)
+                self._tell(event.at, "denied" if node.kind == "denied" else "end", node, is_news)
 
-    def _tell(self, at: int, what: str, node: Node) -> None:
+    def _tell(self, at: int, what: str, node: Node, is_news: bool) -> None:
+        if not is_news:
+            return
         told = {"start": _prompt, "end": _end, "denied": _reason}[what](node)
         self.say(f"[{duration(at - self._first_at):>6}] {what:<6} {name_of(node)}: {told}")
 

@@ -12,6 +12,7 @@ from callboard.actors.content import read
 from callboard.actors.messages import (
     AgentInput,
     AnyMessage,
+    ApprovalGiven,
     Ask,
     AskEnded,
     Begin,
@@ -24,12 +25,15 @@ from callboard.actors.messages import (
     DeciderFailed,
     Delegate,
     DelegationEnded,
+    ExtendTimer,
     Finished,
     FromAgent,
     ModelReplied,
     PortInput,
     ReportBack,
     ReportJudged,
+    RequestApproval,
+    Resumed,
     SchemaChecked,
     SchemaProblem,
     SessionClosed,
@@ -70,6 +74,8 @@ def _words(body: AnyMessage) -> str:
             return (
                 f"host {body.host}, {counted(len(body.profiles), 'agent profile')}, model {body.model.name}"
             )
+        case Resumed():
+            return _resumed(body)
         case Ask():
             return prompt_text(body.prompt, _LONGEST) + _schema(body.schema)
         case Cancel():
@@ -88,7 +94,15 @@ def _words(body: AnyMessage) -> str:
             return f"timer {body.timer}"
         case TurnRequested() | TurnSettled() | Delegate() | ReportBack() | Finished() | Stopped():
             return _said_by_agent(body)
-        case CallModel() | CallTool() | CheckSchema() | SetTimer() | CancelTimer():
+        case (
+            CallModel()
+            | CallTool()
+            | RequestApproval()
+            | CheckSchema()
+            | SetTimer()
+            | ExtendTimer()
+            | CancelTimer()
+        ):
             return _asked_of_port(body)
         case _:
             return _told_to_agent(body)
@@ -111,6 +125,8 @@ def _told_to_agent(body: AgentInput) -> str:
             return f"turn {body.turn}, call {body.call}"
         case ToolReturned():
             return f"{body.status}: {_json(body.output)}"
+        case ApprovalGiven():
+            return f"{body.verdict}: {body.note}" if body.note else body.verdict
         case _:
             assert_never(body)
 
@@ -144,14 +160,31 @@ def _asked_of_port(body: PortInput) -> str:
             return f"for {body.agent}, turn {body.turn}, attempt {body.attempt}"
         case CallTool():
             return f"{body.tool} {_json(body.arguments)}"
+        case RequestApproval():
+            return f"{'again: ' if body.is_repeat else ''}{body.tool} {_json(body.arguments)}"
         case CheckSchema():
             return f"check {body.check}: {body.task}"
         case SetTimer():
             return f"timer {body.timer}, in {duration(body.after_ms)}"
+        case ExtendTimer():
+            return f"timer {body.timer}, {duration(body.by_ms)} later"
         case CancelTimer():
             return f"timer {body.timer}"
         case _:
             assert_never(body)
+
+
+def _resumed(body: Resumed) -> str:
+    changes = []
+    if body.profiles:
+        changes.append(f"with {counted(len(body.profiles), 'agent profile')} of now")
+    if body.model is not None:
+        changes.append(f"model {body.model.name}")
+    if body.limits is not None:
+        changes.append("with other limits")
+    if body.extend_ms:
+        changes.append(f"deadlines {duration(body.extend_ms)} later")
+    return ", ".join(changes)
 
 
 def _reply(body: ModelReplied) -> str:

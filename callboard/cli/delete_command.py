@@ -1,0 +1,62 @@
+"""`callboard delete`: a session, for good."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from callboard.cli.errors import misused
+from callboard.cli.formats import counted
+from callboard.cli.keys import key_options, log_keys
+from callboard.cli.options import Command, log_option
+from callboard.cli.output import is_terminal, talk
+from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.safe import safe_line
+from callboard.runtime.log.protocol import SessionRow
+from callboard.runtime.log.sqlite import SQLiteLog
+
+
+@click.command("delete", cls=Command)
+@click.argument("session")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@log_option
+@key_options
+def delete(session: str, yes: bool, log: str) -> None:
+    """Delete a session for good: its events, and the large values that no other session has.
+
+    What was deleted is overwritten in the file, which does not get smaller. Copies and exports are not
+    touched. The log must not be open in another process.
+
+    \b
+    Examples:
+      callboard delete 20250101-survey
+      callboard delete 20250101-survey --yes
+    """
+    if not session:
+        raise misused("name the session to delete; `callboard sessions` lists them")
+    with open_reader(log) as reader:
+        row = find_session(reader, session)
+    if not yes:
+        _ask(row)
+    count = asyncio.run(_delete(Path(log), row.session_id))
+    talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
+
+
+def _ask(row: SessionRow) -> None:
+    """Have the user confirm. Fails where nobody can be asked, or if the answer is no."""
+    if not is_terminal(sys.stdin):
+        raise misused("nobody can be asked here whether to delete it; --yes deletes without asking")
+    what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
+    if not click.confirm(f"Delete session {what} for good?", err=True):
+        raise misused("nothing was deleted")
+
+
+async def _delete(path: Path, session_id: str) -> int:
+    key, encryption_key = log_keys()
+    log = SQLiteLog(path, key=key, encryption_key=encryption_key)
+    await log.open()
+    try:
+        return await log.delete(session_id)
+    finally:
+        await log.close()

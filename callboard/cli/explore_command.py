@@ -1,0 +1,277 @@
+"""`callboard explore`: many orders and faults of one scenario, and of what breaks a rule a small example."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+import click
+
+from callboard.cli.errors import FAILED, INTERRUPTED, misused
+from callboard.cli.options import Command, json_option
+from callboard.cli.output import console_on, emit, emit_json, talk
+from callboard.cli.progress import Progress, shown
+from callboard.cli.scenarios import Named, load_subject
+from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
+from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
+from callboard.replay.testing.parallel import explore_in_parallel
+from callboard.replay.testing.portfolio import NAMES, scheduler_named
+from callboard.replay.testing.run import Run
+from callboard.replay.testing.schedule import parse
+from callboard.replay.testing.shares import Share, share_of, together
+from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.world import World
+from callboard.testing_subject import Subject, made, run_lines
+
+_RUNS_IN_TIME: Final = 1 << 40
+"""Runs of a campaign that is bounded by time alone."""
+
+
+class Job(NamedTuple):
+    """What is to be explored. command: what to type for a schedule."""
+
+    subject: Subject
+    spec: str
+    plan: Plan
+    jobs: int
+    is_checked: bool
+
+    def command(self, text: str) -> str:
+        """What to type to make a run again."""
+        return f"callboard explore {shlex.quote(self.spec)} --schedule {text}"
+
+
+@click.command("explore", cls=Command)
+@click.argument("scenario", metavar="MODULE:SCENARIO")
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    envvar="CALLBOARD_RUNS",
+    show_envvar=True,
+    help=f"Runs to make: {RUNS:,}, or with --seconds as many as there is time for.",
+)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")
+@click.option(
+    "--seed",
+    default="0",
+    envvar="CALLBOARD_SEED",
+    show_default=True,
+    show_envvar=True,
+    help="Any text; 'random' draws one, which the result names.",
+)
+@click.option(
+    "--scheduler",
+    metavar="NAME",
+    default="portfolio",
+    show_default=True,
+    help=f"Who picks what happens next: {', '.join(NAMES)}; pct:2, delays:3, exhaustive:2 with a bound.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    envvar="CALLBOARD_JOBS",
+    show_default=True,
+    show_envvar=True,
+    help="Processes.",
+)
+@click.option("--schedule", metavar="TEXT", default="", help="Make this one run, as an example printed it.")
+@click.option("--keep-going", is_flag=True, help="Do not stop at the first rule that is broken.")
+@click.option(
+    "--check-determinism",
+    is_flag=True,
+    envvar="CALLBOARD_CHECK_DETERMINISM",
+    show_envvar=True,
+    help="Make every run again in another process, and compare all states.",
+)
+@click.option("--save", metavar="FILE", default="", help="Write the examples into this log, as sessions.")
+@json_option
+def explore(
+    scenario: str,
+    runs: int | None,
+    seconds: float | None,
+    seed: str,
+    scheduler: str,
+    jobs: int,
+    schedule: str,
+    keep_going: bool,
+    check_determinism: bool,
+    save: str,
+    as_json: bool,
+) -> int:
+    """Explore orders and faults of a scenario, and show what breaks a rule.
+
+    MODULE:SCENARIO is a callboard.testing.Scenario in a Python module (agents, what their models say, what
+    is asked, what may go wrong), a function without arguments that makes one, or one that gives
+    (make_world, monitors). The module is looked for from the current folder; path/to/file.py:scenario works
+    too. No model is called.
+
+    Each run is one order in which messages are handled and ports answer, with faults if the scenario has
+    any. A run that breaks a rule is made as small as possible and shown as a chart, with the command that
+    makes it again. A campaign is repeated by its seed.
+
+    Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign with what it has found.
+
+    Exit code 0 if all is well, 1 if a rule was broken, a goal was never reached, or two processes came to
+    different states, 2 if the command cannot work, such as a schedule that no longer fits the code.
+
+    \b
+    Examples:
+      callboard explore shop:booking
+      callboard explore shop:booking --seconds 60 --jobs 4 --keep-going
+      callboard explore shop:booking --schedule 1.5be1a6b2.eNpr... --save found.db
+      callboard explore shop:booking --json | jq '.counterexamples[].rule'
+    """
+    subject = load_subject(scenario)
+    scheduler_named(scheduler)
+    if save and subject.session is None:
+        raise misused(f"--save: {scenario} is no session, and only sessions can be recorded")
+    if check_determinism and jobs > 1:
+        raise misused("--check-determinism has processes of its own: leave --jobs out")
+    count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
+    seed = token_hex(4) if seed == "random" else seed
+    plan = Plan(scheduler, count, seconds, seed, scenario=subject.fingerprint, keeps_going=keep_going)
+    job = Job(subject, scenario, plan, jobs, check_determinism)
+    try:
+        if schedule:
+            return _replay(job, schedule, save, as_json)
+        return _explore(job, save, as_json)
+    except Nondeterminism as error:
+        return _nondeterministic(job, error, as_json)
+
+
+# --- a campaign ---------------------------------------------------------------------
+
+
+def _explore(job: Job, save: str, as_json: bool) -> int:
+    is_bounded = job.plan.runs < _RUNS_IN_TIME
+    progress = Progress(sys.stderr, job.plan.runs if is_bounded else None)
+    watch = Stopwatch()
+    with shown(progress):
+        shares = _shares(job, progress)
+    found = together(shares, job.plan, watch.seconds)
+    if progress.is_stopped:
+        talk("interrupted; this is what was found so far")
+    if as_json:
+        emit_json(_report(job, found, progress.is_stopped))
+    else:
+        for line in job.subject.lines(found, console_on().width, job.command):
+            emit(line)
+    if save:
+        _save_all(job, found.counterexamples, save)
+    if found.counterexamples:
+        return FAILED
+    return INTERRUPTED if progress.is_stopped else 0 if found.is_ok else FAILED
+
+
+def _shares(job: Job, progress: Progress) -> list[Share]:
+    if job.jobs > 1:
+        return explore_in_parallel(Named(job.spec), job.plan, job.jobs, progress.glance)
+    if job.is_checked:
+        return [explore_twice(Named(job.spec), job.plan, progress.begins)]
+    return [share_of(*job.subject(), job.plan, progress.begins)]
+
+
+def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, object]:
+    return {
+        "scenario": job.spec,
+        "fingerprint": job.subject.fingerprint,
+        "is_ok": found.is_ok,
+        "is_interrupted": is_interrupted,
+        "is_exhausted": found.is_exhausted,
+        "scheduler": found.scheduler,
+        "seed": str(found.seed),
+        "jobs": job.jobs,
+        "is_determinism_checked": job.is_checked,
+        "seconds": round(found.seconds, 3),
+        "figures": found.figures,
+        "goals_not_reached": found.unmet_goals,
+        "counterexamples": [_example(job, one) for one in found.counterexamples],
+    }
+
+
+def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
+    return {
+        "rule": found.violation.rule,
+        "at": found.violation.at,
+        "details": job.subject.details(found.text, found.violation.rule),
+        "schedule": found.text,
+        "command": job.command(found.text),
+        "steps": found.steps,
+        "decided_by": found.decided_by,
+        "is_minimal": found.is_minimal,
+        "run": found.run,
+        "scheduler": found.scheduler,
+        "seed": str(found.seed),
+        "steps_found": len(found.found.chains),
+    }
+
+
+# --- one run ------------------------------------------------------------------------
+
+
+def _replay(job: Job, text: str, save: str, as_json: bool) -> int:
+    plan = parse(text, job.subject.fingerprint)
+    with shown(Progress()):
+        run, world = made(job.subject, plan)
+        if job.is_checked:
+            check_schedule(Named(job.spec), plan, job.subject.fingerprint)
+    if as_json:
+        emit_json(_replayed(job, text, run, world))
+    else:
+        for line in run_lines(job.subject, run, world, console_on().width):
+            emit(line)
+    if save:
+        _save(job, text, save)
+    return FAILED if run.violation else 0
+
+
+def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, object]:
+    rule = run.violation.rule if run.violation else None
+    return {
+        "scenario": job.spec,
+        "fingerprint": job.subject.fingerprint,
+        "schedule": text,
+        "is_ok": run.violation is None,
+        "rule": rule,
+        "at": run.violation.at if run.violation else None,
+        "details": job.subject.details(text, rule) if rule else [],
+        "steps": tuple(world.trace()),
+    }
+
+
+def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
+    """Two processes came to different states: no other result can be relied on."""
+    if as_json:
+        told = {name: getattr(error, name) for name in _DIFFERENCE}
+        emit_json({"scenario": job.spec, "is_ok": False, "nondeterminism": told})
+        return FAILED
+    emit(f"not deterministic after step {error.step} ({error.label}): {error.actor}, {error.field}")
+    emit(f"  here: {error.here}")
+    emit(f"  in another process (PYTHONHASHSEED={error.hash_seed}): {error.there}")
+    emit("Look for a set that is walked, hash(), id(), a clock or chance in what decides this.")
+    emit(f"{job.command(error.schedule)} --check-determinism")
+    return FAILED
+
+
+_DIFFERENCE: Final = ("actor", "step", "label", "field", "here", "there", "hash_seed", "schedule")
+
+
+# --- recordings ---------------------------------------------------------------------
+
+
+def _save_all(job: Job, found: tuple[Counterexample, ...], path: str) -> None:
+    if not found:
+        talk(f"no rule was broken, so nothing was written to {path}")
+    for one in found:
+        _save(job, one.text, path)
+
+
+def _save(job: Job, text: str, path: str) -> None:
+    """Write the run into a log, as a session that is called after its schedule."""
+    assert job.subject.session is not None
+    name = f"explored-{sha256(text.encode()).hexdigest()[:8]}"
+    job.subject.session.simulate(text).save(path, name)
+    talk(f"recorded as session {name}; callboard replay {name} --log {shlex.quote(path)}")

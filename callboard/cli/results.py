@@ -1,0 +1,22 @@
+"""What a command prints when an ask is over: the result on stdout, all else on stderr."""
+
+from callboard.cli.options import log_flag
+from callboard.cli.outcomes import outcome_json, summary
+from callboard.cli.output import emit, emit_json, talk
+from callboard.runtime.outcome import Outcome
+
+
+def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, is_quiet: bool) -> None:
+    """The report as JSON, or the text; nothing where there is no result. With `as_json` all there is.
+
+    is_quiet: no summary on stderr.
+    """
+    if as_json:
+        emit_json(outcome_json(outcome, log, elapsed_ms))
+    elif outcome.kind == "reported":
+        emit_json(outcome.structured_output)
+    elif outcome.is_ok:
+        emit(outcome.text)
+    if not is_quiet:
+        talk(summary(outcome, log, elapsed_ms))
+        talk(f"look at it: callboard show {outcome.session_id}{log_flag()}")

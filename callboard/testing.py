@@ -1,0 +1,120 @@
+"""Test how agents delegate, without calling a model: simulate sessions, explore their orders and faults.
+
+    from callboard.testing import explore, simulate
+
+    def test_two_experts_are_asked() -> None:
+        assert simulate(host, policy, "What is here?").outcome.text == "Both agree."
+
+    def test_no_order_and_no_fault_breaks_a_rule() -> None:
+        explore(host, policy, "What is here?", runs=2_000, faults="all").raise_if_broken()
+
+    strategies      agents, limits, schemas, policies and whole sessions for Hypothesis
+    invariants      the rules of delegation, on any log: check_log(recording.events)
+    SessionMachine  a rule-based state machine for interactive sessions
+
+The names below are loaded when they are first used. Strategies and machines need Hypothesis:
+`pip install callboard[testing]`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from callboard.replay.testing import invariants as invariants
+    from callboard.replay.testing import strategies as strategies
+    from callboard.replay.testing.explore import Counterexample as Counterexample
+    from callboard.replay.testing.invariants import check_log as check_log
+    from callboard.replay.testing.invariants_base import Breach as Breach
+    from callboard.replay.testing.invariants_requests import check_requests as check_requests
+    from callboard.replay.testing.machine import SessionMachine as SessionMachine
+    from callboard.replay.testing.monitors import always as always
+    from callboard.replay.testing.monitors import at_rest as at_rest
+    from callboard.replay.testing.monitors import eventually as eventually
+    from callboard.replay.testing.monitors import sometimes as sometimes
+    from callboard.replay.testing.program import Actor as Actor
+    from callboard.replay.testing.program import Program as Program
+    from callboard.replay.testing.program import Send as Send
+    from callboard.replay.testing.session_faults import Faults as Faults
+    from callboard.replay.testing.session_faults import faults as faults
+    from callboard.replay.testing.session_world import SessionWorld as SessionWorld
+    from callboard.replay.testing.store_contract import StoreContract as StoreContract
+    from callboard.replay.testing.store_place import StorePlace as StorePlace
+    from callboard.testing_runs import Exploration as Exploration
+    from callboard.testing_runs import RuleBroken as RuleBroken
+    from callboard.testing_runs import Scenario as Scenario
+    from callboard.testing_runs import Simulation as Simulation
+    from callboard.testing_runs import explore as explore
+    from callboard.testing_runs import simulate as simulate
+
+_KIT = "replay.testing"
+
+_HOMES = {
+    "Actor": f"{_KIT}.program",
+    "Program": f"{_KIT}.program",
+    "Send": f"{_KIT}.program",
+    "StoreContract": f"{_KIT}.store_contract",
+    "StorePlace": f"{_KIT}.store_place",
+    "Breach": f"{_KIT}.invariants_base",
+    "Counterexample": f"{_KIT}.explore",
+    "Exploration": "testing_runs",
+    "Faults": f"{_KIT}.session_faults",
+    "RuleBroken": "testing_runs",
+    "Scenario": "testing_runs",
+    "SessionMachine": f"{_KIT}.machine",
+    "SessionWorld": f"{_KIT}.session_world",
+    "Simulation": "testing_runs",
+    "always": f"{_KIT}.monitors",
+    "at_rest": f"{_KIT}.monitors",
+    "check_log": f"{_KIT}.invariants",
+    "check_requests": f"{_KIT}.invariants_requests",
+    "eventually": f"{_KIT}.monitors",
+    "explore": "testing_runs",
+    "faults": f"{_KIT}.session_faults",
+    "simulate": "testing_runs",
+    "sometimes": f"{_KIT}.monitors",
+}
+
+_MODULES = ("invariants", "strategies")
+
+__all__ = [
+    "Actor",
+    "Breach",
+    "Counterexample",
+    "Exploration",
+    "Faults",
+    "Program",
+    "RuleBroken",
+    "Scenario",
+    "Send",
+    "SessionMachine",
+    "SessionWorld",
+    "Simulation",
+    "StoreContract",
+    "StorePlace",
+    "always",
+    "at_rest",
+    "check_log",
+    "check_requests",
+    "eventually",
+    "explore",
+    "faults",
+    "invariants",
+    "simulate",
+    "sometimes",
+    "strategies",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        value: object = import_module(f"callboard.{_KIT}.{name}")
+    elif name in _HOMES:
+        value = getattr(import_module(f"callboard.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'callboard.testing' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

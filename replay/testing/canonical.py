@@ -1,0 +1,71 @@
+"""Bytes of any frozen value, the same in every process: equal values have equal bytes.
+
+Rules
+  - Sets and mappings are sorted by the bytes of their members, since their order is chance.
+  - Structs, dataclasses and enums carry the name of their class; named tuples are tuples, which they equal;
+    True is 1 and 2.0 is 2, which they equal.
+  - Anything else is refused: its bytes would be those of a memory address.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from functools import lru_cache
+
+import msgspec
+
+from callboard.actors.errors import MisuseError
+
+KEPT = 1 << 15
+
+
+def canonical(value: object) -> bytes:
+    """The bytes of `value`; those of hashable values are kept for a while. Raises MisuseError."""
+    try:
+        return _kept(value)
+    except TypeError:
+        return msgspec.msgpack.encode(_plain(value))
+
+
+@lru_cache(KEPT)
+def _kept(value: object) -> bytes:
+    return msgspec.msgpack.encode(_plain(value))
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, str | bytes):
+        return value
+    if isinstance(value, Enum):
+        return _marked("enum", [type(value).__name__, value.name])
+    if isinstance(value, bool | int):
+        return int(value) if -(1 << 63) <= value < 1 << 64 else _marked("int", str(value))
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return _compound(value)
+
+
+def _compound(value: object) -> msgspec.msgpack.Ext:
+    if isinstance(value, AbstractSet):
+        return _marked("set", sorted(canonical(one) for one in value))
+    if isinstance(value, Mapping):
+        return _marked("map", sorted((canonical(key), canonical(one)) for key, one in value.items()))
+    if isinstance(value, msgspec.Raw):
+        return _marked("raw", bytes(value))
+    if isinstance(value, msgspec.Struct):
+        names: Sequence[str] = value.__struct_fields__
+    elif dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+    else:
+        raise MisuseError(
+            f"a state holds a {type(value).__name__}, which has no bytes of its own; use numbers, text, "
+            "tuples, frozensets, enums, frozen structs or dataclasses"
+        )
+    return _marked("class", [type(value).__name__, *(_plain(getattr(value, name)) for name in names)])
+
+
+def _marked(kind: str, parts: object) -> msgspec.msgpack.Ext:
+    """Told apart from a tuple of the same parts."""
+    return msgspec.msgpack.Ext(1, msgspec.msgpack.encode((kind, parts)))

@@ -1,0 +1,161 @@
+"""A campaign each of whose runs is made twice, in two processes, and must come to the same states.
+
+    found = explore_twice(scenario, Plan(runs=1_000))        # raises Nondeterminism
+
+A replay of a log finds a decider that posts something else. This finds it before it posts anything: states
+are compared after every step. What makes deciders differ is the order of a set, a hash, an `id()`, a clock,
+chance, or a sum of floats in the order of a set; so the other processes have other hash seeds, other
+addresses and another time. (Shuttle and MadSim make a run twice and compare too; theirs are in one process.)
+
+Rules
+  - Runs are dealt to three processes, since a set of two is walked in one order under half of all seeds.
+  - A difference is not a broken rule: it ends the campaign, since no result of it can be relied on.
+  - The first step that differs counts, and in it: the state of the actor that handled a message, that of any
+    other, a message that was posted.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from callboard.actors.errors import CallboardError
+from callboard.replay.divergence import first_difference, shown
+from callboard.replay.testing.explore import Plan
+from callboard.replay.testing.notes import Notes
+from callboard.replay.testing.replayed import replay_on
+from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.seen import Seen
+from callboard.replay.testing.shares import Share, share_of
+from callboard.replay.testing.twin import HASH_SEED, Told, Twin, told
+from callboard.replay.testing.world import Scenario, Step, World
+
+PROCESSES = 3
+
+
+class Nondeterminism(CallboardError):
+    """Two processes made the same run, and came to different states.
+
+    actor: whose state or message it is. step, label: the move after which they differ; step 0 is the start.
+    field: the first difference, as a path; here, there: what is in it, as JSON. schedule: the run, as text.
+    hash_seed: that of the other process.
+    """
+
+    def __init__(
+        self, actor: str, step: Step | None, field: str, here: str, there: str, schedule: str, hash_seed: str
+    ) -> None:
+        self.actor, self.field, self.here, self.there = actor, field, here, there
+        self.step, self.label = (step.seq, step.label) if step else (0, "the start")
+        self.schedule, self.hash_seed = schedule, hash_seed
+        super().__init__(
+            f"{actor} does not decide the same in every process: after step {self.step} ({self.label}) "
+            f"{field} is {here} here, and {there} in a process with {HASH_SEED}={hash_seed}. "
+            "Look for a set that is walked, hash(), id(), a clock or chance in what decides this"
+        )
+
+
+class Twins:
+    """The other processes, and what they are asked.
+
+    notes: a monitor for the runs that are made here, to come before all others. runs: how many were compared.
+    """
+
+    def __init__(self, scenario: Scenario[Any], name: str = "", processes: int = PROCESSES) -> None:
+        own = os.environ.get(HASH_SEED, "")
+        seeds = [seed for seed in map(str, range(1, processes + 2)) if seed != own][:processes]
+        self.notes = Notes()
+        self.runs = 0
+        self._name = name
+        self._twins: list[Twin] = []
+        try:
+            for seed in seeds:
+                self._twins.append(Twin(scenario, seed))
+        except BaseException:
+            self.close()
+            raise
+
+    def compare(self, world: World, steps: int) -> None:
+        """Compare the run that `world` has made, with `notes` taken of it. steps: N of its bounds.
+
+        Raises Nondeterminism.
+        """
+        made = world.trace()
+        schedule = Schedule(tuple(step.chain for step in made), self.notes.healed_at, steps)
+        twin = self._twins[self.runs % len(self._twins)]
+        self.runs += 1
+        twin.make(schedule)
+        here, there = [note.digest for note in self.notes.of_steps], twin.digests()
+        if here == there:
+            return
+        at = next((k for k, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
+        at = min(len(here), len(there)) if at is None else at
+        step = made[at - 1] if 0 < at <= len(made) else None
+        actor, field, one, other = _difference(step, told(self.notes, at), twin.note(at))
+        raise Nondeterminism(actor, step, field, one, other, schedule.text(self._name), twin.hash_seed)
+
+    def close(self) -> None:
+        """End them all."""
+        for twin in self._twins:
+            twin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _difference(step: Step | None, here: Told, there: Told) -> tuple[str, str, str, str]:
+    """Whose, where, and what is there in both."""
+    first = [step.recipient, step.sender] if step else []
+    names = dict.fromkeys([*first, *here.states, *there.states])
+    for name in names:
+        one, other = here.states.get(name), there.states.get(name)
+        if one != other:
+            return name, *_shown(first_difference(one, other, "state"))
+    if here.posts != there.posts:
+        field, one, other = first_difference(here.posts, there.posts, "posted")
+        return _sender(here.posts, there.posts), *_shown((field, one, other))
+    return (step.recipient if step else "the start"), "what is under way", "one thing", "another"
+
+
+def _sender(here: Sequence[Any], there: Sequence[Any]) -> str:
+    """Who posted the first message that differs."""
+    pairs = zip(here, there, strict=False)
+    differing = [one for one, other in pairs if one != other] or [*here, *there]
+    return str(differing[0]["sender"])
+
+
+def _shown(difference: tuple[str, object, object]) -> tuple[str, str, str]:
+    field, one, other = difference
+    return field, shown(one, 120), shown(other, 120)
+
+
+def explore_twice(
+    scenario: Scenario[Any],
+    plan: Plan,
+    begins: Callable[[Seen], bool] = lambda seen: True,
+    processes: int = PROCESSES,
+) -> Share:
+    """Run a campaign, and every run again elsewhere. begins: asked before each run, whether to go on.
+
+    Raises Nondeterminism, and MisuseError for a scenario that other processes cannot find.
+    """
+    make_world, monitors = scenario()
+    with Twins(scenario, plan.scenario, processes) as twins:
+        return share_of(
+            make_world,
+            [twins.notes, *monitors],
+            plan,
+            begins,
+            lambda world: twins.compare(world, plan.bounds.steps),
+        )
+
+
+def check_schedule(scenario: Scenario[Any], schedule: Schedule, name: str = "") -> None:
+    """Make one run here and in every other process. name: of the scenario. Raises Nondeterminism."""
+    make_world, _ = scenario()
+    with Twins(scenario, name) as twins:
+        for _ in range(PROCESSES):
+            world = make_world()
+            replay_on(world, schedule, [twins.notes])
+            twins.compare(world, schedule.steps)

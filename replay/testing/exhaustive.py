@@ -1,0 +1,191 @@
+"""Every run there is, or one of each partial order: depth first, and never two that differ in nothing.
+
+Rules
+  - Runs that differ only in the order of moves that commute end the same. With reduction, a run is made,
+    its races are looked for, and for each race one run is planned in which it goes the other way (source
+    sets); moves whose every order was tried sleep until something in conflict with them happens (sleep
+    sets). Source: Abdulla, Aronsson, Jonsson, Sagonas, "Optimal dynamic partial order reduction", POPL
+    2014; that two deliveries conflict if they have one receiver: TransDPOR (Tasharofi et al., 2012).
+  - A move that another move makes impossible (a message is lost or delivered) is in no run beside it, so no
+    race shows it: it is planned where it vanished.
+  - Reduction is only as right as the world is about what its moves touch. It asks after every step: a world
+    that can say so at once (`Touches`) is explored faster than one that is asked for its trace.
+  - `preemptions` bounds how often an actor that could go on is left for another; reduction under a bound
+    would lose orders, so there is none then. Two or three find most bugs (Musuvathi, Qadeer, PLDI 2007).
+  - What is still to do is data: `saved` can be given to a new one, in another process too.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.order import Order
+from callboard.replay.testing.world import Move, Touches, World
+
+
+class _Asleep(msgspec.Struct):
+    """A move that need not be made as long as nothing in conflict with it happens."""
+
+    actor: str
+    touched: frozenset[str]
+
+    def conflicts(self, other: "_Asleep") -> bool:
+        return self.actor == other.actor or not self.touched.isdisjoint(other.touched)
+
+
+class _Node(msgspec.Struct):
+    """A state on the current path. todo: chains to try, in order. tried: those that were.
+
+    made: what the last of them touched. after: the actor that moved before. preemptions: on the way here.
+    """
+
+    offered: dict[str, Move]
+    todo: list[str]
+    tried: list[str]
+    asleep: dict[str, _Asleep]
+    made: _Asleep | None = None
+    after: str = ""
+    preemptions: int = 0
+
+    @property
+    def current(self) -> str:
+        return self.tried[-1]
+
+    def plan(self, chain: str) -> None:
+        if chain not in self.todo and chain not in self.tried:
+            self.todo.append(chain)
+
+    def plan_vanished(self, moves: dict[str, Move]) -> None:
+        """Plan what the current move made impossible. moves: those that are offered after it."""
+        for chain, move in self.offered.items():
+            if chain != self.current and moves.get(chain) != move:
+                self.plan(chain)
+
+
+class Exhaustive:
+    """All runs, one after the other; with reduction one of each partial order.
+
+    preemptions: at most so many. saved: what another one had still to do. is_exhausted: there is no more.
+    """
+
+    name = "exhaustive"
+
+    def __init__(
+        self, *, reduction: bool = True, preemptions: int | None = None, saved: bytes | None = None
+    ) -> None:
+        self._reduces = reduction and preemptions is None
+        self._preemptions = preemptions
+        self._nodes: list[_Node] = []
+        self._is_first = True
+        if saved is not None:
+            self._is_first, self._nodes = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Node]])
+        self._depth = 0
+        self._new_from = 0
+        self._touched: Callable[[], Collection[str]] = tuple
+        self.is_exhausted = False
+
+    def saved(self) -> bytes:
+        """What is still to do, for `Exhaustive(saved=...)` with the same options; between two runs."""
+        return msgspec.msgpack.encode((self._is_first, self._nodes))
+
+    def begin(self, world: World) -> bool:
+        """Go back to the last node with something to do."""
+        if self._reduces:
+            self._touched = world.touched if isinstance(world, Touches) else lambda: world.trace()[-1].touched
+        if not self._is_first and not self._next():
+            self.is_exhausted = True
+            return False
+        self._is_first = False
+        self._depth = 0
+        self._new_from = max(len(self._nodes) - 1, 0)
+        return True
+
+    def _next(self) -> bool:
+        """Set the path to the next run; False if there is none."""
+        nodes = self._nodes
+        while nodes:
+            node = nodes[-1]
+            if self._reduces and node.tried and node.made is not None:
+                node.asleep[node.current] = node.made
+            while node.todo:
+                chain = node.todo.pop(0)
+                if chain not in node.asleep:
+                    node.tried.append(chain)
+                    return True
+            nodes.pop()
+        return False
+
+    def choose(self, offered: Sequence[Move]) -> Move | None:
+        """The move of the path, and behind its end the first that does not sleep."""
+        if self._depth:
+            self._note_last()
+        nodes = self._nodes
+        if self._depth == len(nodes):
+            node = self._new_node(offered)
+            nodes.append(node)
+            if not node.tried:
+                nodes.pop()
+                return None
+        node = nodes[self._depth]
+        self._depth += 1
+        for move in offered:
+            if move.chain == node.current:
+                return move
+        raise MisuseError(
+            f"the world is not deterministic: {node.current} was offered after the same {self._depth - 1} "
+            "moves before, and is not now; a decider or port uses chance, a clock, id() or set order"
+        )
+
+    def _note_last(self) -> None:
+        """Keep what the last move touched."""
+        node = self._nodes[self._depth - 1]
+        node.made = _Asleep(node.offered[node.current].actor, frozenset(self._touched()))
+
+    def _new_node(self, offered: Sequence[Move]) -> _Node:
+        moves = {move.chain: move for move in offered}
+        parent = self._nodes[-1] if self._nodes else None
+        if not self._reduces:
+            return self._full_node(moves, parent)
+        node = _Node(moves, [], [], {})
+        if parent is not None and parent.made is not None:
+            made = parent.made
+            node.asleep = {chain: one for chain, one in parent.asleep.items() if not one.conflicts(made)}
+            parent.plan_vanished(moves)
+        for chain in moves:
+            if chain not in node.asleep:
+                node.tried.append(chain)
+                break
+        return node
+
+    def _full_node(self, moves: dict[str, Move], parent: _Node | None) -> _Node:
+        chains = list(moves)
+        if parent is None:
+            return _Node(moves, chains[1:], chains[:1], {})
+        actor = parent.offered[parent.current].actor
+        could_go_on = any(move.actor == parent.after for move in parent.offered.values())
+        used = parent.preemptions + (could_go_on and actor != parent.after)
+        if self._preemptions is not None and used >= self._preemptions:
+            chains = [chain for chain in chains if moves[chain].actor == actor] or chains
+        return _Node(moves, chains[1:], chains[:1], {}, None, actor, used)
+
+    def finish(self, world: World) -> None:
+        """Plan for each race of the run one in which it goes the other way."""
+        if not self._reduces or not self._depth:
+            return
+        self._note_last()
+        steps = world.trace()
+        has_gone_on = len(steps) > self._depth
+        self._nodes[-1].plan_vanished({} if has_gone_on else {move.chain: move for move in world.moves()})
+        order = Order(steps[: self._depth])
+        for i, j in order.races(self._new_from):
+            self._plan(order, i, j)
+
+    def _plan(self, order: Order, i: int, j: int) -> None:
+        node = self._nodes[i]
+        chains = [order.steps[k].chain for k in order.initials(order.without(i, j))]
+        known = {*node.todo, *node.tried, *node.asleep}
+        if known.isdisjoint(chains):
+            possible = [chain for chain in chains if chain in node.offered]
+            for chain in possible[:1] or list(node.offered):
+                node.plan(chain)

@@ -1,0 +1,213 @@
+"""A campaign: run after run, watched by rules, until one is broken or enough was tried.
+
+    found = explore(program.world, [always("No two leaders have one term", one_leader)], runs=10_000, seed=7)
+    assert found.is_ok, "\\n".join(lines(found))
+
+Rules
+  - A campaign is its seed and options: with the same ones it makes the same runs and finds the same
+    violation, as long as it is bounded by runs and not by seconds.
+  - It stops at the first violation, or goes on and keeps the first of every rule.
+  - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
+  - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Generic
+
+import msgspec
+
+from callboard.replay.testing.monitors import unmet
+from callboard.replay.testing.portfolio import scheduler_named
+from callboard.replay.testing.replayed import replay_on
+from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
+from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.scheduler import Scheduler
+from callboard.replay.testing.seen import Figures, Seen
+from callboard.replay.testing.shrink import Shrunk, shrink
+from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W
+
+RUNS = 10_000
+PROGRESS_RUNS = 256
+
+
+class Counterexample(msgspec.Struct, frozen=True):
+    """A run that breaks a rule, made small.
+
+    run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
+    schedule, violation, steps: of the small one. decided_by: pairs of steps that race, and whose other order
+    does not break the rule. is_minimal: whether the search for it was finished.
+    """
+
+    violation: Violation
+    schedule: Schedule
+    steps: tuple[Step, ...]
+    decided_by: tuple[tuple[int, int], ...]
+    is_minimal: bool
+    found: Schedule
+    run: int
+    scheduler: str
+    seed: int | str
+    scenario: str
+
+    @property
+    def text(self) -> str:
+        """The schedule as text, to replay it."""
+        return self.schedule.text(self.scenario)
+
+
+class Explored(msgspec.Struct, frozen=True):
+    """What a campaign did. is_exhausted: there are no runs but those that it made."""
+
+    figures: Figures
+    counterexamples: tuple[Counterexample, ...]
+    unmet_goals: tuple[str, ...]
+    is_exhausted: bool
+    scheduler: str
+    seed: int | str
+    scenario: str
+    seconds: float
+
+    @property
+    def is_ok(self) -> bool:
+        """No rule was broken, and every goal was reached."""
+        return not self.counterexamples and not self.unmet_goals
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The options of a campaign. scheduler: its name. scenario: what the world is, with all its options.
+
+    keeps_going: do not stop at the first violation. shrinks: make counterexamples small.
+    """
+
+    scheduler: str = "portfolio"
+    runs: int = RUNS
+    seconds: float | None = None
+    seed: int | str = 0
+    bounds: Bounds = DEFAULT
+    scenario: str = ""
+    keeps_going: bool = False
+    shrinks: bool = True
+
+
+class Campaign(Generic[W]):
+    """A campaign under way. seen: the figures so far. counterexamples: of each rule the first."""
+
+    def __init__(
+        self,
+        make_world: MakeWorld[W],
+        monitors: Sequence[Monitor[W]],
+        plan: Plan,
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        self._make_world = make_world
+        self._monitors = monitors
+        self._plan = plan
+        self._scheduler = scheduler or scheduler_named(plan.scheduler, plan.seed)
+        self._fair = Random(f"{plan.seed}/fair").random
+        self.seen = Seen()
+        self.counterexamples: dict[str, Counterexample] = {}
+        self.is_exhausted = False
+
+    def run(self, stops: Callable[[], bool] = lambda: False) -> None:
+        """Make runs until the plan is fulfilled or `stops()`, which is asked now and then."""
+        plan, seen = self._plan, self.seen
+        watch = Stopwatch()
+        while seen.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
+            if plan.seconds is not None and watch.seconds >= plan.seconds:
+                return
+            if seen.runs % PROGRESS_RUNS == 0 and stops():
+                return
+            if not self.one():
+                self.is_exhausted = True
+                return
+
+    def one(self) -> bool:
+        """One run; False if there is none left."""
+        world, scheduler, seen = self._make_world(), self._scheduler, self.seen
+        if not scheduler.begin(world):
+            return False
+        is_sampled, widest = seen.is_sampled(), 0
+        first = choose = scheduler.choose
+
+        def measured(offered: Sequence[Move]) -> Move | None:
+            nonlocal widest
+            widest = max(widest, len(offered))
+            return choose(offered)
+
+        if is_sampled:
+            first = measured
+        run = perform(world, self._monitors, first, self._any, self._plan.bounds)
+        scheduler.finish(world)
+        seen.add(world, run.made, run.is_at_rest and run.violation is None, run.is_cut)
+        if is_sampled:
+            seen.look_closely(world, run.made, widest)
+        if run.violation is not None and run.violation.rule not in self.counterexamples:
+            self.counterexamples[run.violation.rule] = self._counterexample(run, run.violation)
+        return True
+
+    def _any(self, offered: Sequence[Move]) -> Move | None:
+        """A fair choice."""
+        return offered[int(self._fair() * len(offered))]
+
+    def _counterexample(self, run: Run, violation: Violation) -> Counterexample:
+        plan = self._plan
+        small = Shrunk(run.schedule, violation, len(run.made))
+        if plan.shrinks:
+            small = shrink(self._make_world, run, self._monitors)
+        world = self._make_world()
+        replay_on(world, small.schedule, self._monitors)
+        return Counterexample(
+            violation=small.violation,
+            schedule=small.schedule,
+            steps=tuple(world.trace()),
+            decided_by=small.decided_by,
+            is_minimal=small.is_minimal,
+            found=run.schedule,
+            run=self.seen.runs,
+            scheduler=self._scheduler.name,
+            seed=plan.seed,
+            scenario=plan.scenario,
+        )
+
+
+def explore(
+    make_world: MakeWorld[W],
+    monitors: Sequence[Monitor[W]] = (),
+    *,
+    scheduler: str | Scheduler = "portfolio",
+    runs: int = RUNS,
+    seconds: float | None = None,
+    seed: int | str = 0,
+    bounds: Bounds = DEFAULT,
+    scenario: str = "",
+    keeps_going: bool = False,
+    shrinks: bool = True,
+    progress: Callable[[Seen], None] | None = None,
+) -> Explored:
+    """Run a campaign; for the options see `Plan`. scheduler: a name, or one that you made.
+
+    progress is called every 256 runs.
+    """
+    name = scheduler if isinstance(scheduler, str) else scheduler.name
+    plan = Plan(name, runs, seconds, seed, bounds, scenario, keeps_going, shrinks)
+    watch = Stopwatch()
+    campaign = Campaign(make_world, monitors, plan, None if isinstance(scheduler, str) else scheduler)
+
+    def stops() -> bool:
+        if progress is not None:
+            progress(campaign.seen)
+        return False
+
+    campaign.run(stops)
+    return Explored(
+        figures=Figures.of(campaign.seen),
+        counterexamples=tuple(campaign.counterexamples.values()),
+        unmet_goals=() if campaign.counterexamples else unmet(monitors),
+        is_exhausted=campaign.is_exhausted,
+        scheduler=name,
+        seed=seed,
+        scenario=scenario,
+        seconds=watch.seconds,
+    )

@@ -1,0 +1,91 @@
+"""What a campaign found, as lines for a terminal.
+
+Rules
+  - A counterexample is: the rule in one sentence, the chart of the small run, who overtook whom, and what to
+    type to see it again. Nothing else is needed to understand it.
+  - A campaign that found nothing says how much it tried, and how likely it would have found something.
+  - Pure functions from data to lines.
+"""
+
+from collections.abc import Callable, Iterator
+
+from callboard.replay.testing.chart import WIDTH, chart
+from callboard.replay.testing.explore import Counterexample, Explored
+from callboard.replay.testing.seen import Figures
+
+COVERAGE_LINES = 20
+
+
+def _no_command(text: str) -> str:
+    return f"schedule {text}"
+
+
+def counterexample_lines(
+    found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = _no_command
+) -> list[str]:
+    """The lines of one counterexample. command: what to type for a schedule's text."""
+    at = found.violation.at
+    where = f"after step {at}" if at else "at the start"
+    marked = {step for pair in found.decided_by for step in pair}
+    small = "the smallest found" if found.is_minimal else "not shrunk to the end"
+    return [
+        f"broken {where}: {found.violation.rule}",
+        "",
+        *chart(found.steps, width, marked),
+        "",
+        *_overtakings(found),
+        f"{len(found.steps)} steps, {small}; found in run {found.run} by {found.scheduler} "
+        f"with {len(found.found.chains)} steps, seed {found.seed}",
+        command(found.text),
+    ]
+
+
+def _overtakings(found: Counterexample) -> Iterator[str]:
+    """Who beat whom."""
+    steps = found.steps
+    for early, late in found.decided_by:
+        first, second = steps[early - 1], steps[late - 1]
+        yield f"step {early} ({first.label}) came before step {late} ({second.label});"
+        yield "  the other way round the rule is not broken"
+
+
+def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] = _no_command) -> list[str]:
+    """The lines of a campaign."""
+    found: list[str] = []
+    for one in explored.counterexamples:
+        found += [*counterexample_lines(one, width, command), ""]
+    found += [f"never reached: {goal}" for goal in explored.unmet_goals]
+    return found + figures_lines(explored)
+
+
+def figures_lines(explored: Explored) -> list[str]:
+    """How much was tried."""
+    figures = explored.figures
+    rate = f" ({figures.runs / explored.seconds:,.0f}/s)" if explored.seconds > 0 else ""
+    extent = "all there are" if explored.is_exhausted else f"seed {explored.seed}"
+    found = [
+        f"{figures.runs:,} {'run' if figures.runs == 1 else 'runs'}{rate} by {explored.scheduler}, {extent}; "
+        f"{figures.steps:,} steps, {figures.longest} at most",
+        f"{_count(figures.orders, figures.orders_at_least)} partial orders, "
+        f"{_count(figures.ends, figures.ends_at_least)} end states of {figures.at_rest:,} runs at rest",
+    ]
+    if figures.coverage:
+        found.append(
+            f"{len(figures.coverage)} situations (role, state, message) in the runs looked at closely"
+        )
+    faults = [f"{name} {n:,}" for name, n in figures.faults.items() if not name.startswith("weather ")]
+    if faults:
+        found.append("faults: " + ", ".join(faults))
+    return found if explored.is_exhausted else [*found, _bound(figures)]
+
+
+def _count(number: int, is_at_least: bool) -> str:
+    return f"at least {number:,}" if is_at_least else f"{number:,}"
+
+
+def _bound(figures: Figures) -> str:
+    chances = ", ".join(f"d={depth} 1/{1 / bound:,.0f}" for depth, bound in enumerate(figures.bounds, 1))
+    return (
+        f"a run of pct finds a bug of depth d with p >= {chances} "
+        f"(width {figures.widest}, {figures.chains} chains, {figures.longest} steps)"
+    )

@@ -1,0 +1,173 @@
+"""The rules of DESIGN.md sections 6 and 7, each in one sentence, checked on any log: simulated or recorded.
+
+    for breach in check_log(recording.events):
+        print(breach)
+
+Reading costs O(1) an event for each rule that looks at its kind. What needs more than the log alone (the
+requests that models got, the deciders themselves, what is left in the actors at rest) is in
+`invariants_requests`, `invariants_replay` and `session_monitors`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias, get_args
+
+from callboard.actors.addresses import CLIENT
+from callboard.actors.errors import UnknownName
+from callboard.actors.events import Event
+from callboard.actors.messages import AnyMessage, Ask, AskEnded, SessionClosed
+from callboard.replay.testing.invariants_base import Breach, Invariant
+from callboard.replay.testing.invariants_budgets import (
+    Budgets,
+    Charges,
+    NothingRefusedThatFits,
+    NothingReserved,
+)
+from callboard.replay.testing.invariants_caps import Children, Depth, ParallelCalls, Turns
+from callboard.replay.testing.invariants_ends import (
+    NothingAfterEnd,
+    OneAnswer,
+    OneEnd,
+    OneJudgement,
+    OneLife,
+    Order,
+)
+from callboard.replay.testing.invariants_facts import Facts, Handled
+from callboard.replay.testing.invariants_isolation import Approvals, Isolation, Narrowing
+from callboard.replay.testing.invariants_ledger import Ledger
+from callboard.replay.testing.invariants_reports import FirstValidWins
+from callboard.replay.testing.invariants_stops import NothingAfterStop, OnlyDrains, TransitiveStop
+
+INVARIANTS: Final[tuple[type[Invariant], ...]] = (
+    Order,
+    OneAnswer,
+    OneEnd,
+    OneJudgement,
+    OneLife,
+    NothingAfterEnd,
+    NothingAfterStop,
+    OnlyDrains,
+    TransitiveStop,
+    FirstValidWins,
+    Depth,
+    Turns,
+    Children,
+    ParallelCalls,
+    Budgets,
+    NothingRefusedThatFits,
+    Charges,
+    NothingReserved,
+    Narrowing,
+    Approvals,
+    Isolation,
+)
+"""All that a log alone can show."""
+
+Hears: TypeAlias = Callable[[Event], None]
+
+
+def invariant(name: str) -> type[Invariant]:
+    """The invariant of a name. Raises UnknownName."""
+    for one in INVARIANTS:
+        if one.name == name:
+            return one
+    raise UnknownName(f"there is no invariant {name!r}; there are: {', '.join(i.name for i in INVARIANTS)}")
+
+
+@lru_cache(maxsize=64)
+def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, str], ...]]:
+    """For each kind of message, which of these invariants look at it, and by which method."""
+    found = {}
+    for message in get_args(AnyMessage):
+        names = ("on_any", f"on_{message.__name__}")
+        found[message] = tuple(
+            (place, name) for place, one in enumerate(kinds) for name in names if hasattr(one, name)
+        )
+    return found
+
+
+class LogChecker:
+    """Checks a log as it comes, event by event. breaches: what was found so far."""
+
+    def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
+        self._facts = Facts()
+        self._ledger = Ledger(self._facts)
+        self._all = [one(self._facts, self._ledger) for one in kinds]
+        self._handlers = [one.handled for one in self._all if type(one).handled is not Invariant.handled]
+        self._methods = _methods(tuple(kinds))
+        self._hears: dict[type, list[Hears]] = {}
+        self._last = 0
+        self._is_told = False
+        self._is_in_doubt = False
+        self._is_closed = False
+
+    @property
+    def breaches(self) -> list[Breach]:
+        """What was found so far, in the order of the log."""
+        found = [breach for one in self._all for breach in one.breaches]
+        return sorted(found, key=lambda breach: breach.seq)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found so far."""
+        return not any(one.breaches for one in self._all)
+
+    def hear(self, event: Event) -> None:
+        """The next event."""
+        for handled in self._facts.settle(event):
+            self._handled(handled)
+        self._facts.hear(event)
+        for hears in self._hears.get(type(event.body)) or self._hears_of(type(event.body)):
+            hears(event)
+        self._last = event.seq
+        self._is_told = event.recipient == CLIENT
+
+    def _hears_of(self, kind: type) -> list[Hears]:
+        """Who looks at messages of a kind."""
+        found = self._hears[kind] = [getattr(self._all[place], name) for place, name in self._methods[kind]]
+        return found
+
+    def _handled(self, handled: Handled) -> None:
+        self._ledger.handled(handled)
+        for take in self._handlers:
+            take(handled)
+        for output in handled.outputs:
+            body = output.body
+            if isinstance(body, SessionClosed):
+                self._is_closed = True
+            elif isinstance(body, AskEnded) and not isinstance(handled.event.body, Ask):
+                self._is_in_doubt = bool(body.in_doubt)
+                if not body.in_doubt:
+                    self._quiet(output.seq)
+
+    def _quiet(self, seq: int) -> None:
+        for one in self._all:
+            one.quiet(seq)
+
+    def rest(self, is_at_rest: bool = False) -> None:
+        """There are no more events. is_at_rest: and none will come, so nothing may be left open.
+
+        Except where a session was closed with agents in doubt: nobody takes notice of what they still say.
+        """
+        for handled in self._facts.rest(is_cut=not is_at_rest and not self._is_told):
+            self._handled(handled)
+        if is_at_rest and self._last and not (self._is_closed and self._is_in_doubt):
+            self._quiet(self._last)
+
+
+def check_log(
+    events: Iterable[Event], *, is_at_rest: bool = False, kinds: Sequence[type[Invariant]] = INVARIANTS
+) -> list[Breach]:
+    """What these events, all of a session's from the first, break; nothing if all is well.
+
+    is_at_rest: nothing more will come (a simulation that is over), so whatever is open is a breach.
+    kinds: the invariants to check.
+    """
+    checker = LogChecker(kinds)
+    for event in events:
+        checker.hear(event)
+    checker.rest(is_at_rest)
+    return checker.breaches
+
+
+__all__ = ["INVARIANTS", "Breach", "Invariant", "LogChecker", "check_log", "invariant"]

@@ -1,0 +1,119 @@
+"""A rule-based state machine for interactive sessions: Hypothesis asks, cancels, closes, delivers and fails.
+
+    class MySession(SessionMachine):
+        scenario = Scenario(host, policy, tools=fakes, faults="all")
+
+    TestMySession = MySession.TestCase
+
+After every step the log is held against the rules that a prefix can break, and at the end, when nothing moves
+any more, against all. Add rules and invariants of your own; `self.world` is the session.
+"""
+
+from typing import Any, ClassVar
+
+from callboard.replay.testing.invariants import check_log
+from callboard.replay.testing.session_monitors import breaches_of
+from callboard.replay.testing.session_scenario import Scenario
+from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.world import Move
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+except ImportError as error:
+    raise ImportError("SessionMachine needs Hypothesis: pip install callboard[testing]") from error
+
+PICKS = st.integers(0, 63)
+"""Which of the moves, modulo how many there are."""
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """A session that Hypothesis drives.
+
+    scenario: of `callboard.testing`; what it asks is not asked. prompts: what may be. world: the session.
+    """
+
+    scenario: ClassVar[Any] = None
+    prompts: ClassVar[tuple[str, ...]] = ("go", "go on")
+
+    world: SessionWorld
+
+    @initialize()
+    def open(self) -> None:
+        """A new session, in which nothing was asked."""
+        self.world = SessionWorld(self.made())
+        self._asked = 0
+
+    def made(self) -> Scenario:
+        """The scenario to make the session of. Raises TypeError if there is none."""
+        scenario = getattr(self.scenario, "pure", self.scenario)
+        if not isinstance(scenario, Scenario):
+            raise TypeError(f"{type(self).__name__}.scenario is {self.scenario!r}; set it to a Scenario")
+        return Scenario(
+            scenario.profiles,
+            scenario.policy,
+            (),
+            scenario.limits,
+            scenario.tool,
+            scenario.check,
+            scenario.approve,
+            scenario.model,
+            False,
+            scenario.faults,
+        )
+
+    def _faults(self) -> list[Move]:
+        return [move for move in self.world.moves() if move.kind == "fault" and "weather" not in move.chain]
+
+    @rule()
+    def wait(self) -> None:
+        """Nothing happens: after the end there is nothing else."""
+
+    @precondition(lambda self: not self.world.running and self.world.failure is None)
+    @rule(place=st.integers(0, 1))
+    def ask(self, place: int) -> None:
+        """The client asks."""
+        self._asked += 1
+        self.world.ask(self.prompts[place % len(self.prompts)], request_id=f"r{self._asked}")
+
+    @precondition(lambda self: self.world.running and self.world.down is None and not self.world.failure)
+    @rule()
+    def cancel(self) -> None:
+        """The client cancels what runs."""
+        self.world.cancel()
+
+    @precondition(lambda self: self.world.down is None and not self.world.failure)
+    @rule()
+    def close(self) -> None:
+        """The client ends the session."""
+        self.world.close()
+
+    @precondition(lambda self: self.world.offers)
+    @rule(picks=st.lists(PICKS, min_size=1, max_size=12))
+    def deliver(self, picks: list[int]) -> None:
+        """Something happens, once or a few times: a message is handled, a port answers, a timer fires."""
+        for pick in picks:
+            if moves := list(self.world.offers.values()):
+                self.world.make(moves[pick % len(moves)])
+
+    @precondition(lambda self: self._faults())
+    @rule(pick=PICKS)
+    def fail(self, pick: int) -> None:
+        """Something fails, if the scenario has faults."""
+        moves = self._faults()
+        self.world.make(moves[pick % len(moves)])
+
+    @invariant()
+    def keeps_the_rules(self) -> None:
+        """What is in the log breaks no rule."""
+        if hasattr(self, "world"):
+            found = check_log(self.world.log)
+            assert not found, "\n".join(map(str, found))
+
+    def teardown(self) -> None:
+        """Whatever is left comes to rest, and then nothing is left."""
+        if hasattr(self, "world"):
+            self.world.heal()
+            self.world.run()
+            found = breaches_of(self.world)
+            assert not found, "\n".join(map(str, found))

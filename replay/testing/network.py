@@ -1,0 +1,144 @@
+"""Actors on a network without order, which may lose messages or deliver them twice.
+
+Rules
+  - Every message under way is a chain of its own: any of them may be next. It is named by its sender,
+    recipient and content, and numbered if the sender posted the like before: not if the like is under way
+    just now, which is no doing of the sender's and would give it another name in another order.
+  - duplicating: what was posted stays under way when it is delivered, and is under way once, however often it
+    is posted. lossy: a message may be lost instead, which is a fault.
+  - Waking and faults of actors are as in `program`; so are steps: pure functions of state, sender and
+    message.
+  - The model is that of Stateright (https://github.com/stateright/stateright, `ActorModel`), so that its
+    counts of states can be compared; it is written to be plain, `program` is the one that is fast.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from callboard.replay.testing.canonical import canonical
+from callboard.replay.testing.program import Actor, Send, describe
+from callboard.replay.testing.world import Kind, Move, Step
+
+
+class _Way(NamedTuple):
+    """What a move does: deliver a message, which may stay under way; lose it; or let an actor wake."""
+
+    send: Send
+    place: str = ""
+    takes: bool = True
+    delivers: bool = True
+
+
+class Network:
+    """Actors and how their messages travel. Nothing in it changes."""
+
+    def __init__(
+        self,
+        actors: Mapping[str, Actor[Any, Any]],
+        starts: Iterable[Send] = (),
+        *,
+        is_lossy: bool = False,
+        is_duplicating: bool = False,
+    ) -> None:
+        self.actors = dict(actors)
+        self.starts = tuple(starts)
+        self.is_lossy = is_lossy
+        self.is_duplicating = is_duplicating
+
+    def world(self) -> "NetworkWorld":
+        """A new run."""
+        return NetworkWorld(self)
+
+
+class NetworkWorld:
+    """A run. states: of all actors, by name. under_way: messages by the name of their chain."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.states: dict[str, Any] = {name: actor.initial for name, actor in network.actors.items()}
+        self.under_way: dict[str, Send] = {}
+        self._posted: Counter[str] = Counter()
+        self._causes: dict[str, int] = {}
+        self._steps: list[Step] = []
+        for send in network.starts:
+            self._post(send, 0)
+
+    def moves(self) -> Sequence[Move]:
+        """Every message that may be delivered or lost, and every actor that may wake."""
+        return list(self._ways())
+
+    def make(self, move: Move) -> None:
+        """Deliver, lose, or wake."""
+        way = self._ways()[move]
+        send, name = way.send, way.send.recipient
+        seq, cause = len(self._steps) + 1, self._causes.get(way.place or move.chain, 0)
+        self._steps.append(Step(seq, move.chain, move.kind, send.sender, name, move.label, cause))
+        if way.place and way.takes:
+            del self.under_way[way.place]
+        if way.delivers:
+            self.states[name], posts = self.network.actors[name].step(
+                self.states[name], send.sender, send.message
+            )
+            for recipient, post in posts:
+                self._post(Send(name, recipient, post), seq)
+        for chain in self._waking(name):
+            self._causes.setdefault(chain, seq)
+
+    def _ways(self) -> dict[Move, _Way]:
+        network, ways = self.network, dict[Move, _Way]()
+        for place, send in self.under_way.items():
+            name = send.recipient
+            label = f"{name} handles {describe(send.message)} from {send.sender}"
+            ways[Move(place, name, label)] = _Way(send, place, not network.is_duplicating)
+            if network.is_lossy:
+                lost = Move(
+                    f"lose {place}", name, f"{describe(send.message)} from {send.sender} is lost", "fault"
+                )
+                ways[lost] = _Way(send, place, delivers=False)
+        for name in network.actors:
+            for chain, (message, kind) in self._waking(name).items():
+                ways[Move(chain, name, chain, kind)] = _Way(Send(name, name, message))
+        return ways
+
+    def _waking(self, name: str) -> dict[str, tuple[object, Kind]]:
+        """What an actor may send itself now, by the name of its chain."""
+        actor, state = self.network.actors[name], self.states[name]
+        found: list[tuple[object, Kind]] = []
+        if actor.wakes is not None:
+            found += [(message, "port") for message in actor.wakes(state)]
+        if actor.faults is not None:
+            found += [(message, "fault") for message in actor.faults(state)]
+        return {f"{name} wakes {describe(message)}": (message, kind) for message, kind in found}
+
+    def _post(self, send: Send, cause: int) -> None:
+        place = f"{send.sender}>{send.recipient} {describe(send.message)}"
+        if not self.network.is_duplicating:
+            self._posted[place] += 1
+            if self._posted[place] > 1:
+                place = f"{place} ({self._posted[place]})"
+        self.under_way.setdefault(place, send)
+        self._causes.setdefault(place, cause)
+
+    def digest(self) -> bytes:
+        """Of all states and of all that is under way."""
+        parts = [canonical(state) for state in self.states.values()]
+        parts += [canonical(tuple(send)) for send in sorted(self.under_way.values(), key=canonical)]
+        return blake2b(b"\0".join(parts), digest_size=16).digest()
+
+    def trace(self) -> Sequence[Step]:
+        """The moves made."""
+        return self._steps
+
+    def touched(self) -> Collection[str]:
+        """Nothing: a message under way touches no other."""
+        return ()
+
+    def fork(self) -> "NetworkWorld":
+        """A world in the same state that goes its own way."""
+        other = NetworkWorld.__new__(NetworkWorld)
+        other.network, other.states, other.under_way = self.network, self.states.copy(), self.under_way.copy()
+        other._posted, other._causes = self._posted.copy(), self._causes.copy()
+        other._steps = self._steps.copy()
+        return other

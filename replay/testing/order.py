@@ -1,0 +1,81 @@
+"""What happened before what: the partial order of a run, and its races.
+
+Rules
+  - Step a happened before step b if b handled what a posted, if both are of one chain, if they conflict (one
+    actor, or something that both touched), or if there is a step between them in this sense.
+  - A race is a pair in conflict, with nothing in between, that could have gone the other way: neither posted
+    the other's message, and they are of different chains.
+  - A set of steps is the bits of a number: step 1 is bit 0.
+"""
+
+from collections.abc import Sequence
+
+from callboard.replay.testing.world import Step
+
+
+def actor_of(step: Step) -> str:
+    """Whose state the step changed."""
+    return step.actor or step.recipient
+
+
+def in_conflict(a: Step, b: Step) -> bool:
+    """Whether the order of two steps may matter."""
+    return actor_of(a) == actor_of(b) or (bool(a.touched) and not set(a.touched).isdisjoint(b.touched))
+
+
+class Order:
+    """The partial order of `steps`. before[j]: the steps that happened before the one at index j."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.before: list[int] = []
+        self._direct: list[list[int]] = []
+        latest: dict[str, list[int]] = {}
+        for index, step in enumerate(steps):
+            direct = self._predecessors(step, latest)
+            self._direct.append(direct)
+            seen = 0
+            for one in direct:
+                seen |= self.before[one] | 1 << one
+            self.before.append(seen)
+            for name in _names(step):
+                latest.setdefault(name, []).append(index)
+
+    def _predecessors(self, step: Step, latest: dict[str, list[int]]) -> list[int]:
+        """The steps that this one follows directly: the last of its actor, chain and things, its cause."""
+        found = {latest[name][-1] for name in _names(step) if name in latest}
+        if step.cause:
+            found.add(step.cause - 1)
+        return sorted(found)
+
+    def races(self, since: int = 0) -> list[tuple[int, int]]:
+        """Pairs of indices (i, j) that race, with j >= since; the later races first."""
+        found = []
+        for j in range(len(self.steps) - 1, since - 1, -1):
+            step = self.steps[j]
+            for i in self._direct[j]:
+                rest = 0
+                for k in self._direct[j]:
+                    if k != i:
+                        rest |= self.before[k]
+                other = self.steps[i]
+                is_ordered = rest >> i & 1 or step.cause == i + 1 or other.chain == step.chain
+                if not is_ordered and in_conflict(other, step):
+                    found.append((i, j))
+        return found
+
+    def without(self, i: int, j: int) -> list[int]:
+        """The steps between i and j that do not follow i, and then j: what can be made in place of i."""
+        return [k for k in range(i + 1, j) if not self.before[k] >> i & 1] + [j]
+
+    def initials(self, indices: Sequence[int]) -> list[int]:
+        """Those of `indices` that follow none of the others, so that each may come first."""
+        mask = 0
+        for index in indices:
+            mask |= 1 << index
+        return [index for index in indices if not self.before[index] & mask]
+
+
+def _names(step: Step) -> list[str]:
+    """What orders this step with others."""
+    return [f"actor {actor_of(step)}", f"chain {step.chain}", *(f"thing {name}" for name in step.touched)]

@@ -1,0 +1,117 @@
+"""A campaign in several processes that tells how far it is, and can be stopped with what it has found.
+
+    shares = explore_in_parallel(scenario, Plan(runs=100_000), 4, progress)
+
+Rules
+  - The scenario is found by its name in each process, which must find it there. Job k has the seed "SEED/k":
+    a campaign of n jobs makes the same runs every time, if it is bounded by runs and goes on at a violation.
+  - progress is called a few times a second with a glance at all jobs; False stops them.
+  - The first job that breaks a rule stops the others, unless the plan keeps going. A job that is stopped ends
+    the run or the shrinking that it is in, and hands in what it has.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import msgspec
+
+from callboard.actors.errors import CallboardError
+from callboard.replay.testing.elsewhere import check_named, start
+from callboard.replay.testing.explore import Plan
+from callboard.replay.testing.seen import Seen
+from callboard.replay.testing.shares import Glance, Share, share_of
+from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.world import Scenario
+
+TOLD_EVERY_S = 0.25
+
+
+def explore_in_parallel(
+    scenario: Scenario[Any], plan: Plan, jobs: int, progress: Callable[[Glance], bool] = lambda glance: True
+) -> list[Share]:
+    """Run a campaign in `jobs` processes.
+
+    Raises MisuseError for a scenario that they cannot find, CallboardError if one of them fails.
+    """
+    check_named(scenario)
+    glances: dict[Connection, Glance] = {}
+    shares: list[Share] = []
+    processes = []
+    for job in range(jobs):
+        runs = plan.runs // jobs + (job < plan.runs % jobs)
+        part = msgspec.structs.replace(plan, seed=f"{plan.seed}/{job}", runs=runs)
+        process, ours = start(_work, scenario, part)
+        processes.append(process)
+        glances[ours] = Glance()
+    try:
+        _collect(glances, shares, plan, progress)
+    finally:
+        for connection in glances:
+            connection.close()
+        for process in processes:
+            if len(shares) < jobs:
+                process.terminate()
+            process.join()
+    return shares
+
+
+def _collect(
+    glances: dict[Connection, Glance], shares: list[Share], plan: Plan, progress: Callable[[Glance], bool]
+) -> None:
+    """Take in what they tell, until each has handed in its share."""
+    open_ends, is_told = set(glances), False
+    while open_ends:
+        for ready in wait(list(open_ends), TOLD_EVERY_S):
+            assert isinstance(ready, Connection)
+            told = _received(ready)
+            if isinstance(told, Glance):
+                glances[ready] = told
+            else:
+                shares.append(told)
+                glances[ready] = Glance.at(told.seen)
+                open_ends.discard(ready)
+        is_over = any(share.counterexamples for share in shares) and not plan.keeps_going
+        total = Glance(*map(sum, zip(*glances.values(), strict=True)))
+        goes_on = progress(total)
+        if not is_told and (is_over or not goes_on):
+            is_told = True
+            for connection in open_ends:
+                with suppress(OSError):
+                    connection.send("stop")
+
+
+def _received(connection: Connection) -> Glance | Share:
+    try:
+        told = connection.recv()
+    except (EOFError, OSError) as error:
+        raise CallboardError("a process of the campaign has ended; what it said is on stderr") from error
+    if isinstance(told, str):
+        raise CallboardError(told)
+    assert isinstance(told, Glance | Share)
+    return told
+
+
+# --- over there ---------------------------------------------------------------------
+
+
+def _work(connection: Connection, scenario: Scenario[Any], plan: Plan) -> None:
+    """Run one job. Whoever asked for it may be gone: then there is nobody to tell."""
+    watch, told_at = Stopwatch(), 0.0
+
+    def goes_on(seen: Seen) -> bool:
+        nonlocal told_at
+        if watch.seconds - told_at >= TOLD_EVERY_S:
+            told_at = watch.seconds
+            connection.send(Glance.at(seen))
+            return not connection.poll()
+        return True
+
+    with suppress(OSError), connection:
+        try:
+            connection.send(share_of(*scenario(), plan, goes_on))
+        except OSError:
+            raise
+        except Exception as error:
+            connection.send(f"a process of the campaign failed: {type(error).__name__}: {error}")

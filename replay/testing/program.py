@@ -1,0 +1,332 @@
+"""Any protocol as a world: named actors with pure step functions, and first-in-first-out inboxes.
+
+    def step(state, sender, message):            # pure: the next state, and what is posted to whom
+        return state + 1, [("bob", "hello")]
+
+    program = Program({"alice": Actor(0, step), ...}, starts=[Send("client", "alice", "go")])
+    explore(program.world, [always("...", lambda world: world.states["alice"] < 3)])
+
+Rules
+  - States and messages are frozen values; a step changes nothing and reads nothing but its arguments. A
+    message is a struct, a text, or a plain tuple with its name first: ("put", 3).
+  - inbox="channel": messages from one sender to one recipient stay in order, all others race; a channel is
+    a chain ("alice>bob"). inbox="actor": a recipient has one inbox in the order of posting, as in a
+    session, and the inbox is the chain.
+  - `wakes(state)` are messages that an actor may send itself at any time while it is in that state: timeouts,
+    retries, decisions of its own. `faults(state)` are those that nobody owes. Each is a chain of its own
+    ("bob wakes Timeout"), named by the message.
+  - What senders of `clients` send is a client's move.
+  - The world is lean: it keeps states, queues and what is offered; what a chart or the reduction needs (who
+    posted what) is worked out anew from the moves when it is asked for.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.canonical import canonical
+from callboard.replay.testing.world import Kind, Move, Step
+
+S = TypeVar("S")
+M = TypeVar("M")
+
+Posts: TypeAlias = Sequence[tuple[str, object]]
+"""(recipient, message), in the order of posting."""
+
+
+class Actor(NamedTuple, Generic[S, M]):
+    """initial: its state. step(state, sender, message): the next state and the posts. role: for coverage.
+
+    wakes(state), faults(state): what it may get from itself while in that state.
+    """
+
+    initial: S
+    step: Callable[[S, str, M], tuple[S, Posts]]
+    wakes: Callable[[S], Iterable[M]] | None = None
+    faults: Callable[[S], Iterable[M]] | None = None
+    role: str = ""
+
+
+class Send(NamedTuple):
+    """A message that is under way when a run starts."""
+
+    sender: str
+    recipient: str
+    message: object
+
+
+class Program:
+    """Actors, what is under way at the start, and how messages are ordered. Nothing in it changes."""
+
+    def __init__(
+        self,
+        actors: Mapping[str, Actor[Any, Any]],
+        starts: Iterable[Send] = (),
+        *,
+        inbox: Literal["channel", "actor"] = "channel",
+        clients: Collection[str] = (),
+    ) -> None:
+        self.actors = dict(actors)
+        self.inbox = inbox
+        self.clients = frozenset(clients)
+        self.initial = {name: actor.initial for name, actor in self.actors.items()}
+        self.steps = {name: actor.step for name, actor in self.actors.items()}
+        self._wakes: dict[tuple[str, object], Move] = {}
+        self.restless = frozenset(name for name, actor in self.actors.items() if actor.wakes or actor.faults)
+        self.routes = {name: _Routes(self, name) for name in self.actors}
+        self.starts = [
+            ((self.routes.get(send.sender) or _Routes(self, send.sender))[send.recipient], send.message)
+            for send in starts
+        ]
+
+    def world(self) -> "ProgramWorld":
+        """A new run."""
+        return ProgramWorld(self)
+
+    def wake(self, name: str, message: object, kind: Kind) -> Move:
+        """The move by which an actor gets a message from itself."""
+        found = self._wakes.get((name, message))
+        if found is None:
+            chain = f"{name} wakes {describe(message)}"
+            found = self._wakes[name, message] = Move(chain, name, chain, kind)
+        return found
+
+
+class _Routes(dict[str, "_Heads"]):
+    """Recipient -> the heads of what `sender` posts to it."""
+
+    def __init__(self, program: Program, sender: str) -> None:
+        super().__init__()
+        self._program, self._sender = program, sender
+
+    def __missing__(self, recipient: str) -> "_Heads":
+        program, sender = self._program, self._sender
+        if recipient not in program.actors:
+            raise MisuseError(f"{sender} posts to {recipient!r}, there is {', '.join(program.actors)}")
+        chain = f"{sender}>{recipient}" if program.inbox == "channel" else f"inbox {recipient}"
+        kind: Kind = "client" if sender in program.clients else "deliver"
+        found = self[recipient] = _Heads(chain, sender, recipient, kind)
+        return found
+
+
+class _Heads(dict[object, Move]):
+    """A text or class of messages -> the move by which one is handled. Of one sender and one recipient."""
+
+    __slots__ = ("chain", "kind", "recipient", "sender")
+
+    def __init__(self, chain: str, sender: str, recipient: str, kind: Kind) -> None:
+        super().__init__()
+        self.chain, self.sender, self.recipient, self.kind = chain, sender, recipient, kind
+
+    def of(self, message: object) -> Move:
+        """The move by which `message` is handled."""
+        return self[key(message)]
+
+    def __missing__(self, kind: object) -> Move:
+        name = kind.__name__ if isinstance(kind, type) else str(kind)
+        label = f"{self.recipient} handles {name} from {self.sender}"
+        found = self[kind] = Move(self.chain, self.recipient, label, self.kind)
+        return found
+
+
+def key(message: object) -> object:
+    """What messages of one kind share: their class, or their name where they are texts or plain tuples."""
+    if type(message) is tuple and message and isinstance(message[0], str):
+        return message[0]
+    return message if type(message) is str else type(message)
+
+
+def tag(message: object) -> str:
+    """What a message or state is called."""
+    kind = key(message)
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def describe(message: object) -> str:
+    """A message with all that is in it, for names of chains: a text as it is."""
+    return message if isinstance(message, str) else repr(message)
+
+
+_NOTHING: Posts = ()
+_QUIET: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
+
+
+class ProgramWorld:
+    """A run of a program. states: of all actors, by name; look at them in rules, and change nothing."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.states: dict[str, Any] = program.initial.copy()
+        self._queues: dict[str, list[tuple[_Heads, object]]] = {}
+        self._wakes: dict[str, object] = {}
+        self._stirred: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {}
+        self._made: list[Move] = []
+        self._posted = _NOTHING
+        self._offered: list[Move] = []
+        self._places: dict[str, int] = {}
+        for heads, message in program.starts:
+            self._queues.setdefault(heads.chain, []).append((heads, message))
+        for queue in self._queues.values():
+            self._offer(queue[0][0].of(queue[0][1]))
+        for name in program.actors if program.restless else ():
+            self._stir(name)
+
+    def moves(self) -> Sequence[Move]:
+        """The heads of all queues, and what actors may send themselves."""
+        return self._offered
+
+    def make(self, move: Move) -> None:
+        """Let an actor handle the head of a queue, or what it sends itself.
+
+        This is the inner loop of a campaign: at 40 steps a run and 10,000 runs a second it has two
+        microseconds with all that is around it, so posting is not a function of its own.
+        """
+        self._made.append(move)
+        chain, name = move.chain, move.actor
+        queues, offered, places, program = self._queues, self._offered, self._places, self.program
+        queue = queues.get(chain)
+        if queue:
+            heads, message = queue.pop(0)
+            sender = heads.sender
+            if queue:
+                heads, later = queue[0]
+                kind = later.__class__
+                offered[places[chain]] = heads[kind if kind is not str and kind is not tuple else key(later)]
+            else:  # the last move takes the place of the one that is gone
+                place = places.pop(chain)
+                last = offered.pop()
+                if place < len(offered):
+                    offered[place] = last
+                    places[last.chain] = place
+        else:
+            sender, message = name, self._wakes[chain]
+        states = self.states
+        states[name], posts = program.steps[name](states[name], sender, message)
+        self._posted = posts
+        if posts:
+            routes = program.routes[name]
+            for recipient, post in posts:
+                heads = routes[recipient]
+                chain = heads.chain
+                queue = queues.get(chain)
+                if queue:
+                    queue.append((heads, post))
+                    continue
+                queues[chain] = [(heads, post)]
+                places[chain] = len(offered)
+                kind = post.__class__
+                offered.append(heads[kind if kind is not str and kind is not tuple else key(post)])
+        if name in program.restless:
+            self._stir(name)
+
+    def _offer(self, move: Move) -> None:
+        self._places[move.chain] = len(self._offered)
+        self._offered.append(move)
+
+    def _withdraw(self, chain: str) -> None:
+        """The last move takes the place of the one that is gone."""
+        place = self._places.pop(chain)
+        last = self._offered.pop()
+        if place < len(self._offered):
+            self._offered[place] = last
+            self._places[last.chain] = place
+
+    def _stir(self, name: str) -> None:
+        """Offer what the actor may send itself in the state that it is in now, if that has changed."""
+        state, actor = self.states[name], self.program.actors[name]
+        wakes = tuple(actor.wakes(state)) if actor.wakes is not None else ()
+        faults = tuple(actor.faults(state)) if actor.faults is not None else ()
+        before = self._stirred.get(name, _QUIET)
+        if before == (wakes, faults):
+            return
+        self._stirred[name] = wakes, faults
+        for message in before[0] + before[1]:
+            self._withdraw(self.program.wake(name, message, "port").chain)
+        moves = [(self.program.wake(name, message, "port"), message) for message in wakes]
+        moves += [(self.program.wake(name, message, "fault"), message) for message in faults]
+        for move, message in moves:
+            self._wakes[move.chain] = message
+            self._offer(move)
+
+    def touched(self) -> Collection[str]:
+        """The inboxes that the last move added to; nothing if each channel is an inbox of its own."""
+        if self.program.inbox == "channel" or not self._made:
+            return ()
+        routes = self.program.routes[self._made[-1].actor]
+        return {routes[recipient].chain for recipient, _ in self._posted}
+
+    def fork(self) -> "ProgramWorld":
+        """A world in the same state that goes its own way."""
+        other = ProgramWorld.__new__(ProgramWorld)
+        other.program, other._posted = self.program, self._posted
+        other.states, other._wakes, other._places = (
+            self.states.copy(),
+            self._wakes.copy(),
+            self._places.copy(),
+        )
+        other._stirred = self._stirred.copy()
+        other._queues = {chain: queue.copy() for chain, queue in self._queues.items() if queue}
+        other._made, other._offered = self._made.copy(), self._offered.copy()
+        return other
+
+    def digest(self) -> bytes:
+        """Of all states and of all queues."""
+        parts = [canonical(state) for state in self.states.values()]
+        for chain in sorted(chain for chain, queue in self._queues.items() if queue):
+            parts.append(canonical((chain, *((heads.sender, one) for heads, one in self._queues[chain]))))
+        return blake2b(b"\0".join(parts), digest_size=16).digest()
+
+    def trace(self) -> Sequence[Step]:
+        """The moves made, made again by a world that notes who posted what."""
+        return self._traced().steps
+
+    def coverage(self) -> Collection[tuple[str, str, str]]:
+        """(role, tag of the state, tag of the message) of all that was handled; worked out anew."""
+        actors = self.program.actors
+        return {
+            (actors[name].role or name, tag(state), tag(message))
+            for name, state, message in self._traced().handled
+        }
+
+    def _traced(self) -> "_Tracer":
+        tracer = _Tracer(self.program)
+        with suppress(Exception):  # the last step may be the one that raised
+            for move in self._made:
+                tracer.make(move)
+        return tracer
+
+
+class _Tracer(ProgramWorld):
+    """A world that notes its steps and who posted what."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.steps: list[Step] = []
+        self.handled: list[tuple[str, object, object]] = []
+        self._causes = {chain: [0] * len(queue) for chain, queue in self._queues.items()}
+        self._awake_since = dict.fromkeys(self._wakes, 0)
+
+    def make(self, move: Move) -> None:
+        """The same, with a note."""
+        chain, name = move.chain, move.actor
+        queue = self._queues.get(chain)
+        if queue:
+            sender, message = queue[0][0].sender, queue[0][1]
+            cause = self._causes[chain].pop(0)
+        else:
+            sender, message, cause = name, self._wakes[chain], self._awake_since[chain]
+        self.handled.append((name, self.states[name], message))
+        self._posted = _NOTHING
+        seq = len(self.steps) + 1
+        try:
+            super().make(move)
+        finally:
+            touched = tuple(sorted(self.touched())) if self.program.inbox == "actor" else ()
+            self.steps.append(Step(seq, chain, move.kind, sender, name, move.label, cause, touched))
+        routes = self.program.routes[name]
+        for recipient, _ in self._posted:
+            self._causes.setdefault(routes[recipient].chain, []).append(seq)
+        if self._wakes or self._awake_since:
+            self._awake_since = {chain: self._awake_since.get(chain, seq) for chain in self._wakes}

@@ -1,0 +1,167 @@
+"""One run: ask for moves, let a scheduler pick, make the move, look at the rules; until it is at rest.
+
+Rules
+  - A run has two parts. The first belongs to the scheduler, faults and all, and ends at rest or after N
+    steps. Then the world heals: no fault is chosen any more, and what is left is chosen fairly, until it is
+    at rest or 10 N steps were made (both figures from Coyote).
+  - The second part begins at rest too if the world wants to know of it (`Heals`): what it does then counts.
+  - Faults are never owed: where nothing else is offered, the world is at rest, and the rules are looked at
+    so; but the scheduler may go on with a fault.
+  - Whatever a decider or the world raises is a violation of its own at that step; the text of an assertion is
+    the rule. Misuse of the explorer is not.
+  - The loop below is the hot one: everything that can be is decided before it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule
+from callboard.replay.testing.world import Heals, Monitor, Move, Violation, W
+
+FAIR_FACTOR = 10
+
+Choose: TypeAlias = Callable[[Sequence[Move]], Move | None]
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """How long runs may get. steps: N, those of the first part. steps_in_all: of both parts."""
+
+    steps: int = STEPS_MAX
+    steps_in_all: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.steps_in_all:
+            msgspec.structs.force_setattr(self, "steps_in_all", FAIR_FACTOR * self.steps)
+
+
+DEFAULT = Bounds()
+
+
+class Run(msgspec.Struct):
+    """What one run did. made: its moves. healed_at: the steps before its faults were over, if they were.
+
+    is_at_rest: nothing more was going to happen. is_cut: the scheduler had seen the rest before.
+    steps: N of its bounds.
+    """
+
+    made: list[Move]
+    steps: int = STEPS_MAX
+    violation: Violation | None = None
+    healed_at: int | None = None
+    is_at_rest: bool = False
+    is_cut: bool = False
+
+    @property
+    def schedule(self) -> Schedule:
+        """The moves of this run."""
+        return Schedule(tuple(move.chain for move in self.made), self.healed_at, self.steps)
+
+
+def not_faults(moves: Sequence[Move]) -> Sequence[Move]:
+    """The moves that are owed."""
+    return [move for move in moves if move.kind != "fault"]
+
+
+def perform(
+    world: W,
+    monitors: Sequence[Monitor[W]],
+    first: Choose,
+    second: Choose,
+    bounds: Bounds = DEFAULT,
+    heal_at: int | None = None,
+    goes_on: bool = False,
+) -> Run:
+    """Make one run. first and second: choose the moves of its two parts. heal_at: instead of `bounds.steps`.
+
+    goes_on: where `first` has no more to say, the second part begins; else the run is cut.
+    """
+    run = Run([], steps=bounds.steps)
+    for monitor in monitors:
+        monitor.begin(bounds.steps)
+    heals = hasattr(world, "heal")  # a tenth of a microsecond; isinstance(world, Heals) takes five
+    try:
+        _look(world, monitors, 0, run)
+        if run.violation is None:
+            _first(world, monitors, first, bounds.steps if heal_at is None else heal_at, run, heals)
+        if run.is_cut and goes_on:
+            run.is_cut = run.is_at_rest = False
+        if run.violation is None and not run.is_cut and (heals or not run.is_at_rest):
+            run.healed_at, run.is_at_rest = len(run.made), False
+            if isinstance(world, Heals):
+                world.heal()
+            _second(world, monitors, second, bounds.steps_in_all, run)
+        if run.is_at_rest and run.violation is None:
+            _look_at_rest(world, monitors, run)
+    except MisuseError:
+        raise
+    except Exception as error:
+        is_rule = isinstance(error, AssertionError) and bool(str(error))
+        rule = str(error) if is_rule else f"Nothing raises {type(error).__name__}: {error}"
+        run.violation = Violation(rule, len(run.made))
+    return run
+
+
+def _first(
+    world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run, heals: bool
+) -> None:
+    """Make moves until one of these: at rest, cut, a violation, `steps` moves."""
+    moves, make, made = world.moves, world.make, run.made
+    watchers = [monitor.after for monitor in monitors]
+    judges = bool(monitors) and not heals
+    for at in range(1, steps + 1):
+        offered = moves()
+        if not offered:
+            run.is_at_rest = True
+            return
+        if judges and offered[0].kind == "fault" and not not_faults(offered):
+            _look_at_rest(world, monitors, run)
+            if run.violation is not None:
+                run.is_at_rest = True
+                return
+        move = choose(offered)
+        if move is None:
+            run.is_cut, run.is_at_rest = True, not not_faults(offered)
+            return
+        made.append(move)
+        make(move)
+        for after in watchers:
+            if (violation := after(world, at, 0)) is not None:
+                run.violation = violation
+                return
+    run.is_at_rest = not not_faults(moves())
+
+
+def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run) -> None:
+    """The same without faults, up to `steps` moves in both parts."""
+    made, healed_at = run.made, len(run.made)
+    for at in range(healed_at + 1, steps + 1):
+        offered = not_faults(world.moves())
+        if not offered:
+            break
+        move = choose(offered)
+        if move is None:
+            run.is_cut = True
+            return
+        made.append(move)
+        world.make(move)
+        _look(world, monitors, at - healed_at, run)
+        if run.violation is not None:
+            return
+    run.is_at_rest = not not_faults(world.moves())
+
+
+def _look(world: W, monitors: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
+    for monitor in monitors:
+        run.violation = monitor.after(world, len(run.made), fair_steps)
+        if run.violation is not None:
+            return
+
+
+def _look_at_rest(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
+    for monitor in monitors:
+        run.violation = monitor.at_rest(world, len(run.made))
+        if run.violation is not None:
+            return

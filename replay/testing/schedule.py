@@ -1,0 +1,105 @@
+"""A schedule as text: the whole of a run, short enough for a command line, refused where it does not fit.
+
+Rules
+  - A run is the chains that moved, in order, and the step after which its faults were over. Nothing else: no
+    seed, no scheduler; so a schedule outlives every change of the explorer.
+  - The text is `1.FINGERPRINT.BODY`: the version of the format; eight hex digits of the scenario, so that
+    it is not replayed on another one; the chains, packed. It has no character that a shell would change.
+  - Code that has changed is tried all the same (that is how one sees that a bug is gone), and the first step
+    that the world does not offer is an error that names it.
+"""
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.world import Move
+
+VERSION = "1"
+STEPS_MAX = 200
+"""Steps of a run before its faults are over, unless one says otherwise."""
+
+UNPACKED_BYTES_MAX = 50_000_000
+"""What a text may unpack to: it may come from anywhere."""
+
+
+class BadSchedule(MisuseError, ValueError):
+    """This text is no schedule, or it is one of another scenario or version."""
+
+
+class ScheduleMisfit(MisuseError):
+    """The world does not offer what the schedule wants. at: the step, from 1."""
+
+    def __init__(self, at: int, wanted: str, offered: Sequence[Move]) -> None:
+        there = ", ".join(move.chain for move in offered) or "nothing"
+        super().__init__(
+            f"the schedule fits no longer at step {at}: wanted {wanted}, there is {there}. The code has "
+            "changed since it was recorded: explore again, or go back to the code that it was recorded with"
+        )
+        self.at = at
+        self.wanted = wanted
+        self.offered = tuple(move.chain for move in offered)
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """The moves of a run. chains: who moved, step by step.
+
+    healed_at: the number of steps after which the faults were over; None: never. steps: the number after
+    which they would have been; rules that may be broken for a while are measured by it.
+    """
+
+    chains: tuple[str, ...]
+    healed_at: int | None = None
+    steps: int = STEPS_MAX
+
+    def text(self, scenario: str = "") -> str:
+        """As text, for this scenario."""
+        names = {name: index for index, name in enumerate(dict.fromkeys(self.chains))}
+        body = (list(names), [names[chain] for chain in self.chains], self.healed_at, self.steps)
+        packed = base64.urlsafe_b64encode(zlib.compress(msgspec.msgpack.encode(body), 9))
+        return f"{VERSION}.{fingerprint(scenario)}.{packed.decode().rstrip('=')}"
+
+
+def fingerprint(scenario: str) -> str:
+    """Eight hex digits for a scenario: what it is called and all that it was given."""
+    return hashlib.sha256(scenario.encode()).hexdigest()[:8]
+
+
+def parse(text: str, scenario: str = "") -> Schedule:
+    """The schedule that `text` holds. Raises BadSchedule if it holds none for this scenario."""
+    version, _, rest = text.strip().partition(".")
+    mark, _, packed = rest.partition(".")
+    if version != VERSION:
+        raise BadSchedule(
+            f"a schedule starts with {VERSION!r} and a dot, this starts with {version[:20]!r}; "
+            "copy the whole line that the explorer printed"
+        )
+    if mark != fingerprint(scenario):
+        raise BadSchedule(
+            f"the schedule is of scenario {mark[:20]}, this is {fingerprint(scenario)} "
+            f"({scenario or 'unnamed'}); replay it with the scenario and the options that it was found with"
+        )
+    return _unpack(packed)
+
+
+def _unpack(packed: str) -> Schedule:
+    try:
+        raw = base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True)
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(raw, UNPACKED_BYTES_MAX)
+        if unpacker.unconsumed_tail or not unpacker.eof:
+            raise ValueError("too long, or cut off")
+        names, moves, healed_at, steps = msgspec.msgpack.decode(
+            plain, type=tuple[list[str], list[int], int | None, int]
+        )
+        if any(not 0 <= step < len(names) for step in moves):
+            raise ValueError("a step without a name")
+    except (ValueError, zlib.error, msgspec.MsgspecError) as error:
+        raise BadSchedule(
+            f"the schedule is damaged ({error}); copy the whole line that the explorer printed"
+        ) from error
+    return Schedule(tuple(names[step] for step in moves), healed_at, steps)

@@ -1,0 +1,155 @@
+"""What may go wrong in a simulated session, and how often.
+
+    a model call      error  overloaded  timeout  garbage  refusal  full  blank  greedy  unmetered
+                      invalid_report  many_reports  unknown_tool  bad_arguments  twice  unstarted
+    a tool call       raises  slow  never  huge  twice  unstarted  finished
+    a schema check    unchecked  twice
+    an approval       denied  ignored (nobody answers)  twice  unstarted
+    an actor          crashes (its decider raises)
+    the client        cancel  close  ask (while another one runs)
+    the clock         jump (to the next timer, though there is other work)
+    the process       crash (and a new one resumes, with part of the log lost)
+    the store         refuse (the session fail-stops)  fence (another process has taken the session over)
+
+Rules
+  - A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". So a schedule
+    holds them, and dropping one leaves the others where they are.
+  - In a *weather* a few kinds are on, each at a rate, and at most one fault is offered before each step: else
+    a world that can break in thirty places does nothing but break. Which weather reigns is the first move of
+    the run; every eighth is calm. (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out finds more
+    than mixing all of them.)
+  - Without a weather every fault is offered all the time, so that every run of any weather is a run without
+    it too. That is how a counterexample shrinks: the weather is dropped first.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.world import Move
+
+MODEL_FAULTS: Final = (
+    "error", "overloaded", "timeout", "garbage", "refusal", "full", "blank", "greedy", "unmetered",
+    "invalid_report", "many_reports", "unknown_tool", "bad_arguments", "twice", "unstarted",
+)  # fmt: skip
+TOOL_FAULTS: Final = ("raises", "slow", "never", "huge", "twice", "unstarted", "finished")
+SCHEMA_FAULTS: Final = ("unchecked", "twice")
+APPROVAL_FAULTS: Final = ("denied", "ignored", "twice", "unstarted")
+ACTOR_FAULTS: Final = ("crashes",)
+CLIENT_FAULTS: Final = ("cancel", "close", "ask")
+CLOCK_FAULTS: Final = ("jump",)
+PROCESS_FAULTS: Final = ("crash",)
+STORE_FAULTS: Final = ("refuse", "fence")
+
+KINDS: Final = frozenset(
+    MODEL_FAULTS + TOOL_FAULTS + SCHEMA_FAULTS + APPROVAL_FAULTS + ACTOR_FAULTS + CLIENT_FAULTS + CLOCK_FAULTS
+    + PROCESS_FAULTS + STORE_FAULTS
+)  # fmt: skip
+"""Every kind of fault."""
+
+ABORTED: Final = frozenset({"unstarted", "finished"})
+"""These strike calls that were given up; no others do."""
+
+_ENDING: Final = frozenset({"cancel", "close", "crash", "fence", "refuse"})
+CALM_EVERY: Final = 8
+_ENDING_SHARE: Final = 0.25
+"""Faults that end much, or all: let through more seldom, or the others would hardly come up."""
+
+_SHARES: Final = (0.0, 0.0, 0.1, 0.3, 1.0)
+_RATES: Final = (0.1, 0.25, 0.5)
+_BIG: Final = 1 << 32
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """What fails in a run. rate: before which part of the steps a fault is offered. shares: by kind, from 0
+    to 1, how often one that comes up is let through; kinds that are not listed are off."""
+
+    number: int
+    rate: float
+    shares: Mapping[str, float]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {share:g}" for kind, share in self.shares.items())
+        return f"weather {self.number}: {self.rate:g} of the steps; {kinds or 'nothing fails'}"
+
+    def offers(self, step: int, strikes: Callable[[], Mapping[str, Move]]) -> Move | None:
+        """The fault that is offered before this step, out of those that can strike."""
+        draw = _mixed(self.number, step)
+        if draw >= self.rate * _BIG:
+            return None
+        by_kind: dict[str, list[Move]] = {}
+        for chain, move in strikes().items():
+            if self.shares.get(kind := kind_of(chain)):
+                by_kind.setdefault(kind, []).append(move)
+        if not by_kind:
+            return None
+        kind = list(by_kind)[_mixed(draw, step) % len(by_kind)]
+        points, share = by_kind[kind], self.shares[kind]
+        if kind in _ENDING:
+            share *= _ENDING_SHARE
+        return points[_mixed(step, draw) % len(points)] if _mixed(draw, draw ^ step) < share * _BIG else None
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """What may fail. kinds: which faults there are. most: faults of one run.
+
+    weathers: how many there are to choose from; 0: every fault is offered all the time. seed: of these.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    most: int = 4
+    weathers: int = 31
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.kinds - KINDS):
+            raise MisuseError(
+                f"there is no fault {', '.join(map(repr, unknown))}; faults: {', '.join(sorted(KINDS))}"
+            )
+
+    def of(self, menu: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a menu that are on, in its order."""
+        return tuple(kind for kind in menu if kind in self.kinds)
+
+    def weather(self, number: int) -> Weather:
+        """One of the weathers: always the same for a seed and a number. Every eighth is calm."""
+        if number % CALM_EVERY == 0:
+            return Weather(number, 0.0, {})
+        shares = {}
+        for kind in sorted(self.kinds):
+            share = _SHARES[_hash(f"{self.seed}/{number}/{kind}") % len(_SHARES)]
+            if share:
+                shares[kind] = share
+        return Weather(number, _RATES[_hash(f"{self.seed}/{number}") % len(_RATES)], shares)
+
+
+NO_FAULTS: Final = Faults()
+"""Nothing fails."""
+
+
+def faults(*kinds: str, most: int = 4, weathers: int = 31, seed: int = 0) -> Faults:
+    """Faults of these kinds; of every kind if none is named. Raises MisuseError for one there is not."""
+    return Faults(_chosen(kinds), most, weathers, seed)
+
+
+def _chosen(kinds: Iterable[str]) -> frozenset[str]:
+    return frozenset(kinds) or KINDS
+
+
+def kind_of(chain: str) -> str:
+    """The kind of a fault, from the name of its chain."""
+    return chain.split(" ", 2)[1]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
+
+
+def _mixed(one: int, other: int) -> int:
+    """A number below 2**32 that looks like chance: multiply and shift, as in Fibonacci hashing."""
+    mixed = (one * 0x9E3779B1 ^ other * 0x85EBCA77) & 0xFFFFFFFF
+    mixed = (mixed ^ mixed >> 15) * 0x2C1B3C6D & 0xFFFFFFFF
+    return mixed ^ mixed >> 13

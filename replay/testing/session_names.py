@@ -1,0 +1,124 @@
+"""How what happens in a session is called: the same in every schedule.
+
+Sequence numbers of events and the numbers of checks and timers depend on the order of everything; turns,
+calls and addresses depend on what one actor did. So only those are in a name.
+"""
+
+from collections.abc import Sequence
+
+from callboard.actors.addresses import SUPERVISOR, is_agent
+from callboard.actors.events import Event
+from callboard.actors.messages import (
+    AnyMessage,
+    ApprovalGiven,
+    Ask,
+    CallModel,
+    CallTool,
+    Delegate,
+    DelegationEnded,
+    ModelReplied,
+    ReportBack,
+    ReportJudged,
+    RequestApproval,
+    ToolReturned,
+    ToolStarted,
+    TurnRequested,
+)
+from callboard.actors.supervisor_state import SupervisorState
+from callboard.replay.testing.world import Kind, Move
+
+_CALLS = frozenset(
+    {
+        CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
+        Delegate, DelegationEnded, ReportBack, ReportJudged,
+    }
+)  # fmt: skip
+_TURNS = frozenset({TurnRequested, CallModel, ModelReplied})
+
+
+def _number(body: AnyMessage) -> tuple[object, ...]:
+    """What tells messages of one kind between two actors apart."""
+    kind = type(body)
+    if kind in _CALLS:
+        return body.turn, body.call  # type: ignore[union-attr]  # as looked up
+    if kind in _TURNS:
+        return body.turn, body.attempt  # type: ignore[union-attr]  # as looked up
+    return (body.request_id,) if isinstance(body, Ask) else ()
+
+
+def turn_name(turn: int, attempt: int) -> str:
+    """A model call of an agent: its turn, and the attempt unless it is the first."""
+    return str(turn) if attempt == 1 else f"{turn} attempt {attempt}"
+
+
+class Names:
+    """Moves by what they are about, kept: making one takes longer than finding it."""
+
+    def __init__(self) -> None:
+        self._deliveries: dict[tuple[object, ...], Move] = {}
+        self._others: dict[str, Move] = {}
+
+    def delivery(self, event: Event) -> Move:
+        """The move by which an event is handled."""
+        body = event.body
+        key = (type(body), event.sender, event.recipient, _number(body))
+        move = self._deliveries.get(key)
+        if move is None:
+            move = self._deliveries[key] = Move(
+                f"inbox {event.recipient}", event.recipient, f"{event.recipient} handles {title(event)}"
+            )
+        return move
+
+    def other(self, chain: str, actor: str, kind: Kind, label: str = "") -> Move:
+        """Any other move; one chain always means one move."""
+        move = self._others.get(chain)
+        if move is None:
+            move = self._others[chain] = Move(chain, actor, label or chain, kind)
+        return move
+
+
+def title(event: Event) -> str:
+    """A message in a few words: `Delegate 1.0 of host`."""
+    body, number = event.body, _number(event.body)
+    words = [event.kind]
+    if type(body) in _TURNS:
+        words.append(turn_name(*number))  # type: ignore[arg-type]  # turn and attempt
+    elif number:
+        words.append(".".join(map(str, number)))
+    if event.recipient == SUPERVISOR and is_agent(event.sender):
+        words += ["of", event.sender]
+    return " ".join(words)
+
+
+def model_subject(call: CallModel) -> str:
+    """A model call: `host.1/3`."""
+    return f"{call.agent}/{turn_name(call.turn, call.attempt)}"
+
+
+def tool_subject(sender: str, call: CallTool) -> str:
+    """A tool call: `host.1/3.0`."""
+    return f"{sender}/{call.turn}.{call.call}"
+
+
+def approval_subject(sender: str, request: RequestApproval) -> str:
+    """A question to a person: `host.1/3.0`, or that with `again` for a call that was interrupted."""
+    return f"{sender}/{request.turn}.{request.call}" + (" again" if request.is_repeat else "")
+
+
+def timer_chain(state: SupervisorState, number: int) -> str:
+    """A timer, by what it is for."""
+    timer = state.timers.get(number)
+    if timer is None:
+        return f"timer {number}"
+    return f"timer {timer.purpose} {timer.address}".rstrip()
+
+
+def check_chain(state: SupervisorState, number: int, log: Sequence[Event]) -> str:
+    """A question to the schema port, by the delegation it is about: they are asked one after the other."""
+    check = state.checks.get(number)
+    if check is None:
+        return f"schema {number}"
+    if is_agent(check.parent):
+        return f"schema {check.parent}.{check.delegation}"
+    asked = log[check.delegation - 1].body  # the client's delegations are named by the seq of their ask
+    return f"schema {asked.request_id if isinstance(asked, Ask) else check.delegation}"

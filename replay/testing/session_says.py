@@ -1,0 +1,75 @@
+"""What a scripted model says to a session: a pure value, made into a logged answer by the model port.
+
+A policy is a function of the request. It says the same to the same request, or a run cannot be replayed.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from callboard.actors.base import Json
+from callboard.actors.messages import ModelFailure
+from callboard.actors.prompts import REPORT_BACK, TASK
+from callboard.actors.request import ModelRequest
+from callboard.actors.usage import Need, Usage
+
+Use: TypeAlias = tuple[str, object]
+"""A tool call: the tool's name and its arguments, anything that can be JSON."""
+
+NOMINAL = Usage(input_tokens=10, output_tokens=5)
+"""What a reply has used where nothing else is said."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Says(msgspec.Struct, frozen=True):
+    """One reply: text, calls, how it stops, what it used.
+
+    usage: None for a call whose use nobody knows, which is charged in full. failure: the call failed.
+    content: the reply's blocks as they are, instead of text and calls. percent: instead of usage, so much of
+    what the call may use at most. is_lost: to a crash.
+    """
+
+    text: str = ""
+    calls: tuple[Use, ...] = ()
+    stop_reason: str = "end_turn"
+    usage: Usage | None = NOMINAL
+    failure: ModelFailure | None = None
+    content: bytes | None = None
+    percent: int | None = None
+    is_lost: bool = False
+
+    def used(self, need: Need, max_tokens: int) -> Usage | None:
+        """What the call used, if it may use `need`, of which max_tokens are the answer's."""
+        if self.percent is None:
+            return self.usage
+        return Usage((need.tokens - max_tokens) * self.percent // 100, max_tokens * self.percent // 100)
+
+    def blocks(self, turn: int) -> Json:
+        """The content blocks, as the Messages API has them; ids of calls are unique in an agent's life."""
+        if self.content is not None:
+            return Json(self.content)
+        parts: list[dict[str, object]] = [{"type": "text", "text": self.text}] if self.text else []
+        for place, (name, arguments) in enumerate(self.calls):
+            parts.append({"type": "tool_use", "id": f"c{turn}.{place}", "name": name, "input": arguments})
+        return Json(_encode(parts))
+
+
+Policy: TypeAlias = Callable[[ModelRequest], Says]
+"""What a model says to a request."""
+
+
+def calls(*uses: Use, text: str = "") -> Says:
+    """A reply with these tool calls."""
+    return Says(text, uses, "tool_use")
+
+
+def report(value: object) -> Says:
+    """A reply that reports: an object as it is, anything else under `value`."""
+    return calls((REPORT_BACK, value if isinstance(value, dict) else {"value": value}))
+
+
+def task(agent: str, prompt: str = "work", **more: object) -> Use:
+    """A delegation. more: `output_schema`, `copies`, `agents`."""
+    return TASK, {"agent": agent, "prompt": prompt, **more}

@@ -1,0 +1,295 @@
+"""Hypothesis strategies for sessions: who is there, what bounds them, what is said, what fails, which order.
+
+    @given(delegation_plans(), fault_plans(), orders())
+    def test_no_session_breaks_a_rule(plan, wrong, order):
+        world = SessionWorld(plan.scenario(wrong)).run(order)
+        assert breaches_of(world) == []
+
+What is drawn is data that prints as what it is. Everything shrinks to the same simple thing: one agent that
+answers "done" at once, without limits, tools or faults, first come, first served.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from callboard.actors.limits import Limits
+from callboard.actors.messages import ModelFailure
+from callboard.actors.profiles import Effect, Prices, Profile
+from callboard.actors.prompts import REPORT_BACK, TASK
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.session_faults import KINDS, Faults
+from callboard.replay.testing.session_says import Says, Use
+from callboard.replay.testing.session_scenario import NO_LIMITS, Check, Scenario, ask, check_required, profile
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.strategies import SearchStrategy
+except ImportError as error:
+    raise ImportError("strategies need Hypothesis: pip install callboard[testing]") from error
+
+TOOLS: dict[str, Effect] = {"look": "read", "put": "idempotent", "save": "write"}
+"""The tools that agents may have, and what they do."""
+
+PRICES = Prices(input=3_000_000, output=15_000_000)
+
+FAILURES = (
+    ModelFailure("overloaded_error", is_retryable=True),
+    ModelFailure("rate_limit_error", is_retryable=True, retry_after_ms=20),
+    ModelFailure("invalid_request_error"),
+    ModelFailure("context_full"),
+)
+
+REPORTS: tuple[dict[str, object], ...] = ({"n": 1}, {"m": 1})
+"""What is reported: something that matches `SCHEMA`, and something that does not."""
+
+SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}
+
+_TASKS: dict[str, dict[str, object]] = {
+    "task": {},
+    "task with schema": {"output_schema": SCHEMA},
+    "race": {"copies": 2},
+}
+
+_texts = st.sampled_from(["done", "", "hm", "I have looked everywhere."])
+
+
+# --- limits, schemas ----------------------------------------------------------------
+
+
+@cache
+def limits(*, budgets: bool = True, deadlines: bool = True) -> SearchStrategy[Limits]:
+    """Bounds, most of them small enough to be met. budgets, deadlines: whether there may be any."""
+    bounds: dict[str, SearchStrategy[int]] = {
+        "max_iterations": st.integers(1, 6),
+        "max_depth": st.integers(0, 3),
+        "max_children": st.integers(0, 4),
+        "max_agents": st.integers(1, 8),
+        "max_parallel_calls": st.integers(1, 3),
+        "max_report_attempts": st.integers(1, 3),
+        "max_model_attempts": st.integers(1, 3),
+    }
+    if budgets:
+        bounds["tokens"] = st.integers(0, 30_000)
+    if deadlines:
+        bounds["deadline_s"] = st.integers(1, 60)
+        bounds["cancel_grace_s"] = st.integers(0, 10)
+    stated = st.one_of([st.tuples(st.just(name), value) for name, value in bounds.items()])
+    return st.lists(stated, max_size=4).map(lambda found: Limits(**dict[str, Any](found)))
+
+
+class SchemaCase(NamedTuple):
+    """A JSON schema, a value that matches it, and one that does not."""
+
+    schema: dict[str, object]
+    right: object
+    wrong: object
+
+
+_numbers = st.builds(
+    lambda least, more: SchemaCase({"type": "integer", "minimum": least}, least + more, least - 1),
+    st.integers(-5, 5),
+    st.integers(0, 5),
+)
+_words = st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True).map(
+    lambda words: SchemaCase({"enum": words}, words[0], "none of these")
+)
+_flags = st.booleans().map(lambda flag: SchemaCase({"type": "boolean"}, flag, "true"))
+
+
+def _object(cases: dict[str, SchemaCase]) -> SchemaCase:
+    """An object with these properties, all of them required. Wrong: the last is missing, or it is wrong."""
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {name: case.schema for name, case in cases.items()},
+        "required": list(cases),
+    }
+    right = {name: case.right for name, case in cases.items()}
+    last = list(cases)[-1]
+    wrong = {name: value for name, value in right.items() if name != last}
+    if len(cases) > 1:
+        wrong[last] = cases[last].wrong
+    return SchemaCase(schema, right, wrong)
+
+
+def _list(case: SchemaCase) -> SchemaCase:
+    schema = {"type": "array", "items": case.schema, "minItems": 1}
+    return SchemaCase(schema, [case.right], [case.right, case.wrong])
+
+
+def _nested(inner: SearchStrategy[SchemaCase]) -> SearchStrategy[SchemaCase]:
+    objects = st.dictionaries(st.sampled_from(["n", "name", "found"]), inner, min_size=1, max_size=3)
+    return objects.map(_object) | inner.map(_list)
+
+
+def schema_cases() -> SearchStrategy[SchemaCase]:
+    """Schemas with a report that matches and one that does not."""
+    return st.just(_object({"n": SchemaCase({"type": "integer"}, 1, "1")})) | st.recursive(
+        _numbers | _words | _flags, _nested, max_leaves=4
+    )
+
+
+# --- who is there, and what they say ----------------------------------------------------
+
+
+class Script(msgspec.Struct, frozen=True):
+    """A policy that prints: what each profile says, turn by turn; after that, "done"."""
+
+    replies: dict[str, tuple[Says, ...]]
+
+    def __call__(self, request: ModelRequest) -> Says:
+        """The reply of this turn. An attempt after a failed one is answered."""
+        own = self.replies.get(request.profile, ())
+        says = own[request.turn - 1] if request.turn <= len(own) else Says("done")
+        return Says("done") if request.attempt > 1 and (says.failure or says.is_lost) else says
+
+
+class _Member(NamedTuple):
+    """An agent, before it is known who else is there: others are numbers, taken modulo how many there are."""
+
+    tools: list[str]
+    may: list[int]
+    limits: Limits
+    says: list[Says | list[tuple[str, int]]]
+
+
+_CALLS = ("nonsense", "tool", "task", "task with schema", "race", "report", "wrong report")
+
+
+@cache
+def _members(reports: bool, tools: bool) -> SearchStrategy[_Member]:
+    calls = [call for call in _CALLS if (tools or call != "tool") and (reports or "report" not in call)]
+    acting = st.lists(st.tuples(st.sampled_from(calls), st.integers(0, 3)), min_size=1, max_size=3)
+    failing = st.sampled_from(FAILURES).map(lambda failure: Says(failure=failure, usage=None))
+    reply = st.one_of(_texts.map(Says), acting, failing, st.just(Says("unmetered", usage=None)))
+    own = st.lists(st.sampled_from(list(TOOLS)), unique=True) if tools else st.just([])
+    return st.builds(
+        _Member,
+        own,
+        st.lists(st.integers(0, 3), max_size=3),
+        limits(deadlines=False),
+        st.lists(reply, max_size=4),
+    )
+
+
+@st.composite
+def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tuple[Profile, ...], Script]:
+    members = [draw(_members(reports, tools)), *draw(st.lists(_members(reports, tools), max_size=most - 1))]
+    names = ["host", *(f"agent{number}" for number in range(1, len(members)))]
+    profiles, replies = [], {}
+    for place, (name, member) in enumerate(zip(names, members, strict=True)):
+        later = names[place + 1 :]
+        may = sorted({later[number % len(later)] for number in member.may}) if later else []
+        profiles.append(_profile(name, may, member))
+        replies[name] = tuple(_reply(one, may, member.tools) for one in member.says)
+    return tuple(profiles), Script(replies)
+
+
+def _profile(name: str, may: list[str], member: _Member) -> Profile:
+    by = {effect: [one for one in member.tools if TOOLS[one] == effect] for effect in TOOLS.values()}
+    return profile(
+        name,
+        may,
+        by["read"],
+        writes=by["write"],
+        repeats=by["idempotent"],
+        limits=member.limits,
+        prices=PRICES,
+    )
+
+
+def _reply(made: Says | list[tuple[str, int]], may: list[str], tools: list[str]) -> Says:
+    if isinstance(made, Says):
+        return made
+    return Says("I act", tuple(_use(call, number, may, tools) for call, number in made), "tool_use")
+
+
+def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
+    """A call of somebody or something that is there; of nothing, if there is none of the kind."""
+    if "report" in call:
+        return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
+    if call == "tool" and tools:
+        return tools[number % len(tools)], {"path": "x"}
+    if call in _TASKS and may:
+        return TASK, {"agent": may[number % len(may)], "prompt": "work", **_TASKS[call]}
+    return "nonsense", {}
+
+
+def rosters(most: int = 4, *, tools: bool = True) -> SearchStrategy[tuple[Profile, ...]]:
+    """Up to `most` agents, the host first; each may delegate to some of those after it, so that it ends."""
+    return _parties(most, True, tools).map(lambda party: party[0])
+
+
+def policies(most: int = 4, *, reports: bool = True) -> SearchStrategy[tuple[tuple[Profile, ...], Script]]:
+    """Agents and what they say. reports: whether anybody reports, something that matches or not."""
+    return _parties(most, reports, True)
+
+
+# --- whole sessions ---------------------------------------------------------------------
+
+
+class DelegationPlan(msgspec.Struct, frozen=True):
+    """A whole session: who is there, what they say, what is asked, what bounds it."""
+
+    profiles: tuple[Profile, ...]
+    policy: Script
+    prompts: tuple[str, ...] = ("go",)
+    schema: dict[str, object] | None = None
+    limits: Limits = NO_LIMITS
+    closes: bool = False
+
+    def scenario(self, faults: Faults | None = None, check: Check = check_required) -> Scenario:
+        """To make worlds of. faults: what may go wrong. check: the schema port."""
+        asks = [ask(prompt, self.schema, NO_LIMITS, f"r{n}") for n, prompt in enumerate(self.prompts, 1)]
+        return Scenario(
+            self.profiles,
+            self.policy,
+            asks,
+            self.limits,
+            check=check,
+            closes=self.closes,
+            faults=faults or Faults(),
+        )
+
+
+@st.composite
+def delegation_plans(draw: st.DrawFn, most: int = 4, *, bounded: bool = True) -> DelegationPlan:
+    """Sessions of up to `most` kinds of agents. bounded: with limits; without, nothing is fought over."""
+    roster, script = draw(policies(most))
+    schema = draw(st.sampled_from([None, SCHEMA]))
+    return DelegationPlan(
+        roster,
+        script,
+        tuple(draw(st.lists(st.sampled_from(["go", "go on"]), min_size=1, max_size=2))),
+        schema,
+        draw(limits()) if bounded else NO_LIMITS,
+        draw(st.booleans()),
+    )
+
+
+def fault_plans(*kinds: str, most: int = 4) -> SearchStrategy[Faults]:
+    """What may fail: some of these kinds, or of all; offered all the time, up to `most` in a run."""
+    chosen = st.frozensets(st.sampled_from(sorted(kinds or KINDS)), max_size=6)
+    return st.builds(Faults, chosen, st.integers(0, most), st.just(0))
+
+
+class Order:
+    """Picks one of n moves, for `SessionWorld.run`: each pick in turn, then always the oldest move."""
+
+    def __init__(self, picks: Sequence[int] = ()) -> None:
+        self.picks = tuple(picks)
+        self._left = list(reversed(self.picks))
+
+    def __call__(self, n: int) -> int:
+        """The next pick."""
+        return self._left.pop() % n if self._left else 0
+
+    def __repr__(self) -> str:
+        return f"Order({list(self.picks)})"
+
+
+def orders(most: int = 200) -> SearchStrategy[Order]:
+    """Orders in which moves are made. The simplest is first come, first served."""
+    return st.lists(st.integers(0, 63), max_size=most).map(Order)

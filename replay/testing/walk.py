@@ -1,0 +1,155 @@
+"""Random walks that never repeat: each step picks evenly among the moves, less those that are used up.
+
+Rules
+  - A tree of the runs made so far is kept, and a branch whose every run was made is closed. So a small
+    program is exhausted, which is a proof, and `begin` says so. (To see each of 1,000 equally likely runs
+    once takes 7,500 draws with repetition.)
+  - Of a run only its first new branch is kept as such, the rest as one row of bytes, unfolded if a later run
+    comes by: most never do.
+  - At most `remembered` rows and branches are kept at a time. When there is no more room, runs may repeat
+    below what is kept, and nothing is claimed to be exhausted that is not.
+  - The tree finds out a world that is not deterministic: the same moves then offer another number of moves.
+"""
+
+from array import array
+from collections.abc import Sequence
+from random import Random
+from typing import TypeAlias
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.world import Move, World
+
+REMEMBERED = 50_000
+"""Rows and branches that are kept, about 250 bytes each."""
+
+_ARITY_MAX = 255
+
+
+class _Branch:
+    """A point with a choice that was reached before. closed: how many of its children are used up."""
+
+    __slots__ = ("children", "n_open")
+
+    def __init__(self, arity: int) -> None:
+        self.children: list[_Child] = [None] * arity
+        self.n_open = arity
+
+
+class _Row:
+    """The rest of a run that was made once: 256 arity + choice of each further point with a choice."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: "array[int]") -> None:
+        self.pairs = pairs
+
+
+_Child: TypeAlias = "_Branch | _Row | bool | None"
+"""A branch, the rest of one run, True if used up, None if never tried."""
+
+
+class RandomWalk:
+    """Each run picks at random and is new. is_exhausted: every run there is was made."""
+
+    name = "random"
+
+    def __init__(self, rng: Random, remembered: int = REMEMBERED) -> None:
+        self._random = rng.random
+        self._left = self._room = remembered
+        self._root: _Child = None
+        self._path: list[tuple[_Branch, int]] = []
+        self._at: _Child = None
+        self._rest: list[int] = []
+        self._is_lost = False
+        self.is_exhausted = False
+
+    @property
+    def kept(self) -> int:
+        """Rows and branches that are remembered now."""
+        return self._room - self._left
+
+    def begin(self, world: World) -> bool:
+        """Start at the root. False: every run was made."""
+        self.is_exhausted = self._root is True
+        self._path.clear()
+        self._rest.clear()
+        self._at = self._root
+        self._is_lost = False
+        return not self.is_exhausted
+
+    def choose(self, offered: Sequence[Move]) -> Move | None:
+        """A move that leads to a run that is not known."""
+        arity = len(offered)
+        if arity == 1:
+            return offered[0]
+        if self._at is None:
+            index = int(self._random() * arity)
+            self._rest.append(arity << 8 | index)
+            return offered[index]
+        if self._left <= 0 and isinstance(self._at, _Row):
+            self._is_lost = True
+            return offered[int(self._random() * arity)]
+        return offered[self._within(arity)]
+
+    def _within(self, arity: int) -> int:
+        """Choose inside the tree: evenly among the open children."""
+        branch = self._branch()
+        children = branch.children
+        if len(children) != arity:
+            raise MisuseError(
+                f"the world is not deterministic: the same {len(self._path)} choices led to {len(children)} "
+                f"moves before and to {arity} now; a decider or port uses chance, a clock, id() or set order"
+            )
+        still_open = [index for index, child in enumerate(children) if child is not True]
+        index = still_open[int(self._random() * len(still_open))]
+        self._path.append((branch, index))
+        self._at = children[index]
+        return index
+
+    def _branch(self) -> _Branch:
+        """The branch we stand at; a row is unfolded by one point."""
+        here = self._at
+        if isinstance(here, _Branch):
+            return here
+        assert isinstance(here, _Row)
+        arity, index = divmod(here.pairs[0], 256)
+        branch = _Branch(arity)
+        if len(here.pairs) > 1:
+            branch.children[index] = _Row(here.pairs[1:])
+        else:
+            branch.children[index] = True
+            branch.n_open -= 1
+        self._left -= 1
+        self._hang(branch)
+        return branch
+
+    def _hang(self, child: _Child) -> None:
+        """Put `child` where the path ends."""
+        if not self._path:
+            self._root = child
+        else:
+            branch, index = self._path[-1]
+            branch.children[index] = child
+
+    def finish(self, world: World) -> None:
+        """Remember the run: hang the rest of it into the tree, and close what it has used up."""
+        if self._is_lost:
+            return
+        if self._at is not None or not self._rest:
+            self._close()
+        elif self._left > 0 and max(self._rest) >> 8 <= _ARITY_MAX:
+            self._left -= 1
+            self._hang(_Row(array("H", self._rest)))
+
+    def _close(self) -> None:
+        """The run ended where the path ends: nothing below it is left."""
+        if isinstance(self._at, _Branch | _Row):
+            return  # an earlier run went on from here; this one was ended by a bound or a violation
+        self._hang(True)
+        while self._path:
+            branch, _ = self._path.pop()
+            branch.n_open -= 1
+            if branch.n_open:
+                return
+            self._left += 1
+            self._hang(True)

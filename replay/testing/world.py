@@ -1,0 +1,158 @@
+"""What can be explored: a world offers moves, makes the one that is chosen, and tells what happened.
+
+Rules
+  - Everything that a run does is the order in which moves are made. A world has no clock and no chance of its
+    own: the same moves from the same start lead to the same states.
+  - A chain is totally ordered: at any moment it offers at most one move. Two answers of one port request that
+    exclude each other (it answers, it fails) are two chains. So a schedule is a list of chain names.
+  - Names are the same in every schedule: chains, actors and labels are built from what an actor did (the
+    third turn of host.1), never from what all actors did together (event 17). Schedules shrink, and partial
+    orders are counted, by these names.
+  - Two moves conflict (their order may matter) if they have the same actor, or if their steps touch the same
+    thing. All other moves commute.
+  - A fault is never owed: a world is at rest when it offers nothing but faults.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+Kind: TypeAlias = Literal["deliver", "port", "client", "fault"]
+
+
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """One thing that can happen next.
+
+    chain: what it belongs to: an actor's inbox ("inbox host.1"), one port request with its answer
+    ("model host.1/3"), a client, a fault.
+    actor: whose state it changes; two moves of one actor conflict.
+    label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
+    """
+
+    chain: str
+    actor: str
+    label: str
+    kind: Kind = "deliver"
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """A move that was made.
+
+    seq: its place in the run, from 1. sender and recipient: of the message that it delivered.
+    cause: the seq of the step that posted that message; 0 if it was there from the start.
+    chain, kind, label: of the move. actor: of the move; empty: the recipient.
+    touched: what else its order decides, besides the state of its actor: the inboxes that it added to, where
+    one inbox takes the messages of several senders; slots or a budget that others draw on too.
+    """
+
+    seq: int
+    chain: str
+    kind: Kind
+    sender: str
+    recipient: str
+    label: str
+    cause: int = 0
+    touched: tuple[str, ...] = ()
+    actor: str = ""
+
+
+class World(Protocol):
+    """A run in progress."""
+
+    def moves(self) -> Sequence[Move]:
+        """What can happen next, in an order that depends on the past only; empty: at rest.
+
+        It is asked for before every step, so a world keeps it up to date and hands out what it has. Callers
+        change nothing in it, and look at it only until the next move.
+        """
+        ...
+
+    def make(self, move: Move) -> None:
+        """Let one of `moves()` happen."""
+        ...
+
+    def digest(self) -> bytes:
+        """Of all actors' states and of what is under way: equal states, equal digests."""
+        ...
+
+    def trace(self) -> Sequence[Step]:
+        """What happened: one step for each move made, in order. Asked for rarely; may be worked out then."""
+        ...
+
+
+@runtime_checkable
+class Heals(Protocol):
+    """A world that wants to know when its faults are over.
+
+    The first part of a run has faults, the second has none and must come to a good end. Moves of the kind
+    "fault" are no longer chosen in the second part, whether or not the world still offers them.
+    """
+
+    def heal(self) -> None:
+        """From now on nothing fails any more. Called once in a run, or never."""
+        ...
+
+
+@runtime_checkable
+class Covers(Protocol):
+    """A world that knows which situations it was in."""
+
+    def coverage(self) -> Collection[tuple[str, str, str]]:
+        """(role of the actor, tag of its state, tag of the message) for every message that was handled."""
+        ...
+
+
+@runtime_checkable
+class Touches(Protocol):
+    """A world that knows what a move touched; partial-order reduction asks for it."""
+
+    def touched(self) -> Collection[str]:
+        """What the order of the last move decides besides the state of its actor: see `Step.touched`."""
+        ...
+
+
+@runtime_checkable
+class Forks(Protocol):
+    """A world that can be copied in the middle of a run; counting states asks for it."""
+
+    def fork(self) -> Self:
+        """A world in the same state that goes its own way."""
+        ...
+
+
+W_contra = TypeVar("W_contra", bound=World, contravariant=True)
+W = TypeVar("W", bound=World)
+
+MakeWorld: TypeAlias = Callable[[], W]
+"""A new world at its start, with an empty trace; called once for each run."""
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A rule that a run broke. rule: one sentence. at: the seq of the step after which it was broken."""
+
+    rule: str
+    at: int
+
+
+class Monitor(Protocol[W_contra]):
+    """Watches one run at a time. A campaign keeps it for all its runs and begins it anew for each."""
+
+    def begin(self, steps: int) -> None:
+        """A new run starts, with `steps` steps before its faults are over: forget the last one."""
+        ...
+
+    def after(self, world: W_contra, at: int, fair_steps: int) -> Violation | None:
+        """Look at the world after step `at`; 0 is the start.
+
+        fair_steps: how many steps ago the faults were over and choices became fair; 0 before.
+        """
+        ...
+
+    def at_rest(self, world: W_contra, at: int) -> Violation | None:
+        """Look at the world when nothing more is going to happen in it."""
+        ...
+
+
+Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]
+"""What to explore: how a world is made, and the rules. Other processes find it by its name in its module."""
