@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench conformance docs clean
+.PHONY: demo test check crash bench conformance docs clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,13 +22,20 @@ check: $(STAMP)  ## lint, format, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.lint_deciders
 	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
+	$(BIN)/python -m tests.crash --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
 
 bench: $(STAMP)  ## callboard and the floor on the peers' workloads, one table
 	$(BIN)/python benchmarks/run.py
 
 conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 	$(BIN)/python tests/conformance/run.py
+
+mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes docs/mutants.md
+	$(BIN)/python -m tests.mutants.run --write
 
 docs: $(STAMP)  ## write the generated parts of docs/ anew
 	$(BIN)/python -m tools.generate_docs

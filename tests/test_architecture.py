@@ -18,8 +18,11 @@ MAY_IMPORT = {
     "actors": {"actors"},
     "runtime": {"actors", "runtime"},
     "replay": {"actors", "runtime.log", "replay"},
-    "callboard": {"actors", "runtime", "replay", "cli", "demo", ""},
-}
+    "callboard": {
+        "actors", "runtime", "replay", "cli", "demo", "",
+        "testing", "testing_cast", "testing_runs", "testing_campaign", "testing_subject",
+    },
+}  # fmt: skip
 """Folder -> the parts of callboard it may import."""
 
 PURE = {
@@ -30,12 +33,16 @@ PURE = {
 
 ONLY_IN = {
     "pykka": {"runtime/loop_actor.py"},
-    "time": {"runtime/clock.py"},
-    "random": set(),
+    "time": {"runtime/clock.py", "replay/testing/stopwatch.py"},
+    "random": {"replay/testing/"},
     "secrets": {"runtime/clock.py"},
     "uuid": {"runtime/boundary.py"},
 }
-"""Modules that only these files of actors/, runtime/ and replay/ may import."""
+"""Modules that only these files and folders of actors/, runtime/ and replay/ may import.
+
+An explorer is chance: its schedulers draw from generators that they are given, made from a seed (see
+`test_the_chance_of_the_explorer_has_a_seed`), so that a campaign can be made again. No world draws.
+"""
 
 NO_PORTS_IN_REPLAY = {"pykka", "anthropic", "asyncio", "threading", "subprocess", "socket", "httpx2"}
 
@@ -86,7 +93,20 @@ def test_clock_chance_and_pykka_have_one_home_each() -> None:
     for folder, path, name, line in all_imports():
         homes = ONLY_IN.get(name.split(".")[0])
         if homes is not None and folder != "callboard":
-            assert str(path) in homes, f"{path}:{line}: {name} is imported only in {homes or 'no file'}"
+            is_home = any(str(path) == home or str(path).startswith(home) for home in homes)
+            assert is_home, f"{path}:{line}: {name} is imported only in {homes or 'no file'}"
+
+
+def test_the_chance_of_the_explorer_has_a_seed() -> None:
+    for path in sources("replay"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            where = f"{path}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import):
+                assert "random" not in {alias.name for alias in node.names}, f"{where}: take Random only"
+            elif isinstance(node, ast.ImportFrom) and node.module == "random":
+                assert {alias.name for alias in node.names} == {"Random"}, f"{where}: take random.Random only"
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Random":
+                assert node.args, f"{where}: Random() without a seed cannot be made again"
 
 
 def test_nothing_that_can_act_is_reachable_from_replay() -> None:

@@ -1,22 +1,42 @@
-"""Attack cases D1-D10 and D12: bytes and values that are meant to break whoever decodes them.
+"""Attack cases D1-D13: bytes and values that are meant to break whoever decodes them.
 
-D11 (a wrong version tag) belongs to the store; D13 (compression) to nothing that exists.
+D12 (a flood) is played here for what tools return, in test_poison_attacks.py for what streams. D13 (a bomb of
+compressed bytes) has little to aim at: logs hold nothing compressed, and a model's answer is cut off by what
+it unfolds to.
 """
 
 import asyncio
+import dataclasses
+import importlib
+import sqlite3
 import tracemalloc
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from callboard import Agent, AnthropicModel, Limits, Runtime, ScriptedModel
+from callboard import call as scripted_call
 from callboard.actors import codec
-from callboard.actors.errors import InvalidPrompt
-from callboard.actors.messages import CallTool
+from callboard.actors.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
+from callboard.actors.messages import CallTool, SessionOpened
+from callboard.replay.recording import Recording
 from callboard.runtime.boundary import check_json, to_json
+from callboard.runtime.models import anthropic_wire
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome
 from callboard.runtime.tools.tool import Tool, tool
+from tests import golden
+from tests.messages_api import MessagesApi, json_answer
+
+
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as running:
+        yield running
 
 
 def refused(text: str | bytes, *words: str) -> None:
@@ -125,6 +145,29 @@ def test_d10_anything_behind_the_value_is_refused(junk: bytes) -> None:
     refused(b"[1]" + junk, "not valid JSON")
 
 
+@pytest.mark.parametrize("tag", ["PRAGMA user_version = 99", "PRAGMA application_id = 1"])
+def test_d11_a_log_of_another_kind_or_of_a_later_version_is_refused(tag: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    Runtime(path, model=ScriptedModel(["hi"])).run_sync(Agent("host"), "go", session_id="one")
+    connection = sqlite3.connect(path)
+    connection.execute(tag)
+    connection.close()
+    for open_it in (
+        lambda: Recording.open(path, "one"),
+        lambda: Runtime(path, model=ScriptedModel(["hi"])).run_sync(Agent("host"), "go"),
+    ):
+        with pytest.raises((StoreTooNew, StoreUnreadable)):
+            open_it()
+
+
+def test_d11_a_session_that_lives_by_later_rules_is_refused() -> None:
+    first, *rest = golden.golden("report")
+    assert isinstance(first.body, SessionOpened)
+    later = msgspec.structs.replace(first, body=msgspec.structs.replace(first.body, rules=99))
+    with pytest.raises(CorruptLog, match="rules 99"):
+        golden.recorded([later, *rest])
+
+
 def test_d12_a_huge_tool_output_is_cut_before_it_is_copied() -> None:
     huge = "x" * 100_000_000
 
@@ -154,6 +197,43 @@ def test_d12_a_huge_structured_output_is_an_error_and_not_a_stall() -> None:
     outcome = call(rows, b"{}")
     assert outcome.status == "error"
     assert b"too large" in bytes(outcome.output)
+
+
+@pytest.mark.slow
+def test_d13_what_a_log_holds_is_not_compressed_so_nothing_unfolds(tmp_path: Path) -> None:
+    blank = " " * 5_000_000
+
+    @tool(effect="read")
+    async def big() -> str:
+        return blank
+
+    path = tmp_path / "log.db"
+    model, limits = ScriptedModel([scripted_call("big"), "done"]), Limits(max_tool_output_chars=10_000_000)
+    runtime = Runtime(path, model=model, limits=limits)
+    assert runtime.run_sync(Agent("host", tools=[big]), "go", session_id="one").text == "done"
+    assert path.stat().st_size > len(blank)
+    assert max(len(row.body) for row in Recording.open(path, "one").rows) < path.stat().st_size
+
+
+@pytest.mark.slow
+def test_d13_an_answer_that_unfolds_without_measure_is_cut_off(
+    api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anthropic_wire, "ANSWER_BYTES_MAX", 4 * 2**20)
+    deflate = zlib.compressobj(wbits=31)
+    bomb = b"".join(deflate.compress(bytes(2**20)) for _ in range(256)) + deflate.flush()
+    assert len(bomb) < 2**19
+    api.add(dataclasses.replace(json_answer({}, content_encoding="gzip"), body=bomb))
+    model = AnthropicModel("m", api_key="key-for-test", base_url=api.url, stream=False)
+    host = Agent("host", limits=Limits(max_model_attempts=1))
+    importlib.import_module("anthropic")  # under tracemalloc that takes 20 s
+    tracemalloc.start()
+    outcome = Runtime(":memory:", model=model).run_sync(host, "go")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert outcome.kind == "model_error"
+    assert "larger than 4194304 bytes" in outcome.detail
+    assert peak < 150_000_000
 
 
 def call(made: Tool, arguments: bytes) -> ToolOutcome:

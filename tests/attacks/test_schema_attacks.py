@@ -8,6 +8,7 @@ import asyncio
 import http.server
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -342,3 +343,15 @@ def test_hostile_checks_side_by_side_never_hold_the_loop_and_good_ones_are_answe
 
     endless, unique, *_, good = while_beating(checks)
     assert (endless.status, unique.status, good.status) == ("failed", "ok", "ok")
+
+
+@pytest.mark.slow
+def test_a_loop_that_is_held_is_noticed() -> None:
+    async def checks(checker: SchemaChecker) -> list[SchemaChecked]:
+        await asyncio.sleep(0.005)
+        time.sleep(1.5 * GAP_S)  # noqa: ASYNC251 - that is the point
+        await asyncio.sleep(0.005)
+        return []
+
+    with pytest.raises(AssertionError, match="the loop was away"):
+        while_beating(checks)

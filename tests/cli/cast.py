@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 CAST = '''
 import asyncio
 import time
-from callboard import Agent, ScriptedModel, call, calls, fail, say, tool
+from callboard import Agent, ScriptedModel, ToolContext, call, calls, fail, say, tool
 
 @tool(effect="read")
 def count_files(folder: str) -> str:
@@ -37,6 +37,16 @@ def block(seconds: float) -> str:
     time.sleep(seconds)
     return "waited"
 
+@tool(approval="before")
+async def pay(euros: int) -> str:
+    """Pay."""
+    return f"paid {euros}"
+
+@tool(effect="read")
+def peek(ctx: ToolContext) -> str:
+    """Show the door's code."""
+    return "the code is " + ctx.secret("DOOR")
+
 print("the module is loaded")
 counter = Agent("counter", description="Counts.", tools=[count_files])
 host = Agent("host", agents=[counter], model=ScriptedModel({
@@ -56,6 +66,12 @@ failing = Agent("failing", model=ScriptedModel([
     calls(call("wait", seconds=0), text="I got this far.\\nerror: forged"),
     fail("invalid_request_error", "no\\x1b[2Jway", is_retryable=False),
 ]), tools=[wait])
+paying = Agent("paying", tools=[pay], model=ScriptedModel(
+    lambda asked: call("pay", euros=5) if asked.turn == 1 else say(str(asked.conversation[-1]["content"]))
+))
+peeking = Agent("peeking", tools=[peek], model=ScriptedModel(
+    lambda asked: call("peek") if asked.turn == 1 else say(str(asked.conversation[-1]["content"]))
+))
 waiting = Agent("waiting", model=ScriptedModel([call("wait", seconds=60), say("done")]), tools=[wait])
 blocking = Agent("blocking", model=ScriptedModel([call("block", seconds=60), say("done")]), tools=[block])
 modelless = Agent("modelless")

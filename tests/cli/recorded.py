@@ -13,8 +13,8 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.protocol import EMPTY, Append
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
+from callboard.runtime.past import event_of
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.session import from_stored
 from callboard.runtime.tools.tool import tool
 
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
@@ -81,7 +81,7 @@ def rows_of(path: Path, session_id: str) -> list[Event]:
         log = SQLiteLog(path)
         await log.open()
         try:
-            return [from_stored(one) for one in await log.read(session_id)]
+            return [event_of(session_id, one) for one in await log.read(session_id)]
         finally:
             await log.close()
 

@@ -167,6 +167,16 @@ def test_a_log_that_somebody_else_writes_is_refused_with_what_to_do(folder: Path
 
 
 @pytest.mark.slow
+def test_a_named_secret_is_given_to_tools_and_kept_out_of_everything(folder: Path) -> None:
+    done = piped(folder, "run", "cast:peeking", "Peek.", "--secret", "DOOR", DOOR="open-sesame-4711")
+    assert done.returncode == 0
+    assert "the code is [secret:DOOR]" in done.stdout
+    assert not any(b"open-sesame" in path.read_bytes() for path in folder.iterdir() if path.is_file())
+    unnamed = piped(folder, "run", "cast:peeking", "Peek.", DOOR="open-sesame-4711")
+    assert "there is no secret" in unnamed.stdout
+
+
+@pytest.mark.slow
 @needs_terminals
 def test_on_a_terminal_a_tree_is_drawn_and_the_cursor_given_back(folder: Path) -> None:
     with Terminal(folder, "run", "cast:host", "How many files?") as terminal:

@@ -1,6 +1,13 @@
+import asyncio
 import json
+import shutil
 from pathlib import Path
 
+import pytest
+
+from callboard.replay.testing.store_events import added, event
+from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.sqlite import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 
@@ -95,3 +102,67 @@ def test_a_damaged_log_is_refused_by_every_other_command_too(callboard: Callboar
         assert done.exit_code == 4, command
         assert done.stdout == ""
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_key_is_read_from_a_file_that_an_option_or_the_environment_names(
+    callboard: Callboard, own_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyed = tmp_path / "keyed.db"
+
+    async def write() -> None:
+        log = SQLiteLog(keyed, "process", key=b"a secret")
+        await log.open()
+        await log.create("s", 1, "")
+        await log.append([Append("s", 0, 1, posted)])
+        await log.close()
+
+    posted = rows_of(own_log, "20250101-survey")
+    asyncio.run(write())
+    (tmp_path / "key").write_text("a secret\n")
+    (tmp_path / "wrong").write_text("another")
+    for arguments, code in (((), 2), (("--key-file", "wrong"), 2), (("--key-file", "key"), 0)):
+        assert callboard("verify", "s", "--log", str(keyed), *arguments).exit_code == code, arguments
+    assert callboard("show", "s", "--log", str(keyed)).exit_code == 2
+    monkeypatch.setenv("CALLBOARD_KEY_FILE", "key")
+    for command in ("verify", "show", "tree", "events"):
+        assert callboard(command, "s", "--log", str(keyed)).exit_code == 0, command
+
+
+def test_a_key_file_that_holds_no_key_is_a_mistake_of_usage(callboard: Callboard, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "long").write_bytes(bytes(5_000))
+    for name, code, said in (("empty", 2, "empty"), ("long", 2, "too large"), ("none", 3, "cannot be read")):
+        done = callboard("verify", "--key-file", name)
+        assert done.exit_code == code
+        assert said in done.stderr
+    (tmp_path / "short").write_bytes(b"short")
+    assert callboard("verify", "--encryption-key-file", "short").exit_code == 2
+
+
+def test_a_damaged_wal_is_told_though_every_session_that_can_be_read_is_whole(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.db"
+
+    async def write() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        for name in ("s", "t"):
+            await log.create(name, 1, "")
+            for seq in range(1, 9):
+                await added(log, name, 1, [event(seq)])
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{path}.left{suffix}")
+        await log.close()
+
+    asyncio.run(write())
+    left = f"{path}.left"
+    assert callboard("verify", "--all", "--log", left).exit_code in (0, 5)
+    wal = Path(f"{left}-wal")
+    content = bytearray(wal.read_bytes())
+    content[len(content) // 2] ^= 1
+    wal.write_bytes(content)
+    for arguments in (["--all"], ["s"], ["t"], ["--all", "--json"], ["t", "--json"]):
+        done = callboard("verify", *arguments, "--log", left)
+        assert done.exit_code == 4, arguments
+        assert "is damaged at frame" in done.stdout

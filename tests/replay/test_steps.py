@@ -7,8 +7,8 @@ from callboard.actors.events import Event
 from callboard.actors.messages import CallTool, Delegate, ModelReplied, SessionClosed
 from callboard.replay.steps import Steps
 from callboard.replay.verify import Verifier
+from callboard.runtime.past import event_of
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.session import from_stored
 from tests.cli.recorded import cast, script
 
 
@@ -17,7 +17,7 @@ def events() -> list[Event]:
     async def main() -> list[Event]:
         async with Runtime(":memory:", model=script()) as runtime:
             await runtime.run(cast(), "How many files?", session_id="one")
-            return [from_stored(row) for row in await runtime.log.read("one")]
+            return [event_of("one", row) for row in await runtime.log.read("one")]
 
     return asyncio.run(main())
 

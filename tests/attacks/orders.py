@@ -1,0 +1,154 @@
+"""Sessions in every order: how the delegation attacks are played.
+
+They run in the simulated world, where the same deciders run as live. `every_order` goes through the orders
+in which messages, answers, timers and (where allowed) a cancel, a close, a crash or a jump of the clock can
+come: all of them if there are few, else half of the runs go through the orders one after the other, and half
+are drawn. `every_moment` lets each fault strike once at each moment of the usual run. After each run every
+rule of the protocol is checked on the log (`check_log`), and the log is replayed.
+"""
+
+from collections.abc import Callable, Iterator
+
+from callboard import Limits
+from callboard.actors.messages import (
+    DelegationEnded,
+    ReportJudged,
+)
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.invariants import check_log
+from callboard.replay.testing.session_faults import Faults
+from callboard.replay.testing.session_says import Says, calls, task
+from callboard.replay.testing.session_scenario import NO_LIMITS, Scenario, ask, profile
+from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.world import Move
+from callboard.replay.verify import Verifier
+from tests.determinism import drawn
+
+SCHEMA = {"type": "object", "required": ["n"]}
+Policy = Callable[[ModelRequest], Says]
+
+
+def faults(*kinds: str, most: int = 1) -> Faults:
+    return Faults(frozenset(kinds), most=most, weathers=0)
+
+
+def scenario(
+    policy: Policy,
+    *,
+    agents: dict[str, tuple[str, ...]] | None = None,
+    limits: Limits = NO_LIMITS,
+    schema: object = None,
+    may_fail: Faults | None = None,
+    kid_limits: Limits = NO_LIMITS,
+) -> Scenario:
+    """A host with kids, who asks once."""
+    agents = agents or {"host": ("kid",), "kid": ()}
+    profiles = [
+        profile(name, known, ["look"], limits=NO_LIMITS if name == "host" else kid_limits)
+        for name, known in agents.items()
+    ]
+    return Scenario(profiles, policy, [ask(schema=schema)], limits, faults=may_fail or Faults())
+
+
+def checked(world: SessionWorld) -> SessionWorld:
+    """The world, if its log breaks no rule and replays."""
+    breaches = check_log(world.log, is_at_rest=world.failure is None)
+    assert not breaches, "\n".join(map(str, breaches))
+    divergence = Verifier(world.log).run()
+    assert divergence is None, str(divergence)
+    return world
+
+
+def played(made: Scenario) -> SessionWorld:
+    return checked(SessionWorld(made).run())
+
+
+def every_order(made: Scenario, runs: int = 160) -> Iterator[SessionWorld]:
+    """All runs there are, or so many of them."""
+    choices: list[int] = []
+    for _ in range(runs // 2):
+        widths: list[int] = []
+        yield checked(SessionWorld(made).run(lambda n: _next_choice(n, widths, choices)))  # noqa: B023
+        choices += [0] * (len(widths) - len(choices))
+        while choices and choices[-1] + 1 >= widths[len(choices) - 1]:
+            choices.pop()
+        if not choices:
+            return
+        choices[-1] += 1
+    for number in range(runs // 2):
+        world = SessionWorld(made)
+        yield checked(world.run(lambda n: drawn(number, len(world.made)) % n))  # noqa: B023
+
+
+def _next_choice(options: int, widths: list[int], choices: list[int]) -> int:
+    widths.append(options)
+    return choices[len(widths) - 1] if len(widths) <= len(choices) else 0
+
+
+def every_moment(made: Scenario) -> Iterator[SessionWorld]:
+    """Runs in the usual order, in which each fault that can strike does, once, at each moment.
+
+    A crash strikes as often as there are tails of the log that it can lose.
+    """
+    place = 0
+    while _usual(world := _after(made, place)):
+        for fault in range(len(_faults(world))):
+            lost = 0
+            while (struck := _struck(made, place, fault, lost)) is not None:
+                yield checked(finished(struck))
+                lost += 1
+        place += 1
+
+
+def _after(made: Scenario, place: int) -> SessionWorld:
+    """A world after so many of its usual moves."""
+    world = SessionWorld(made)
+    for _ in range(place):
+        world.make(_usual(world)[0])
+    return world
+
+
+def _struck(made: Scenario, place: int, fault: int, lost: int) -> SessionWorld | None:
+    """A world in which a fault has struck, and the last so many events are lost; None if that cannot be."""
+    world = _after(made, place)
+    world.make(_faults(world)[fault])
+    for _ in range(lost):
+        losing = [move for move in world.moves() if move.chain == "fault lose one"]
+        if not losing:
+            return None
+        world.make(losing[0])
+    return world
+
+
+def _usual(world: SessionWorld) -> list[Move]:
+    return [move for move in world.moves() if move.kind != "fault"]
+
+
+def _faults(world: SessionWorld) -> list[Move]:
+    return [move for move in world.moves() if move.kind == "fault"]
+
+
+def finished(world: SessionWorld) -> SessionWorld:
+    """Go on in the usual order until nothing but faults can happen."""
+    while usual := _usual(world):
+        world.make(usual[0])
+    return world
+
+
+def reporting(*values: object) -> Policy:
+    """A kid that reports all of these in one turn."""
+
+    def says(request: ModelRequest) -> Says:
+        if request.address == "host":
+            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+        return calls(*[("report_back", value) for value in values])
+
+    return says
+
+
+def verdicts(world: SessionWorld) -> list[str]:
+    return [judged.verdict for judged in world.of(ReportJudged)]
+
+
+def results(world: SessionWorld) -> list[tuple[str, bytes]]:
+    return [(end.kind, bytes(end.value)) for end in world.of(DelegationEnded)]

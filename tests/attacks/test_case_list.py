@@ -1,0 +1,38 @@
+"""Every attack case has a test that is named for it: `test_g4_...` is a test of case G4.
+
+    S1-S16   schemas and reports that are meant to read, leak, stall, crash or confuse
+    D1-D13   bytes and values that are meant to break whoever decodes them
+    G1-G11   agents that want more than they were given, and messages at the wrong time
+    L4-L12   text that is meant to forge what is shown, secrets, and logs that were tampered with
+    O1-O3    two owners of one log
+
+L1 to L3 and L13 are attacks on a viewer in a browser, which there is none of yet (test_page_attacks.py).
+"""
+
+import re
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+CASES = {"s": range(1, 17), "d": range(1, 14), "g": range(1, 12), "l": range(4, 13), "o": range(1, 4)}
+MORE = {"l1", "l2", "l3", "l13", "o4", "o5"}
+"""Cases that may have a test, and need none yet."""
+
+
+def test_every_case_has_a_test_named_for_it() -> None:
+    sources = "\n".join(path.read_text() for path in FOLDER.glob("test_*.py") if path != Path(__file__))
+    named = set(re.findall(r"^(?:async )?def test_([a-z]\d+)_", sources, re.MULTILINE))
+    wanted = {f"{letter}{number}" for letter, numbers in CASES.items() for number in numbers}
+    assert sorted(wanted - named) == []
+    assert sorted(named - wanted - MORE) == [], "a case that is in no list"
+
+
+def test_the_table_of_the_security_page_names_a_test_that_is_there_for_every_case() -> None:
+    page = (FOLDER.parent.parent / "docs" / "security.md").read_text()
+    sources = "\n".join(path.read_text() for path in FOLDER.parent.rglob("test_*.py"))
+    rows = dict(re.findall(r"^\| ([SDGLO]\d+) \| .* \| (.*) \|$", page, re.MULTILINE))
+    assert list(rows) == [f"{letter.upper()}{n}" for letter, numbers in CASES.items() for n in numbers]
+    for case, held_by in rows.items():
+        for name in re.findall(r"`(test_\w+)`", held_by) or [""]:
+            assert name.startswith(f"test_{case.lower()}_"), case
+    for name in re.findall(r"`(test_\w+)`", page):
+        assert f"def {name}(" in sources, name

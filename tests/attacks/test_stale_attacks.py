@@ -1,0 +1,166 @@
+"""Attack cases G10 and G11: a process that ends in the middle, and old messages that come again."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callboard import Agent, Runtime, ScriptedModel, call
+from callboard.actors import step as step_module
+from callboard.actors.errors import CorruptLog, Fenced, SessionFailed
+from callboard.actors.events import Post
+from callboard.actors.messages import (
+    Ask,
+    AskEnded,
+    Begin,
+    CallModel,
+    CallTool,
+    SchemaChecked,
+    SessionOpened,
+)
+from callboard.actors.request import ModelRequest
+from callboard.actors.supervisor import decide_supervisor
+from callboard.replay.recording import Recording
+from callboard.replay.testing.session_says import Says, calls, report, task
+from callboard.runtime.log.chain import Sealed
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import Append, Head
+from tests import golden
+from tests.attacks.orders import (
+    SCHEMA,
+    every_moment,
+    faults,
+    finished,
+    played,
+    results,
+    scenario,
+)
+
+
+def _accepted(request: ModelRequest) -> Says:
+    if request.address == "host":
+        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+    return report({"n": 1})
+
+
+# --- G10: the supervisor's process ends between accepting and dispatching --------------------------------
+
+
+@pytest.mark.slow
+def test_g10_a_crash_at_every_moment_loses_no_delegation_and_begins_none_twice() -> None:
+    """All moments, so also those after the schema was accepted and before the child was told to begin."""
+    crashes = 0
+    for world in every_moment(scenario(_accepted, may_fail=faults("crash"))):
+        crashes += 1
+        assert [event.recipient for event in world.events(Begin)] == ["host", "host.1"]
+        assert results(world) == [("reported", b'{"n":1}')]
+        assert world.ended.kind == "answered"
+    assert crashes > 20
+
+
+def test_g10_a_supervisor_that_fails_on_the_accepted_schema_goes_on_in_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def falls(state, seq, sender, body):  # type: ignore[no-untyped-def]
+        if isinstance(body, SchemaChecked):
+            raise RuntimeError("the supervisor falls")
+        return decide_supervisor(state, seq, sender, body)
+
+    def runtime() -> Runtime:
+        return Runtime(
+            tmp_path / "log.db",
+            model=ScriptedModel(
+                {
+                    "host": [call("task", agent="kid", prompt="x", output_schema=SCHEMA), "done"],
+                    "kid": [call("report_back", n=1)],
+                }
+            ),
+        )
+
+    host = Agent("host", agents=[Agent("kid")])
+
+    async def main() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(step_module, "decide_supervisor", falls)
+            async with runtime() as first:
+                with pytest.raises(SessionFailed, match="the supervisor falls"):
+                    await first.run(host, "go", session_id="one")
+        before = Recording.open(tmp_path / "log.db", "one").events
+        assert isinstance(before[-1].body, SchemaChecked)
+        async with runtime() as second:
+            session = await second.resume("one", host)
+            outcome = await session.outcome
+            await session.close()
+        assert outcome is not None
+        assert outcome.text == "done"
+        recording = Recording.open(tmp_path / "log.db", "one")
+        assert recording.events[: len(before)] == before
+        assert recording.verify().is_ok
+        assert [event.recipient for event in recording.events if event.kind == "Begin"] == ["host", "host.1"]
+
+    asyncio.run(main())
+
+
+# --- G11: an old message comes again, in a fork or after another took over -------------------------------
+
+
+def test_g11_the_store_refuses_an_event_of_an_owner_that_was_replaced() -> None:
+    async def main() -> None:
+        log, events = MemoryLog(), golden.golden("report")
+        await log.open()
+        old = await log.create("one", 0, "")
+        await log.append([Append("one", 0, old, events[:1])])
+        new, head = await log.take_over("one")
+        (refused,) = await log.append([Append("one", 1, old, events[1:2])])
+        assert isinstance(refused, Fenced)
+        assert await log.head("one") == head
+        (taken,) = await log.append([Append("one", 1, new, events[1:2])])
+        assert taken == await log.head("one")
+
+    asyncio.run(main())
+
+
+def test_g11_an_event_of_the_origin_does_not_pass_for_one_of_the_fork() -> None:
+    """A fork continues its origin's digest; what the origin says after that does not belong to the fork."""
+    events = golden.golden("report")
+
+    async def main() -> MemoryLog:
+        log = MemoryLog()
+        await log.open()
+        await log.create("origin", 0, "")
+        (head,) = await log.append([Append("origin", 0, 1, events[:5])])
+        assert isinstance(head, Head)
+        await log.create("fork", 0, "", head.digest)
+        await log.append([Append("fork", 0, 1, events[:5]), Append("origin", 5, 1, events[5:])])
+        return log
+
+    class Spliced(MemoryReader):
+        """The log with one event of the origin in the fork, digest and all."""
+
+        place = 0
+
+        def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
+            others = {row.seq: row for row in super()._rows("origin", 1, 10_000)}
+            for row in super()._rows(session_id, start, limit):
+                yield others[row.seq] if row.seq == self.place else row
+
+    reader = Spliced(asyncio.run(main()))
+    assert reader.verify_chain("fork").seq == 5
+    for reader.place in range(1, 6):
+        with pytest.raises(CorruptLog) as caught:
+            reader.verify_chain("fork")
+        assert caught.value.seq == reader.place
+
+
+def test_g11_old_messages_that_come_again_start_nothing() -> None:
+    """Whatever was said before, said again after the end: no call, no child, no second outcome."""
+    world = played(scenario(_accepted))
+    before, count = world.supervisor, len(world.log)
+    for event in list(world.log):
+        if event.recipient in world.inboxes and not isinstance(event.body, Ask | SessionOpened):
+            world.post(event.sender, event.cause, (Post(event.recipient, event.body),))
+            finished(world)
+    again = [event for event in world.log[count:] if event.cause > count]
+    assert not [event for event in again if isinstance(event.body, CallModel | Begin | CallTool | AskEnded)]
+    assert world.supervisor == before

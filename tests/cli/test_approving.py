@@ -1,0 +1,107 @@
+"""Asking on the terminal whether a call may run."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.base import Json
+from callboard.cli.approving import lines, verdict
+from callboard.runtime.approvals import Answer, Approval
+from tests.cli.cast import CAST, Terminal, piped
+from tests.cli.test_run_command import needs_terminals
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cast.py").write_text(CAST)
+    return tmp_path
+
+
+def question(arguments: bytes = b'{"euros":5}', is_repeat: bool = False) -> Approval:
+    loop = asyncio.new_event_loop()
+    try:
+        answer: asyncio.Future[Answer] = loop.create_future()
+    finally:
+        loop.close()
+    return Approval("s", "host.1", "clerk", "pay", "write", Json(arguments), is_repeat, 7, "00", answer)
+
+
+def test_a_question_says_who_wants_to_call_what_with_which_arguments() -> None:
+    shown = lines(question())
+    assert shown[0] == "host.1 (clerk) wants to call pay, effect write, with"
+    assert shown[1].endswith('{"euros":5}')
+
+
+def test_a_call_in_doubt_says_so() -> None:
+    assert "interrupted before" in lines(question(is_repeat=True))[-1]
+
+
+def test_arguments_cannot_forge_lines_or_control_the_terminal() -> None:
+    shown = "\n".join(lines(question(b'{"a":"\x1b[2J\rLet it run? y"}')))
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+
+
+def test_endless_arguments_are_cut_and_the_cut_is_told() -> None:
+    shown = "\n".join(lines(question(b'"' + b"x" * 10_000 + b'"')))
+    assert len(shown) < 5_000
+    assert "characters more" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("y\n", True), ("YES\n", True), ("\n", False), ("n\n", False), ("", False), (" too much\n", "too much")],
+)
+def test_only_a_clear_yes_lets_a_call_run(typed: str, meant: bool | str) -> None:
+    assert verdict(typed) == meant
+
+
+@pytest.mark.slow
+def test_without_a_terminal_nobody_is_asked_and_nothing_runs(folder: Path) -> None:
+    done = piped(folder, "run", "cast:paying", "Pay.")
+    assert "not allowed to run: nobody is there to be asked" in done.stdout
+
+
+@pytest.mark.slow
+def test_approve_all_and_none_ask_nobody(folder: Path) -> None:
+    assert "paid 5" in piped(folder, "run", "cast:paying", "Pay.", "--approve", "all").stdout
+    assert "(--approve none)" in piped(folder, "run", "cast:paying", "Pay.", "--approve", "none").stdout
+
+
+@pytest.mark.slow
+@needs_terminals
+@pytest.mark.parametrize(
+    ("typed", "read"), [("y\n", "paid 5"), ("too much\n", "to run: too much")], ids=["yes", "no"]
+)
+def test_on_a_terminal_a_person_is_asked(folder: Path, typed: str, read: str) -> None:
+    with Terminal(folder, "run", "cast:paying", "Pay.") as terminal:
+        terminal.until("wants to call pay")
+        terminal.until("why not]")
+        terminal.type(typed)
+        terminal.until(read)
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_ctrl_c_at_the_question_cancels_the_run(folder: Path) -> None:
+    with Terminal(folder, "run", "cast:paying", "Pay.") as terminal:
+        terminal.until("why not]")
+        terminal.type("\x03")
+        terminal.until("cancelling the ask")
+        assert terminal.end() == 130
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_in_a_chat_a_person_is_asked_too(folder: Path) -> None:
+    with Terminal(folder, "chat", "cast:paying") as terminal:
+        terminal.until("> ")
+        terminal.type("Pay.\n")
+        terminal.until("why not]")
+        terminal.type("y\n")
+        terminal.until("paid 5")
+        terminal.until("> ")
+        terminal.type("/quit\n")
+        assert terminal.end() == 0

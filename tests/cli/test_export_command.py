@@ -1,0 +1,236 @@
+import asyncio
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.errors import StoreIncomplete
+from callboard.cli import export_command
+from callboard.replay.testing.store_events import added, events, large
+from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite_reader import SQLiteReader
+from tests.cli.conftest import Callboard
+from tests.cli.recorded import damage
+
+KEY = b"k" * 32
+
+
+def test_events_go_to_stdout_as_the_events_command_prints_them(callboard: Callboard) -> None:
+    done = callboard("export", "20250101")
+    assert done.exit_code == 0
+    assert done.stdout == callboard("events", "20250101", "--json").stdout
+    assert len(done.stdout.splitlines()) == 28
+
+
+def test_a_session_as_one_document_has_its_head_and_its_events(callboard: Callboard, tmp_path: Path) -> None:
+    done = callboard("export", "20250101", "--format", "json", "-o", "s.json")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "1 session, 28 events written to s.json" in done.stderr
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["session"] == "20250101-survey"
+    assert found["head"] == json.loads(callboard("show", "20250101", "--json").stdout)["head"]
+    assert [one["seq"] for one in found["events"]] == list(range(1, 29))
+    assert found["title"].startswith("How many")
+
+
+def test_all_sessions_go_into_one_document_or_one_line_each_event(callboard: Callboard) -> None:
+    document = json.loads(callboard("export", "--all", "--format", "json").stdout)
+    assert len(document["sessions"]) == 3
+    lines = [json.loads(line) for line in callboard("export", "--all").stdout.splitlines()]
+    assert len(lines) == sum(len(one["events"]) for one in document["sessions"])
+    assert {line["session"] for line in lines} == {one["session"] for one in document["sessions"]}
+
+
+@pytest.mark.parametrize("which", [["--all"], ["20250101"]], ids=["all sessions", "one session"])
+def test_a_database_is_a_log_again_that_verifies(
+    callboard: Callboard, recorded: Path, tmp_path: Path, which: list[str]
+) -> None:
+    done = callboard("export", *which, "--format", "db", "-o", "copy.db")
+    assert done.exit_code == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["copy.db"]
+    assert callboard("verify", "--all", "--log", "copy.db").exit_code == 0
+    with SQLiteReader(recorded) as origin, SQLiteReader("copy.db") as copy:
+        assert len(copy.sessions()) == (3 if which == ["--all"] else 1)
+        for row in copy.sessions():
+            assert row in origin.sessions()
+            assert copy.events(row.session_id) == origin.events(row.session_id)
+            assert copy.head(row.session_id) == origin.head(row.session_id)
+
+
+def test_a_copy_can_be_written_on(callboard: Callboard, tmp_path: Path) -> None:
+    callboard("export", "20250101", "--format", "db", "-o", "copy.db")
+
+    async def write() -> None:
+        log = SQLiteLog(tmp_path / "copy.db", "process")
+        await log.open()
+        epoch, head = await log.take_over("20250101-survey")
+        more = events(head.seq + 1, head.seq + 3)
+        (answer,) = await log.append([Append("20250101-survey", head.seq, epoch, more)])
+        assert isinstance(answer, Head)
+        await log.close()
+
+    asyncio.run(write())
+    with SQLiteReader(tmp_path / "copy.db") as reader:
+        assert reader.verify_chain("20250101-survey").seq == 31
+
+
+# --- a live log ---------------------------------------------------------------------
+
+
+def beside_an_owner(path: Path, callboard: Callboard, *arguments: str, key: bytes | None = None) -> None:
+    """Export while the log is open and its newest events are in the WAL only."""
+
+    async def work() -> None:
+        log = SQLiteLog(path, encryption_key=key)
+        await log.open()
+        for name in ("s", "t"):
+            await log.create(name, 1, "a title")
+            await added(log, name, 1, [*events(1, 20), large(21), large(22, 4_000, "y")])
+        done = await asyncio.to_thread(callboard, *arguments, "--log", str(path))
+        assert done.exit_code == 0, done.stderr
+        await added(log, "s", 1, events(23, 24))
+        await log.close()
+
+    asyncio.run(work())
+
+
+def test_a_live_log_is_copied_whole(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+    beside_an_owner(path, callboard, "export", "--all", "--format", "db", "-o", "copy.db")
+    with SQLiteReader("copy.db") as copy, SQLiteReader(path) as origin:
+        assert copy.verify_chain("s").seq == 22
+        assert origin.verify_chain("s", head=copy.head("s")).seq == 24
+
+
+def test_one_session_of_a_live_log_takes_its_large_values_along(callboard: Callboard, tmp_path: Path) -> None:
+    beside_an_owner(tmp_path / "live.db", callboard, "export", "t", "--format", "db", "-o", "copy.db")
+    with SQLiteReader("copy.db") as copy:
+        assert [row.session_id for row in copy.sessions()] == ["t"]
+        assert copy.verify_chain("t").seq == 22
+    connection = sqlite3.connect("copy.db")
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (2,)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_a_copy_by_other_means_lacks_events_and_is_refused(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, events(1, 20))
+        shutil.copy(path, tmp_path / "copied.db")
+        await log.close()
+
+    asyncio.run(work())
+    with pytest.raises(StoreIncomplete):
+        SQLiteReader(tmp_path / "copied.db")
+    for command in ("sessions", "show", "verify", "export"):
+        done = callboard(command, "--log", "copied.db")
+        assert done.exit_code == 4
+        assert "copied.db-wal" in done.stderr
+        assert "callboard export" in done.stderr
+
+
+def test_an_encrypted_log_stays_encrypted_in_a_copy_and_is_readable_as_text(
+    callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_bytes(KEY + b"\n")
+    path = tmp_path / "live.db"
+    key = ("--encryption-key-file", "key")
+    beside_an_owner(path, callboard, "export", "s", "--format", "db", "-o", "copy.db", *key, key=KEY)
+    assert b"reason 7" not in Path("copy.db").read_bytes()
+    assert callboard("export", "--log", "copy.db").exit_code == 2
+    assert "reason 7" in callboard("export", "--log", "copy.db", *key).stdout
+    monkeypatch.setenv("CALLBOARD_ENCRYPTION_KEY_FILE", "key")
+    for command in ("export", "events", "show", "sessions"):
+        assert callboard(command, "--log", "copy.db").exit_code == 0, command
+
+
+# --- refusals -----------------------------------------------------------------------
+
+
+def test_a_file_that_is_there_is_written_over_only_if_that_is_wanted(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("precious")
+    for form in ("jsonl", "json", "db"):
+        done = callboard("export", "20250101", "--format", form, "-o", "out")
+        assert done.exit_code == 2
+        assert "--force" in done.stderr
+    assert (tmp_path / "out").read_text() == "precious"
+    assert callboard("export", "20250101", "-o", "out", "--force").exit_code == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 28
+
+
+def test_neither_the_log_itself_nor_an_open_one_is_ever_written_over(
+    callboard: Callboard, own_log: Path, tmp_path: Path
+) -> None:
+    before = own_log.read_bytes()
+    done = callboard("export", "--log", str(own_log), "--format", "db", "-o", str(own_log), "--force")
+    assert (done.exit_code, own_log.read_bytes()) == (2, before)
+    (tmp_path / "other.db-wal").write_bytes(b"x")
+    done = callboard("export", "--format", "db", "-o", "other.db", "--force")
+    assert done.exit_code == 2
+    assert "was not closed" in done.stderr
+
+
+def test_what_cannot_work_is_told_before_anything_is_written(callboard: Callboard, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for arguments, code, said in (
+        (("--format", "db"), 2, "-o FILE"),
+        (("--all", "20250101"), 2, "leave SESSION out"),
+        (("-o", "folder"), 2, "is a folder"),
+        (("-o", "nowhere/out"), 3, "make it first"),
+        (("nobody",), 3, "no session"),
+        (("--encryption-key-file", "nowhere"), 3, "cannot be read"),
+    ):
+        done = callboard("export", *arguments)
+        assert done.exit_code == code, arguments
+        assert said in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "db"])
+def test_a_damaged_session_is_not_exported(callboard: Callboard, own_log: Path, form: str) -> None:
+    damage(own_log, 7)
+    done = callboard("export", "20250101", "--format", form, "-o", "out", "--log", str(own_log))
+    assert done.exit_code == 4
+    assert not Path("out").exists()
+    assert not Path("out.part").exists()
+
+
+def test_a_damaged_log_can_be_backed_up_as_it_is(callboard: Callboard, own_log: Path) -> None:
+    damage(own_log, 7)
+    assert callboard("export", "--all", "--format", "db", "-o", "b.db", "--log", str(own_log)).exit_code == 0
+    assert callboard("verify", "--all", "--log", "b.db").exit_code == 4
+
+
+def test_a_disk_that_cannot_be_written_leaves_nothing_behind(
+    callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    done = callboard("export", "20250101", "-o", "out")
+    assert done.exit_code == 2
+    assert "No space left" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_long_exports_tell_on_a_terminal_how_far_they_are(
+    callboard: Callboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "%" not in callboard("export", "20250101", "-o", "quiet").stderr
+    monkeypatch.setattr(export_command, "is_terminal", lambda stream: True)
+    assert "%" not in callboard("export", "20250101", "-o", "short").stderr
+    monkeypatch.setattr(export_command, "_PAGE", 10)
+    done = callboard("export", "20250101", "-o", "long")
+    assert "35 %\r" in done.stderr
+    assert "100 %\n" in done.stderr

@@ -1,0 +1,90 @@
+"""One campaign against one core: runs go round the scenarios until a rule is broken or they are used up.
+
+Rules
+  - Each scenario has a scheduler of its own and its own memory, as a campaign of `explore` has, so that this
+    measures what a user gets; only that a run of each is made in turn, for a fault shows in some only.
+  - A run that does not come to rest within its bounds breaks a rule too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from callboard.replay.testing.portfolio import scheduler_named
+from callboard.replay.testing.run import Bounds, Run, perform
+from callboard.replay.testing.session_faults import NO_FAULTS
+from callboard.replay.testing.session_scenario import Scenario
+from callboard.replay.testing.session_world import SessionWorld, Worlds
+from callboard.replay.testing.world import Move, Violation
+from tests.mutants.rules import rules
+from tests.mutants.scenarios import SCENARIOS
+
+BOUNDS = Bounds(steps=200, steps_in_all=3_000)
+REST = "A session comes to rest."
+
+
+class Lane:
+    """One scenario and what explores it."""
+
+    def __init__(self, name: str, scenario: Scenario, scheduler: str, seed: str) -> None:
+        self.name = name
+        self._worlds = Worlds(scenario)
+        self.scheduler = scheduler_named(scheduler, f"{seed}/{name}")
+        self._rules = rules()
+        self._fair = Random(f"{seed}/{name}/fair").random
+
+    def run(self) -> Run | None:
+        """One run; None if there is none left."""
+        world, scheduler = self._worlds(), self.scheduler
+        if not scheduler.begin(world):
+            return None
+        run = perform(world, self._rules, scheduler.choose, self._any, BOUNDS)
+        scheduler.finish(world)
+        if run.violation is None and not run.is_at_rest and not run.is_cut:
+            run.violation = Violation(REST, len(run.made))
+        return run
+
+    def _any(self, offered: Sequence[Move]) -> Move:
+        return offered[int(self._fair() * len(offered))]
+
+
+def explore(scheduler: str, seed: str, runs: int) -> dict[str, object]:
+    """Make so many runs, or as many as it takes. What was broken, after how many runs, and by what."""
+    lanes = [Lane(name, scenario, scheduler, seed) for name, scenario in SCENARIOS.items()]
+    made = 0
+    while lanes and made < runs:
+        for lane in list(lanes):
+            run = lane.run()
+            if run is None:
+                lanes.remove(lane)
+                continue
+            made += 1
+            if run.violation is not None:
+                return {
+                    "killed": True,
+                    "runs": made,
+                    "rule": run.violation.rule,
+                    "scenario": lane.name,
+                    "by": lane.scheduler.name,
+                    "steps": len(run.made),
+                    "schedule": run.schedule.text(lane.name),
+                }
+            if made == runs:
+                break
+    return {"killed": False, "runs": made}
+
+
+def fifo() -> dict[str, object]:
+    """Every scenario once, first come, first served, with nothing failing."""
+    for name, scenario in SCENARIOS.items():
+        world = SessionWorld(without_faults(scenario))
+        run = perform(world, rules(), lambda offered: offered[0], lambda offered: offered[0], BOUNDS)
+        if run.violation is not None or not run.is_at_rest:
+            rule = run.violation.rule if run.violation else REST
+            return {"killed": True, "rule": rule, "scenario": name}
+    return {"killed": False}
+
+
+def without_faults(scenario: Scenario) -> Scenario:
+    """The same session with nothing failing."""
+    return replace(scenario, faults=NO_FAULTS)

@@ -1,0 +1,71 @@
+"""A process with one mutant in it: does one task, prints one line of JSON.
+
+    python -m tests.mutants.child MUTANT units
+    python -m tests.mutants.child MUTANT fifo
+    python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
+
+`none` for MUTANT is the core as it is. Nothing of callboard is imported before the mutant is in place.
+"""
+
+import contextlib
+import io
+import json
+import sys
+
+import pytest
+
+from tests.mutants.mutant import ROOT, install
+from tests.mutants.seeded import MUTANTS
+
+NO_MUTANT = "none"
+
+NOT_UNITS = ("test_sessions.py", "test_protocol.py", "test_growth.py", "test_states_page.py", "test_codec.py")
+"""What of tests/actors is no unit test of the rules: the first two run whole sessions, in random orders and
+disturbed at every point, which is what is measured here under another name; the others look at sizes, at a
+page of the docs, and at the bytes of messages by Hypothesis."""
+
+LIKELY = ("test_supervisor", "test_agent", "test_accounts", "test_desk", "test_recovery", "test_retry")
+"""These come first: the first failure is enough."""
+
+
+def units() -> dict[str, object]:
+    """Run the unit tests; which one fails first, if any does."""
+    files = [file for file in (ROOT / "tests" / "actors").glob("test_*.py") if file.name not in NOT_UNITS]
+    files.sort(key=lambda file: (not file.name.startswith(LIKELY), file.name))
+    options = [
+        "-x",
+        "-q",
+        "-m",
+        "not slow",
+        "--assert=plain",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-seed=0",
+    ]
+    told = io.StringIO()  # and plain asserts, or pytest would load callboard's modules itself, as they are
+    with contextlib.redirect_stdout(told):
+        code = pytest.main([*options, f"--rootdir={ROOT}", *map(str, files)])
+    lines = told.getvalue().splitlines()
+    named = [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:]
+    return {"killed": code != 0, "by": named[0] if code and named else ""}
+
+
+def main(arguments: list[str]) -> None:
+    """Do the task of the command line."""
+    name, task, *rest = arguments
+    if name != NO_MUTANT:
+        install(MUTANTS[name])
+    if task == "units":
+        print(json.dumps(units()))
+        return
+    from tests.mutants import campaign  # not before the mutant is in place
+
+    if task == "fifo":
+        print(json.dumps(campaign.fifo()))
+    else:
+        scheduler, seed, runs = rest
+        print(json.dumps(campaign.explore(scheduler, seed, int(runs))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

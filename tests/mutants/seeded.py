@@ -1,0 +1,27 @@
+"""Every mutant, by name."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
+from tests.mutants.seeded_cases import CALLS
+from tests.mutants.seeded_corners import ENDS
+from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
+from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
+
+PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
+    "Reports": REPORTS,
+    "Ends and stops": ENDINGS,
+    "Delegating": DELEGATING,
+    "Asks": ASKS,
+    "Budgets": BUDGETS,
+    "The line for model calls": LINE,
+    "The agent": AGENT,
+    "The desk": DESK,
+    "Recovery": RECOVERY,
+    "One case of ends": ENDS,
+    "One case of calls": CALLS,
+}
+
+MUTANTS: Final[Mapping[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}

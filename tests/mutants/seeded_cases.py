@@ -1,0 +1,141 @@
+"""Mutants that are wrong in one case only, the one that was forgotten: calls, agents, ports, recovery."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+CALLS: Final = (
+    Mutant(
+        "settlement-of-the-stopped-wakes-nobody",
+        "What an agent gives back that was stopped lets nobody who waits for it be looked at.",
+        "supervisor_turns",
+        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
+        "    call_from(work, chain)",
+        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
+        "    if record.is_running:\n"
+        "        call_from(work, chain)",
+    ),
+    Mutant(
+        "answered-one-forgets-all",
+        "With the first answer of an agent's calls, the desk forgets that others are under way.",
+        "desk",
+        "            if not seqs:\n                del self._of[owner]",
+        "            if True:\n                del self._of[owner]",
+    ),
+    Mutant(
+        "repeated-call-not-remembered",
+        "The desk forgets that an earlier process may have started a call that is made again.",
+        "desk",
+        "            self._repeated.add(request.seq)\n",
+        "            pass\n",
+        note="a repeated call has to be given up before it starts again, after a crash; a unit test and the crash campaign do that.",
+    ),
+    Mutant(
+        "torn-agent-decision-lost",
+        "A decision that the end of the log cut off is completed only if it was the supervisor's.",
+        "recovery",
+        "        if torn is not None:\n",
+        "        if torn is not None and torn[0].recipient == SUPERVISOR:\n",
+    ),
+    Mutant(
+        "torn-supervisor-decision-lost",
+        "A decision that the end of the log cut off is completed only if it was an agent's.",
+        "recovery",
+        "        if torn is not None:\n",
+        "        if torn is not None and torn[0].recipient != SUPERVISOR:\n",
+    ),
+    Mutant(
+        "timers-of-the-recovery-lost",
+        "Timers that the recovery itself sets do not fire.",
+        "recovery",
+        "self.desk, starts, tuple(self.desk.timers.values()))",
+        "self.desk, starts, tuple(t for t in self.desk.timers.values() if t.request <= len(self.events)))",
+    ),
+    Mutant(
+        "retry-waits-for-the-last-attempt",
+        "A stopped agent in back-off waits for the answer of the attempt before.",
+        "agent",
+        "is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)",
+        "is_model_out = may_be_out and (stop.granted == (state.turn, state.attempt) or state.attempt > 2)",
+    ),
+    Mutant(
+        "finished-answers-a-stop",
+        "An agent that has finished says that it has drained when its Stop comes after all.",
+        "agent_phases",
+        '        "idle": {\n            Begin: ("thinking",),\n',
+        '        "idle": {\n            Begin: ("thinking",),\n            Stop: ("idle",),\n',
+    ),
+    Mutant(
+        "settled-twice-by-retries",
+        "The settlement of an attempt that is tried again is charged once more with the turn's end.",
+        "supervisor_turns",
+        "    chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)",
+        "    is_retry = chain[-1].granted[1] > 1\n"
+        "    if is_retry:\n"
+        "        chain = accounts.settle(chain, accounts.Need(), settled.usage or "
+        "accounts.Usage())\n"
+        "        record = chain[-1]\n"
+        "    chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or "
+        "record.text)",
+    ),
+    Mutant(
+        "lost-twice-is-a-failure",
+        "A model call that was lost to a crash a second time ends its agent.",
+        "agent",
+        '    if reply.status == "lost":',
+        '    if reply.status == "lost" and state.attempt == 1:',
+    ),
+    Mutant(
+        "last-request-of-the-log-is-fresh",
+        "The very last request of a log is taken for one that has not started.",
+        "recovery",
+        "        if request.seq > len(self.events):",
+        "        if request.seq >= len(self.events):",
+        note="it shows only where recovery itself stops the agent whose request is the very last event of the log.",
+    ),
+    Mutant(
+        "fresh-calls-lost",
+        "Model calls that the recovery itself grants are answered as lost.",
+        "recovery",
+        "            if request.seq in self.held:\n                continue\n",
+        "            if request.seq in self.held and not isinstance(request.body, CallModel):\n"
+        "                continue\n",
+    ),
+    Mutant(
+        "unstarted-write-interrupted",
+        "A write tool that had not started is answered as interrupted, not run.",
+        "recovery",
+        "        return interrupted(request) if request.seq in self.started else None",
+        '        is_write = isinstance(body, CallTool) and body.effect == "write"\n'
+        "        return interrupted(request) if is_write else None",
+        note="no ready-made rule says that a write which had not started must run; a unit test does.",
+    ),
+    Mutant(
+        "cost-overrides-tokens",
+        "Where both are limited, a cost that fits now lets a call pass whose tokens do not.",
+        "accounts",
+        "account.reserved.cost > account.cost else verdict",
+        'account.reserved.cost > account.cost else "now"',
+    ),
+    Mutant(
+        "slot-of-a-stopped-retry",
+        "The slot of a call that was not the first attempt is not given back if its agent was stopped.",
+        "supervisor_turns",
+        "in_flight=work.state.in_flight - 1)",
+        "in_flight=work.state.in_flight - (record.is_running or record.granted[1] == 1))",
+    ),
+    Mutant(
+        "unknown-use-of-a-retry-is-free",
+        "A call that was not the first attempt and whose use is not known is charged nothing.",
+        "supervisor_turns",
+        "accounts.charge_of(need, settled.usage)",
+        "accounts.charge_of(need, settled.usage or (accounts.Usage() if chain[-1].granted[1] > 1 else None))",
+    ),
+    Mutant(
+        "second-crash-forgets-the-turn",
+        "A host that fails while it drains counts its turns anew in the next ask.",
+        "agent",
+        'phase="idle", turn=state.turn)',
+        'phase="idle")',
+    ),
+)

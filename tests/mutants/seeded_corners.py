@@ -1,0 +1,171 @@
+"""Mutants that are wrong in one case only, the one that was forgotten: ends, delegations and asks."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+ENDS: Final = (
+    Mutant(
+        "pending-dropped-in-a-race",
+        "When the last racer ends, a report that is being checked does not keep the delegation open.",
+        "supervisor_ending",
+        "delegation.running or delegation.pending.size or delegation.is_checking",
+        "delegation.running or (delegation.pending.size and len(delegation.copies) < 2) or "
+        "delegation.is_checking",
+    ),
+    Mutant(
+        "loser-in-back-off-forgotten",
+        "A racer that waits for its next attempt when another one wins is not stopped.",
+        "supervisor_ending",
+        "        if other != address:\n            stop_one",
+        "        if other != address and not (record and record.turn_timer):\n            stop_one",
+    ),
+    Mutant(
+        "loser-without-its-grant",
+        "The Stop of a racer that has lost does not say that its model call is out.",
+        "supervisor_ending",
+        "Stop(kind, record.granted))\n    retire",
+        'Stop(kind, record.granted if kind != "lost_race" else (0, 0)))\n    retire',
+    ),
+    Mutant(
+        "late-without-its-grant",
+        "The Stop of an agent whose time is over does not say that its model call is out.",
+        "supervisor_ending",
+        "Stop(kind, record.granted))\n    retire",
+        'Stop(kind, record.granted if kind != "deadline" else (0, 0)))\n    retire',
+    ),
+    Mutant(
+        "leaver-by-another-not-counted",
+        "What an agent used that leaves the tree when the last below it has drained is forgotten.",
+        "supervisor_ending",
+        "        if delegation is not None:\n            work.keep",
+        "        if delegation is not None and leaf.address == address:\n            work.keep",
+    ),
+    Mutant(
+        "check-numbers-used-again",
+        "A check is numbered by how many are open, so two can have one number.",
+        "supervisor_delegating",
+        "    number = work.state.next_check\n",
+        "    number = work.state.checks.size + 1\n",
+    ),
+    Mutant(
+        "cancel-while-checking",
+        "A cancel does not reach an ask whose schema is being checked.",
+        "supervisor_asks",
+        "    if ask is None or ask.outcome is not None:\n        return\n    stop_below",
+        "    if ask is None or ask.outcome is not None or ask.delegation.is_checking:\n"
+        "        return\n"
+        "    stop_below",
+        note="no ready-made rule says that a cancel ends the ask that it came for; a unit test does.",
+    ),
+    Mutant(
+        "close-in-the-grace-forgotten",
+        "A close that comes while an ask drains is forgotten.",
+        "supervisor_asks",
+        '    if work.state.phase in ("closed", "new") or work.state.is_closing:\n        return\n',
+        '    if work.state.phase in ("closed", "new") or work.state.is_closing:\n'
+        "        return\n"
+        "    if work.state.ask is not None and work.state.ask.outcome is not None:\n"
+        "        return\n",
+    ),
+    Mutant(
+        "last-invalid-of-a-race",
+        "A race whose racers have all ended stays open when their last report is invalid.",
+        "supervisor_reports",
+        "        fail_if_over(work, parent, delegation.key)",
+        "        if len(delegation.copies) < 2:\n            fail_if_over(work, parent, delegation.key)",
+    ),
+    Mutant(
+        "children-with-a-schema-not-counted",
+        "Children whose schema is to be checked first do not count for the turn.",
+        "supervisor_delegating",
+        "turn_children=parent.turn_children + count,",
+        "turn_children=parent.turn_children + (count if schema == NULL or work.has_accepted(schema) else 0),",
+    ),
+    Mutant(
+        "below-the-late-goes-on",
+        "What is below an agent goes on when its time is over.",
+        "supervisor_ending",
+        "    stop_below(work, address)\n    stop_one(work, address, kind)",
+        '    if kind != "deadline":\n        stop_below(work, address)\n    stop_one(work, address, kind)',
+    ),
+    Mutant(
+        "host-drained-is-enough",
+        "After a cancel the outcome is told when the host has drained, whoever else has not.",
+        "supervisor_asks",
+        "    if work.state.live and not is_grace_over:",
+        "    host = work.record(HOST)\n"
+        '    is_over = ask.outcome.kind == "cancelled" and host is not None and '
+        "host.is_drained\n"
+        "    if work.state.live and not is_grace_over and not is_over:",
+        note="measured before the rule that an outcome leaves nobody in doubt before the grace is over.",
+    ),
+    Mutant(
+        "agents-reset",
+        "With each ask the agents of the session are counted anew.",
+        "supervisor_asks",
+        "agents=max(1, state.agents))",
+        "agents=1)",
+    ),
+    Mutant(
+        "judged-after-the-outcome",
+        "A report to the client that is being checked when the ask is cancelled can still be accepted.",
+        "supervisor_work",
+        "ask is not None and ask.outcome is None and ask.delegation.key == key",
+        "ask is not None and ask.delegation.key == key",
+    ),
+    Mutant(
+        "check-of-another-ask",
+        "The answer to a check that an earlier ask has left behind is taken for the running ask.",
+        "supervisor_work",
+        "ask is not None and ask.outcome is None and ask.delegation.key == key",
+        "ask is not None and ask.outcome is None",
+    ),
+    Mutant(
+        "stop-skips-the-line",
+        "Those below a stopped agent who stand in line go on.",
+        "supervisor_ending",
+        "        if below != address:\n            stop_one",
+        "        if below != address and not (record and record.ticket):\n            stop_one",
+    ),
+    Mutant(
+        "stop-skips-the-back-off",
+        "Those below a stopped agent who wait for their next attempt go on.",
+        "supervisor_ending",
+        "        if below != address:\n            stop_one",
+        "        if below != address and not (record and record.turn_timer):\n            stop_one",
+    ),
+    Mutant(
+        "stop-skips-the-checking",
+        "Those below a stopped agent whose own delegation waits for its schema go on.",
+        "supervisor_ending",
+        "        if below != address:\n            stop_one",
+        "        if below != address and not (record and any(d.is_checking for d in "
+        "record.delegations.values())):\n"
+        "            stop_one",
+        note="somebody has to be stopped while one two levels below waits for its schema, which the scenarios hardly reach.",
+    ),
+    Mutant(
+        "failure-counts-twice",
+        "A racer that fails by itself just when it is stopped counts as two that have ended.",
+        "supervisor",
+        "    if not record.is_running:\n        return\n    if finished.kind",
+        '    if not record.is_running and finished.kind == "answered":\n        return\n    if finished.kind',
+        note="a racer has to end by itself just as its deadline or budget ends it, while another goes on: too rare in the scenarios.",
+    ),
+    Mutant(
+        "answer-of-the-stopped-wins",
+        "A racer that answers just when its time is over wins all the same.",
+        "supervisor",
+        "    if not record.is_running:\n        return\n    if finished.kind",
+        '    if not record.is_running and finished.kind != "answered":\n        return\n    if finished.kind',
+    ),
+    Mutant(
+        "grant-of-the-crashed-kept",
+        "An agent that fails twice leaves its reservation behind.",
+        "supervisor",
+        "            settle(work, sender, body.settled or _UNKNOWN)",
+        "            settle(work, sender, body.settled or (_UNKNOWN if isinstance(body, "
+        "Finished) else None))",
+    ),
+)

@@ -1,0 +1,175 @@
+"""Mutants of the session: asks, budgets, the line for model calls."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+ASKS: Final = (
+    Mutant(
+        "account-reset",
+        "With each ask the host's account starts at nothing, so the session's budget is one of each ask.",
+        "supervisor_asks",
+        "    spent = host.account.spent if host else ZERO\n    timer",
+        "    spent = ZERO\n    timer",
+    ),
+    Mutant(
+        "ordinals-reset",
+        "With each ask the host's children are counted from 1 again.",
+        "supervisor_asks",
+        "        next_ordinal=former.next_ordinal if former else 1,\n",
+        "",
+    ),
+    Mutant(
+        "ask-before-drained",
+        "An ask begins though agents of an earlier one have not stopped.",
+        "supervisor_asks",
+        "    if state.live:\n        return",
+        "    if state.live > 1:\n        return",
+    ),
+    Mutant(
+        "cancel-after-the-end",
+        "A cancel that comes when the outcome is settled and agents drain changes the outcome.",
+        "supervisor_asks",
+        "    if ask is None or ask.outcome is not None:\n        return\n    stop_below",
+        "    if ask is None:\n        return\n    stop_below",
+    ),
+    Mutant(
+        "grace-never-ends",
+        "When the grace is over, the outcome still waits for those who have not drained.",
+        "supervisor",
+        "asks.conclude(work, is_grace_over=True)",
+        "asks.conclude(work)",
+    ),
+    Mutant(
+        "grace-not-cancelled",
+        "The timer of the grace is not taken back when all have drained in time.",
+        "supervisor_asks",
+        "    work.cancel_timer(ask.grace_timer)\n    work.change",
+        "    work.change",
+    ),
+)
+
+BUDGETS: Final = (
+    Mutant(
+        "tokens-off-by-one",
+        "A call that would use the last token of a budget is refused.",
+        "accounts",
+        "        if total > account.tokens:",
+        "        if total >= account.tokens:",
+    ),
+    Mutant(
+        "tokens-overshoot-by-one",
+        "A call may use one token more than is left beside the calls in flight.",
+        "accounts",
+        '"later" if total + account.reserved.tokens > account.tokens else verdict',
+        '"later" if total + account.reserved.tokens > account.tokens + 1 else verdict',
+    ),
+    Mutant(
+        "closing-ignored",
+        "A child's call need not leave room for the closing turns of those above it.",
+        "accounts",
+        " and place < len(chain) - 1:",
+        " and place > len(chain):",
+    ),
+    Mutant(
+        "closing-counts-for-itself",
+        "An agent's own closing turn is kept free from itself too.",
+        "accounts",
+        " and place < len(chain) - 1:",
+        ":",
+    ),
+    Mutant(
+        "unknown-use-is-free",
+        "A call whose use is not known is charged nothing.",
+        "accounts",
+        "Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)",
+        "Usage(calls=1, unknown_calls=1)",
+    ),
+    Mutant(
+        "stopped-not-settled",
+        "The grant of an agent that was stopped is never settled: its reservation leaks.",
+        "supervisor_turns",
+        "    if chain is None or chain[-1].grant is None:\n        return\n    need",
+        "    if chain is None or chain[-1].grant is None or chain[-1].is_stopped:\n        return\n    need",
+    ),
+    Mutant(
+        "slot-of-the-stopped-leaks",
+        "The slot of an agent that was stopped during its call is not given back.",
+        "supervisor_turns",
+        "in_flight=work.state.in_flight - 1)",
+        "in_flight=work.state.in_flight - (not record.is_stopped))",
+    ),
+    Mutant(
+        "spend-of-the-stopped-lost",
+        "What an agent used that was stopped is not charged to those above it.",
+        "accounts",
+        "        account = replace(account, spent=plus(account.spent, used), reserved=left)",
+        "        is_free = chain[-1].is_stopped and record is not chain[-1]\n"
+        "        account = replace(\n"
+        "            account, spent=account.spent if is_free else plus(account.spent, "
+        "used), reserved=left\n"
+        "        )",
+    ),
+    Mutant(
+        "surrender-not-settled",
+        "An agent that leaves without accounting for its call leaves the reservation behind.",
+        "supervisor",
+        "            settle(work, sender, body.settled or _UNKNOWN)",
+        "            settle(work, sender, body.settled)",
+    ),
+    Mutant(
+        "own-budget-forgotten",
+        "A child's own token budget does not bind it.",
+        "supervisor_delegating",
+        "        Account(own.tokens, micro(own.cost)),",
+        "        Account(None, micro(own.cost)),",
+    ),
+)
+
+LINE: Final = (
+    Mutant(
+        "overtaking",
+        "A request that fits is granted though an earlier one waits for the same exhausted budget.",
+        "supervisor_turns",
+        "    is_first = not state.queue.size and not [record for record in chain if record.waiting.size]",
+        "    is_first = not state.queue.size",
+    ),
+    Mutant(
+        "slots-off-by-one",
+        "One more model call in flight than the limit says, if nobody stands in line.",
+        "supervisor_turns",
+        "    if is_first and state.in_flight < slots and",
+        "    if is_first and state.in_flight <= slots and",
+    ),
+    Mutant(
+        "one-served-a-message",
+        "After each message at most one of those in line is looked at.",
+        "supervisor_turns",
+        "            _look_at(work, chain, chain[-1].wanted)\n",
+        "            _look_at(work, chain, chain[-1].wanted)\n            return\n",
+    ),
+    Mutant(
+        "parked-at-the-wrong-scope",
+        "A request is parked at the lowest scope that is exhausted, not at the topmost.",
+        "supervisor_turns",
+        '(where[-1] if where else "")',
+        '(where[0] if where else "")',
+    ),
+    Mutant(
+        "settlement-wakes-nobody",
+        "A settlement lets nobody who waits for that budget be looked at, if the agent goes on.",
+        "supervisor_turns",
+        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
+        "    call_from(work, chain)",
+        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
+        "    if record.parked:\n"
+        "        call_from(work, chain)",
+    ),
+    Mutant(
+        "leaver-wakes-nobody",
+        "Whoever leaves the line lets nobody behind it be looked at.",
+        "supervisor_line",
+        "    call_from(work, work.chain(address) or [])",
+        "    return",
+    ),
+)

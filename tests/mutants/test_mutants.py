@@ -1,0 +1,93 @@
+"""Our own mutants: each still fits the source, the page names it, and some are found quickly.
+
+The whole campaign is `make mutants`; the runs here have fixed seeds and small budgets.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.mutants.mutant import ROOT, Mutant, install
+from tests.mutants.seeded import MUTANTS, PARTS
+
+RUNS = 400
+QUICK = (
+    "loser-in-back-off-forgotten",
+    "only-the-first-late",
+    "stop-without-grant",
+    "drains-before-the-tools",
+    "torn-decision-not-completed",
+    "write-runs-again",
+)
+"""From six parts of the core; none is found without a particular order or a fault."""
+
+
+def child(name: str, *task: str) -> dict[str, Any]:
+    """What a process with this mutant tells."""
+    command = [sys.executable, "-m", "tests.mutants.child", name, *task]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def test_there_are_at_least_45_and_no_name_twice() -> None:
+    assert len(MUTANTS) == sum(len(part) for part in PARTS.values()) >= 45
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=str)
+def test_each_fits_the_source_in_exactly_one_place_and_compiles(mutant: Mutant) -> None:
+    compile(mutant.applied(mutant.path.read_text()), mutant.name, "exec")
+
+
+def test_a_mutant_that_fits_nowhere_or_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="occurs 0 times"):
+        Mutant("gone", "Fits nowhere.", "desk", "no such text", "").applied("class Desk")
+    with pytest.raises(ValueError, match="occurs 2 times"):
+        Mutant("twice", "Fits twice.", "desk", "ab", "b").applied("abab")
+    with pytest.raises(ValueError, match="occurs 1 times"):
+        Mutant("nothing", "Changes nothing.", "desk", "ab", "ab").applied("ab")
+
+
+def test_a_mutant_comes_before_the_first_import_or_not_at_all() -> None:
+    import callboard.actors.desk  # noqa: F401
+
+    with pytest.raises(RuntimeError, match="imported already"):
+        install(next(iter(MUTANTS.values())))
+
+
+def test_the_page_in_the_docs_names_every_mutant_and_what_it_does() -> None:
+    page = (ROOT / "docs" / "mutants.md").read_text()
+    missing = [one.name for one in MUTANTS.values() if f"| `{one.name}` | {one.what} |" not in page]
+    assert not missing, "run `make mutants`"
+
+
+def test_the_page_in_the_docs_names_no_mutant_that_is_not_there() -> None:
+    lines = (ROOT / "docs" / "mutants.md").read_text().splitlines()
+    named = {line.split("`")[1] for line in lines if line.startswith("| `")}
+    assert named == set(MUTANTS)
+
+
+@pytest.mark.slow
+def test_the_core_as_it_is_survives_the_same_runs() -> None:
+    assert child("none", "fifo") == {"killed": False}
+    assert child("none", "explore", "portfolio", "suite", str(RUNS)) == {"killed": False, "runs": RUNS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_exploration_finds_it_and_fifo_does_not(name: str) -> None:
+    assert child(name, "fifo") == {"killed": False}
+    told = child(name, "explore", "portfolio", "suite", str(RUNS))
+    assert told["killed"], f"{name} survives {RUNS} runs"
+
+
+@pytest.mark.slow
+def test_a_seed_finds_it_again_in_the_same_run_and_by_the_same_schedule() -> None:
+    task = (QUICK[0], "explore", "portfolio", "suite", str(RUNS))
+    assert child(*task) == child(*task)

@@ -1,0 +1,60 @@
+"""Sessions that the tests of the kit look at: a rich one, a cancelled one, a closed one."""
+
+from callboard.actors.messages import CallModel
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.session_says import Says, calls, report, task
+from callboard.replay.testing.session_scenario import Scenario, ask, profile
+from callboard.replay.testing.session_world import SessionWorld
+
+SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}
+
+PROFILES = (
+    profile("host", ["kid", "racer"], ["look"], writes=["save"], asks=["pay"]),
+    profile("kid", ["grandkid"], ["look"]),
+    profile("racer"),
+    profile("grandkid"),
+)
+
+
+def policy(request: ModelRequest) -> Says:
+    """Children, a grandchild, a race, tools of three kinds, an invalid report and a valid one."""
+    turn, who = request.turn, request.profile
+    if who == "host" and turn == 1:
+        asked = (task("kid", "count", output_schema=SCHEMA), task("racer", "race", copies=2))
+        return calls(*asked, ("save", {}), ("pay", {}), ("look", {}), text="I ask everybody")
+    if who == "kid":
+        if turn == 1:
+            return calls(task("grandkid", "dig"), ("look", {}), text="I ask further")
+        return report({"m": 1}) if turn == 2 else report({"n": 2})
+    return Says(f"{who} is done")
+
+
+RICH = Scenario(PROFILES, policy, [ask()])
+TWO = Scenario(
+    (profile("host", ["a", "b"]), profile("a"), profile("b")),
+    lambda request: (
+        calls(task("a"), task("b")) if (request.profile, request.turn) == ("host", 1) else Says("done")
+    ),
+    [ask()],
+)
+
+
+def rich() -> SessionWorld:
+    """The rich session, over."""
+    return SessionWorld(RICH).run()
+
+
+def cancelled() -> SessionWorld:
+    """The rich session, cancelled while its grandchild's model and its child's tool are at work."""
+    world = SessionWorld(RICH)
+    while not any(one.agent == "host.1.1" for one in world.of(CallModel)):
+        world.make(next(move for move in world.moves() if not move.chain.startswith("tool host.1")))
+    world.cancel()
+    while moves := world.moves():  # ports are slower than everybody else
+        world.make(next((move for move in moves if move.kind == "deliver"), moves[0]))
+    return world
+
+
+def closed() -> SessionWorld:
+    """The rich session, closed."""
+    return rich().close().run()

@@ -1,0 +1,50 @@
+"""The state machine drives sessions, keeps their rules, and finds a rule of one's own that does not hold."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import invariant, run_state_machine_as_test
+
+from callboard.actors.messages import Begin
+from callboard.replay.testing.machine import SessionMachine
+from callboard.replay.testing.session_faults import faults
+from tests.replay.testing.casts import RICH
+
+
+class Rich(SessionMachine):
+    scenario = replace(RICH, faults=faults(most=3, weathers=0))
+
+
+@pytest.mark.slow
+def test_no_interactive_session_breaks_a_rule() -> None:
+    run_state_machine_as_test(Rich, settings=settings(max_examples=25, stateful_step_count=30, deadline=None))
+
+
+class Lonely(SessionMachine):
+    scenario = RICH
+
+    @invariant()
+    def nobody_has_children(self) -> None:
+        if hasattr(self, "world"):
+            assert all(begin.depth == 0 for begin in self.world.of(Begin)), "somebody has a child"
+
+
+@pytest.mark.slow
+def test_a_rule_of_ones_own_that_does_not_hold_is_found() -> None:
+    with pytest.raises(AssertionError, match="somebody has a child"):
+        run_state_machine_as_test(
+            Lonely,
+            settings=settings(
+                max_examples=200,
+                stateful_step_count=40,
+                deadline=None,
+                phases=[Phase.generate],
+                report_multiple_bugs=False,
+            ),
+        )
+
+
+def test_a_machine_without_a_scenario_says_so() -> None:
+    with pytest.raises(TypeError, match=r"SessionMachine.scenario is None; set it to a Scenario"):
+        SessionMachine().made()

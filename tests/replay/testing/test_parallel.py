@@ -1,0 +1,116 @@
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from callboard.actors.errors import CallboardError, MisuseError
+from callboard.replay.testing.explore import Plan
+from callboard.replay.testing.monitors import sometimes
+from callboard.replay.testing.parallel import explore_in_parallel
+from callboard.replay.testing.program import ProgramWorld
+from callboard.replay.testing.shares import Glance, together
+from callboard.replay.testing.world import MakeWorld, Monitor
+from tests.replay.testing.known_bugs.shared_memory import account, needle
+from tests.replay.testing.programs import collector
+
+Found = tuple[MakeWorld[ProgramWorld], Sequence[Monitor[ProgramWorld]]]
+
+
+def broken() -> Found:
+    program, rules = account(False)
+    return program.world, rules
+
+
+def fine() -> Found:
+    return collector(*"123456").world, [
+        sometimes("1 is first", lambda world: world.states["c"][:1] == ("1",))
+    ]
+
+
+def no_needle() -> Found:
+    program, rules = needle(True)
+    return program.world, [*rules, sometimes("never", lambda world: False)]
+
+
+def failing() -> NoReturn:
+    raise ValueError("no luck")
+
+
+def dying() -> NoReturn:
+    os._exit(3)
+
+
+@pytest.mark.slow
+def test_jobs_make_the_same_runs_each_time_and_tell_how_far_they_are() -> None:
+    plan = Plan(scheduler="pct", runs=301, seed=4)
+    glances: list[Glance] = []
+
+    def progress(glance: Glance) -> bool:
+        glances.append(glance)
+        return True
+
+    shares = explore_in_parallel(fine, plan, 2, progress)
+    found = together(shares, plan, 0.0)
+    assert found.figures == together(explore_in_parallel(fine, plan, 2), plan, 0.0).figures
+    assert glances[-1].runs == 301
+    assert [one.runs for one in glances] == sorted(one.runs for one in glances)
+
+
+@pytest.mark.slow
+def test_a_violation_ends_the_campaign_and_a_goal_is_met_if_one_job_met_it() -> None:
+    plan = Plan(runs=1_000_000, scenario="account")
+    found = together(explore_in_parallel(broken, plan, 2), plan, 0.0)
+    (one,) = found.counterexamples
+    assert len(one.steps) == 8
+    assert found.figures.runs < 1_000_000
+    plan = Plan(runs=1_000)
+    found = together(explore_in_parallel(no_needle, plan, 2), plan, 0.0)
+    assert (found.unmet_goals, found.is_exhausted, found.is_ok) == (("never",), True, False)
+
+
+def broken_in_one() -> Found:
+    """Broken in the process that comes first to a file that is named by the environment."""
+    try:
+        os.close(os.open(os.environ["CALLBOARD_TEST_FLAG"], os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return fine()
+    return broken()
+
+
+@pytest.mark.slow
+def test_the_first_job_that_breaks_a_rule_stops_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLBOARD_TEST_FLAG", str(tmp_path / "flag"))
+    plan = Plan(scheduler="pct", runs=1 << 40, seconds=30)
+    shares = explore_in_parallel(broken_in_one, plan, 2)
+    assert sorted(len(share.counterexamples) for share in shares) == [0, 1]
+    assert [share.is_stopped for share in shares if not share.counterexamples] == [True]
+
+
+@pytest.mark.slow
+def test_jobs_that_are_told_to_stop_hand_in_what_they_have() -> None:
+    shares = explore_in_parallel(
+        fine, Plan(scheduler="pct", runs=1 << 40), 2, lambda glance: glance.runs < 200
+    )
+    assert len(shares) == 2
+    assert all(share.is_stopped for share in shares)
+    assert sum(share.seen.runs for share in shares) >= 200
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_or_dies_ends_the_campaign_with_what_it_said() -> None:
+    with pytest.raises(CallboardError, match="failed: ValueError: no luck"):
+        explore_in_parallel(failing, Plan(), 2)
+    with pytest.raises(CallboardError, match="a process of the campaign has ended"):
+        explore_in_parallel(dying, Plan(), 2)
+
+
+def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
+    def inner() -> Found:
+        return fine()
+
+    with pytest.raises(MisuseError, match="not at the top of a module"):
+        explore_in_parallel(inner, Plan(), 2)

@@ -1,0 +1,140 @@
+from collections.abc import Sequence
+
+import pytest
+
+from callboard.actors.errors import MisuseError
+from callboard.replay.testing.monitors import always, at_rest
+from callboard.replay.testing.program import Actor, Posts, Program, Send
+from callboard.replay.testing.run import Bounds, perform
+from callboard.replay.testing.world import Move, Step, Violation
+from tests.replay.testing.programs import collector
+
+
+def first(offered: Sequence[Move]) -> Move | None:
+    return offered[0]
+
+
+def last(offered: Sequence[Move]) -> Move | None:
+    return offered[-1]
+
+
+class Storm:
+    """Work to do, and a fault that can happen again and again until the storm is over. work: left."""
+
+    def __init__(self, work: int = 2, rests: bool = False) -> None:
+        self.work, self.faults, self.healed, self.rests = work, 0, 0, rests
+
+    def moves(self) -> list[Move]:
+        works = [Move("work", "a", "work")] * (self.work > 0 and (self.healed > 0 or not self.rests))
+        return [*works, Move("fault", "a", "fault", "fault")]
+
+    def make(self, move: Move) -> None:
+        if move.kind == "fault":
+            self.faults += 1
+        else:
+            self.work -= 1
+
+    def digest(self) -> bytes:
+        return b""
+
+    def trace(self) -> list[Step]:
+        return []
+
+
+class Healing(Storm):
+    def heal(self) -> None:
+        self.healed += 1
+
+
+def test_a_run_ends_at_rest() -> None:
+    run = perform(collector("1", "2").world(), (), first, first)
+    assert (run.is_at_rest, run.healed_at, len(run.made)) == (True, None, 2)
+
+
+def test_after_n_steps_faults_are_over_and_the_second_chooser_goes_on() -> None:
+    storm = Healing()
+    run = perform(storm, (), last, first, Bounds(5))
+    assert (storm.faults, storm.healed, storm.work) == (5, 1, 0)
+    assert (run.healed_at, run.is_at_rest, len(run.made)) == (5, True, 7)
+
+
+def test_no_fault_is_chosen_in_the_second_part_even_if_it_is_offered() -> None:
+    storm = Storm()
+    run = perform(storm, (), last, last, Bounds(5))
+    assert (storm.faults, storm.work, run.is_at_rest) == (5, 0, True)
+
+
+def test_a_world_at_rest_that_wants_to_heal_is_healed_and_goes_on() -> None:
+    storm = Healing(rests=True)
+    run = perform(storm, (), first, first, Bounds(3))
+    assert (storm.healed, storm.work, run.is_at_rest) == (1, 0, True)
+
+
+def test_a_run_that_does_not_end_is_ended_after_ten_n_steps() -> None:
+    def again(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        return 0, [("a", "again")]
+
+    program = Program({"a": Actor(0, again)}, [Send("s", "a", "again")])
+    run = perform(program.world(), (), first, first, Bounds(7))
+    assert (len(run.made), run.healed_at, run.is_at_rest) == (70, 7, False)
+
+
+def test_where_only_faults_are_left_the_rules_of_rest_are_looked_at_and_faults_go_on() -> None:
+    storm = Storm(work=1)
+    seen: list[int] = []
+
+    def few(world: Storm) -> bool:
+        seen.append(world.faults)
+        return world.faults <= 2
+
+    rule = at_rest("no more than two faults", few)
+    run = perform(storm, [rule], first, first, Bounds(20))
+    assert seen == [0, 1, 2, 3]
+    assert run.violation == Violation("no more than two faults", 4)
+
+
+def test_a_world_that_heals_is_not_judged_before() -> None:
+    storm = Healing(work=1, rests=True)
+    rule = at_rest("the work is done", lambda world: world.work == 0)
+    assert perform(storm, [rule], first, first, Bounds(3)).violation is None
+
+
+def test_what_a_step_raises_is_a_violation_after_that_step() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        if message == "2":
+            raise ValueError("two is too much")
+        return state, ()
+
+    program = Program({"a": Actor(0, step)}, [Send("s", "a", "1"), Send("s", "a", "2")])
+    found = perform(program.world(), (), first, first)
+    assert found.violation == Violation("Nothing raises ValueError: two is too much", 2)
+
+
+def test_the_text_of_an_assertion_is_the_rule() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        raise AssertionError("one is enough")
+
+    found = perform(Program({"a": Actor(0, step)}, [Send("s", "a", "1")]).world(), (), first, first)
+    assert found.violation == Violation("one is enough", 1)
+
+
+def test_misuse_is_not_a_violation() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        return state, [("nobody", "hello")]
+
+    program = Program({"a": Actor(0, step)}, [Send("s", "a", "1")])
+    with pytest.raises(MisuseError, match="a posts to 'nobody', there is a"):
+        perform(program.world(), (), first, first)
+
+
+def test_a_chooser_with_nothing_to_say_cuts_the_run() -> None:
+    rule = at_rest("never", lambda world: False)
+    run = perform(collector("1", "2").world(), [rule], lambda offered: None, first)
+    assert (run.is_cut, run.is_at_rest, run.violation, run.made) == (True, False, None, [])
+
+
+def test_a_run_stops_where_a_rule_is_broken() -> None:
+    rules = [always("one", lambda world: len(world.states["c"]) < 1), always("two", lambda world: False)]
+    run = perform(collector("1", "2").world(), rules[:1], first, first)
+    assert (run.violation, len(run.made)) == (Violation("one", 1), 1)
+    assert perform(collector("1").world(), rules, first, first).violation == Violation("two", 0)

@@ -1,0 +1,157 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from callboard.replay.testing.guess import guess
+from callboard.replay.testing.monitors import always, at_rest, eventually
+from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
+from callboard.replay.testing.replayed import replay
+from callboard.replay.testing.run import Bounds, perform
+from callboard.replay.testing.shrink import Shrunk, shrink
+from callboard.replay.testing.world import Monitor, Move, Step
+from tests.replay.testing.programs import collect
+
+EMPTY: tuple[str, ...] = ()
+
+
+def last(offered: Sequence[Move]) -> Move | None:
+    return offered[-1]
+
+
+def small(program: Program, *monitors: Monitor[ProgramWorld], steps: int = 50) -> Shrunk:
+    run = perform(program.world(), monitors, last, last, Bounds(steps))
+    assert run.violation is not None
+    found = shrink(program.world, run, monitors)
+    again = replay(program.world, found.schedule, monitors)
+    assert again.violation == found.violation
+    assert len(again.made) == len(found.schedule.chains)
+    return found
+
+
+def crowd(size: int = 9) -> Program:
+    """Many senders to one actor, and others that have nothing to do with it."""
+    starts = [Send(f"s{number}", "c", f"m{number}") for number in range(size)]
+    starts += [Send("user", "other", "ask"), Send("bad", "other", "crash")]
+    actors = {"c": Actor(EMPTY, collect), "other": Actor(EMPTY, collect)}
+    return Program(actors, starts, clients=["user"])
+
+
+def test_only_the_steps_that_break_the_rule_are_left() -> None:
+    rule = always("m3 is not there with m5", lambda world: not {"m3", "m5"} <= set(world.states["c"]))
+    found = small(crowd(), rule)
+    assert sorted(found.schedule.chains) == ["s3>c", "s5>c"]
+    assert found.is_minimal
+    assert found.steps_before > 2
+
+
+def test_where_order_does_not_matter_nothing_overtakes_and_nothing_is_decided() -> None:
+    forward: Actor[Any, str] = Actor(0, lambda state, sender, message: (state, [("c", message)]))
+    actors: dict[str, Actor[Any, str]] = {"c": Actor(EMPTY, collect), "a": forward, "b": forward}
+    program = Program(actors, [Send("s", name, "m") for name in "abc"])
+    rule = always("less than three", lambda world: len(world.states["c"]) < 3)
+    found = small(program, rule)
+    assert guess(program.world, found.schedule.chains, [], completes=False, steps=50).overtakings() == 0
+    assert (len(found.schedule.chains), found.decided_by) == (5, ())
+
+
+def test_an_overtaking_that_matters_stays_and_is_named() -> None:
+    rule = always("m1 is first of all", lambda world: world.states["c"][:1] in ((), ("m1",)))
+    two = Program({"c": Actor(EMPTY, collect)}, [Send("s1", "c", "m1"), Send("s2", "c", "m2")])
+    found = small(two, rule)
+    assert found.schedule.chains == ("s2>c",)
+    both = always("m1 comes before m2", lambda world: world.states["c"][:2] != ("m2", "m1"))
+    found = small(two, both)
+    assert found.schedule.chains == ("s2>c", "s1>c")
+    assert found.decided_by == ((1, 2),)
+
+
+def test_faults_and_clients_are_dropped_first_even_if_that_takes_more_steps() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        return state + (3 if message == "fail" else 1), ()
+
+    program = Program(
+        {"a": Actor(0, step, faults=lambda state: ("fail",) if state < 3 else ())},
+        [Send("s", "a", "tick") for _ in range(4)],
+    )
+    found = small(program, always("less than three", lambda world: world.states["a"] < 3))
+    assert found.steps_before == 1
+    assert found.schedule.chains == ("s>a",) * 3
+
+
+def test_a_rule_of_the_end_is_shrunk_to_a_run_that_ends() -> None:
+    rule = at_rest("m0 is not last", lambda world: world.states["c"][-1] != "m0")
+    found = small(crowd(3), rule)
+    run = replay(crowd(3).world, found.schedule, [rule])
+    assert run.is_at_rest
+    assert len(run.made) == 5
+
+
+def test_a_rule_that_is_hot_for_too_long_is_shrunk_to_little_more_than_its_heat() -> None:
+    def again(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        return state, [("a", "again")]
+
+    program = Program(
+        {"a": Actor(0, again), "c": Actor(EMPTY, collect)},
+        [Send("s", "a", "again"), *(Send(f"s{number}", "c", "m") for number in range(5))],
+    )
+    found = small(program, eventually("it ends", lambda world: False), steps=10)
+    assert len(found.schedule.chains) == 51
+    assert found.schedule.healed_at == 0
+
+
+def test_another_rule_that_is_broken_on_the_way_is_not_taken_for_it() -> None:
+    def step(state: tuple[str, ...], sender: str, message: str) -> tuple[tuple[str, ...], Posts]:
+        if message == "m1" and not state:
+            raise ValueError("m1 may not be first")
+        return (*state, message), ()
+
+    program = Program(
+        {"c": Actor(EMPTY, step)}, [Send(f"s{number}", "c", f"m{number}") for number in range(3)]
+    )
+    rule = always("m1 is not there", lambda world: "m1" not in world.states["c"])
+    assert len(small(program, rule).schedule.chains) == 2
+
+
+def test_a_search_without_the_means_says_so() -> None:
+    rule = always("less than three", lambda world: len(world.states["c"]) < 3)
+    run = perform(crowd().world(), [rule], last, last)
+    found = shrink(crowd().world, run, [rule], budget_steps=5)
+    assert not found.is_minimal
+    assert replay(crowd().world, found.schedule, [rule]).violation == found.violation
+
+
+@pytest.mark.parametrize("completes", [True, False])
+def test_a_guess_leaves_out_what_is_not_there(completes: bool) -> None:
+    found = guess(crowd(2).world, ["s1>c", "s9>c", "s1>c"], [], completes=completes, steps=50)
+    assert found.chains == (["s1>c", "s0>c", "user>other", "bad>other"] if completes else ["s1>c"])
+    assert found.since == [0] * len(found.chains)
+    assert found.overtakings() == 0
+
+
+def test_a_guess_notes_since_when_moves_were_there() -> None:
+    forward: Actor[Any, str] = Actor(0, lambda state, sender, message: (state, [("b", "m")]))
+    program = Program(
+        {"a": forward, "b": Actor(EMPTY, collect)}, [Send("s", "b", "early"), Send("s", "a", "go")]
+    )
+    found = guess(program.world, ["s>a", "a>b", "s>b"], [], completes=False, steps=50)
+    assert (found.since, found.overtakings()) == ([0, 1, 0], 1)
+
+
+class Forgetful(ProgramWorld):
+    """A world whose trace does not say what let an actor wake."""
+
+    def trace(self) -> Sequence[Step]:
+        return [structs.replace(step, cause=0) for step in super().trace()]
+
+
+def test_what_cannot_come_the_other_way_round_decides_nothing() -> None:
+    counter: Actor[int, str] = Actor(
+        0, lambda state, sender, message: (state + 1, ()), wakes=lambda state: (f"tick {state}",)
+    )
+    program = Program({"a": counter})
+    rule = always("less than two", lambda world: world.states["a"] < 2)
+    run = perform(Forgetful(program), [rule], last, last)
+    assert len(run.made) == 2
+    assert shrink(lambda: Forgetful(program), run, [rule]).decided_by == ()

@@ -1,0 +1,112 @@
+"""What the strategies draw is what they say, shrinks to the simplest session, and breaks no rule."""
+
+import sys
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.base import Json
+from callboard.actors.codec import encode
+from callboard.actors.limits import Limits
+from callboard.actors.messages import AskEnded, Begin, CheckSchema
+from callboard.replay.testing import strategies
+from callboard.replay.testing.session_faults import KINDS, Faults
+from callboard.replay.testing.session_monitors import breaches_of
+from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.strategies import (
+    DelegationPlan,
+    Order,
+    SchemaCase,
+    delegation_plans,
+    fault_plans,
+    orders,
+    rosters,
+    schema_cases,
+)
+from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(delegation_plans(), fault_plans(), orders())
+def test_no_session_that_is_drawn_breaks_a_rule(plan: DelegationPlan, wrong: Faults, order: Order) -> None:
+    world = SessionWorld(plan.scenario(wrong)).run(order)
+    assert breaches_of(world) == []
+
+
+@pytest.mark.slow
+def test_schemas_accept_the_right_report_and_no_wrong_one() -> None:
+    engine = Engine(IN_THE_WORKER)
+    engine.load()
+
+    @QUICK
+    @given(schema_cases())
+    def holds(case: SchemaCase) -> None:
+        schema = Json(encode(case.schema))
+        right, wrong = Json(encode(case.right)), Json(encode(case.wrong))
+        assert engine.check(CheckSchema(1, "accept", schema)).status == "ok"
+        assert engine.check(CheckSchema(1, "report", schema, right)).status == "ok"
+        assert engine.check(CheckSchema(1, "report", schema, wrong)).status == "invalid"
+
+    holds()
+
+
+@pytest.mark.slow
+@QUICK
+@given(rosters())
+def test_a_roster_has_a_host_and_nobody_delegates_in_circles(roster: tuple[object, ...]) -> None:
+    names = [getattr(who, "name", "") for who in roster]
+    assert names[0] == "host"
+    for place, who in enumerate(roster):
+        assert set(getattr(who, "agents", ())) <= set(names[place + 1 :])
+
+
+@pytest.mark.slow
+def test_everything_shrinks_to_one_agent_that_answers() -> None:
+    plan = find(delegation_plans(), lambda plan: True)
+    assert [who.name for who in plan.profiles] == ["host"]
+    assert plan.profiles[0].tools == ()
+    assert plan.policy.replies == {"host": ()}
+    assert (plan.prompts, plan.schema, plan.limits, plan.closes) == (("go",), None, Limits(), False)
+    world = SessionWorld(plan.scenario()).run()
+    assert [(one.kind, one.text) for one in world.of(AskEnded)] == [("answered", "done")]
+    assert find(fault_plans(), lambda wrong: True) == Faults(frozenset(), 0, 0)
+    assert find(orders(), lambda order: True).picks == ()
+
+
+@pytest.mark.slow
+def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
+    def has_child(plan: DelegationPlan) -> bool:
+        return any(begin.depth for begin in SessionWorld(plan.scenario()).run().of(Begin))
+
+    plan = find(delegation_plans(), has_child, settings=settings(deadline=None, max_examples=500))
+    assert len(plan.profiles) == 2
+    (turn,) = plan.policy.replies["host"]
+    assert [name for name, _ in turn.calls] == ["task"]
+
+
+@QUICK
+@given(fault_plans("cancel", "crash"))
+def test_a_fault_plan_has_the_kinds_it_was_asked_for(wrong: Faults) -> None:
+    assert wrong.kinds <= {"cancel", "crash"} < KINDS
+
+
+@QUICK
+@given(st.lists(st.integers(0, 9), max_size=5))
+def test_an_order_picks_what_it_was_given_and_then_the_oldest(picks: list[int]) -> None:
+    order = Order(picks)
+    assert [order(10) for _ in range(len(picks) + 2)] == [*picks, 0, 0]
+    assert repr(Order([1, 2])) == "Order([1, 2])"
+
+
+def test_without_hypothesis_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "callboard.replay.testing.strategies")
+    with pytest.raises(ImportError, match=r"pip install callboard\[testing\]"):
+        importlib.import_module("callboard.replay.testing.strategies")
+    monkeypatch.setitem(sys.modules, "callboard.replay.testing.strategies", strategies)

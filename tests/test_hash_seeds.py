@@ -1,0 +1,49 @@
+"""Two processes with different hash seeds walk sets and hash texts differently, and decide the same."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.determinism import lines
+
+ROOT = Path(__file__).parent.parent
+SESSIONS = 40
+PLANTED = """
+from callboard.actors import prompts
+real = prompts.task_tool
+prompts.task_tool = lambda roster: real(tuple(set(roster)))
+from tests.determinism import line, world
+for number in range(8):
+    print(line(str(number), world(number).log))
+"""
+"""A core in which the order of the agents that a model is told of is the order of a set."""
+
+
+def in_a_process(arguments: list[str], seed: str) -> list[str]:
+    """What a fresh process with this hash seed prints, line by line."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_event_bytes_and_states_agree_under_two_hash_seeds() -> None:
+    here = list(lines(SESSIONS))
+    for seed in ("0", "4242"):
+        assert in_a_process(["-m", "tests.determinism", str(SESSIONS)], seed) == here
+    assert len({line.split()[2] for line in here}) == len(here)
+
+
+@pytest.mark.slow
+def test_a_decision_that_hangs_on_the_order_of_a_set_is_noticed() -> None:
+    assert len({str(in_a_process(["-c", PLANTED], seed)) for seed in ("0", "1", "2", "3")}) > 1

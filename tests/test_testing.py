@@ -1,0 +1,275 @@
+"""The public face of the testing kit: agents, policies and tools as users write them."""
+
+import subprocess
+import sys
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import callboard.testing
+from callboard import Agent, Limits, ScriptedModel, ToolContext, call, calls, fail, say, tool
+from callboard.actors.errors import MisuseError
+from callboard.actors.messages import RequestApproval, ToolReturned
+from callboard.actors.request import ModelRequest
+from callboard.replay.recording import Recording
+from callboard.replay.testing.schedule import BadSchedule
+from callboard.runtime.models.scripted import Policy as ScriptedPolicy
+from callboard.runtime.models.scripted import Step
+from callboard.testing import (
+    Faults,
+    RuleBroken,
+    Scenario,
+    always,
+    check_log,
+    explore,
+    simulate,
+    sometimes,
+)
+
+SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+RAN: list[str] = []
+
+
+@tool(effect="read")
+def look(path: str) -> str:
+    """What is there."""
+    return f"contents of {path}"
+
+
+@tool(effect="read")
+async def peek(path: str, ctx: ToolContext) -> str:
+    """What is there, without waiting."""
+    return f"{ctx.address} sees {path}"
+
+
+@tool
+def save(text: str) -> str:
+    """Keep a text: never run in a simulation, unless a fake stands in."""
+    RAN.append(text)
+    return "saved"
+
+
+HOST = Agent(
+    "host", tools=[save], agents=[Agent("counter", tools=[look, peek]), Agent("talker", description="Talks.")]
+)
+
+
+def policy(request: ModelRequest) -> Step:
+    """Two children, one of which reports wrongly first; a tool that would act on the world."""
+    turn = request.turn
+    if request.profile == "host":
+        asked = call("task", agent="counter", prompt="count", output_schema=SCHEMA)
+        both = calls(asked, call("task", agent="talker", prompt="talk"), call("save", text="x"))
+        return both if turn == 1 else say("Both have answered.")
+    if request.profile == "counter":
+        if turn == 1:
+            return calls(call("look", path="a"), call("peek", path="b"), call("look", wrong=1))
+        return call("report_back", n="one") if turn == 2 else call("report_back", n=1)
+    return "I talk."
+
+
+def outputs(found: Any) -> list[str]:
+    return [bytes(one.output).decode() for one in found.world.of(ToolReturned)]
+
+
+def test_a_simulation_runs_agents_with_real_schemas_and_real_read_tools() -> None:
+    found = simulate(HOST, policy, "What is here?")
+    assert (found.outcome.kind, found.outcome.text) == ("answered", "Both have answered.")
+    assert found.breaches == []
+    found.verify()
+    assert {'"contents of a"', '"host.1 sees b"'} <= set(outputs(found))
+    assert any("Expected" in text or "missing" in text or "wrong" in text for text in outputs(found))
+    assert any("was not run: this is a simulation" in text for text in outputs(found))
+    assert RAN == []
+
+
+def test_a_fake_stands_in_for_a_tool_and_may_raise() -> None:
+    kept: list[str] = []
+
+    def fake(text: str) -> str:
+        kept.append(text)
+        return "kept"
+
+    assert '"kept"' in outputs(simulate(HOST, policy, tools={"save": fake}))
+    assert kept == ["x"]
+
+    def broken(text: str) -> str:
+        raise OSError("disk full")
+
+    assert any("disk full" in text for text in outputs(simulate(HOST, policy, tools={"save": broken})))
+    with pytest.raises(MisuseError, match="nobody has a tool 'nonsense'; tools: look, peek, save"):
+        simulate(HOST, policy, tools={"nonsense": fake})
+
+
+def test_a_schedule_makes_the_same_run_again() -> None:
+    scenario = Scenario(HOST, policy, "What is here?")
+    first = scenario.simulate(seed=5)
+    again = scenario.simulate(first.text)
+    assert again.events == first.events
+    assert scenario.simulate(seed=6).events != first.events
+    with pytest.raises(BadSchedule, match="of scenario"):
+        Scenario(HOST, policy, "Something else").simulate(first.text)
+
+
+def test_a_simulation_is_saved_as_a_recording_that_every_tool_opens(tmp_path: Path) -> None:
+    found = simulate(HOST, policy)
+    found.save(tmp_path / "log.db", "s1")
+    recording = Recording.open(tmp_path / "log.db", "s1")
+    assert recording.events == found.events
+    assert recording.verify().is_ok
+    assert check_log(recording.events, is_at_rest=True) == []
+
+
+def test_a_simulation_shows_itself_as_a_chart() -> None:
+    text = str(simulate(HOST, policy))
+    assert "supervisor" in text
+    assert "Delegate 1.0 of host" in text
+
+
+def test_scripts_models_and_agents_with_models_of_their_own_work_alike() -> None:
+    assert simulate(Agent("a"), ["hello"]).outcome.text == "hello"
+    assert simulate(Agent("a"), {"a": [fail(), "hello"]}).outcome.text == "hello"
+    assert simulate(Agent("a"), ScriptedModel(["hi"])).outcome.text == "hi"
+    assert simulate(Agent("a", model=ScriptedModel(["own"]))).outcome.text == "own"
+    several = Agent("a", agents=[Agent("b", model=ScriptedModel(["from b"], name="other"))])
+    found = simulate(several, {"a": [call("task", agent="b", prompt="x"), "done"]})
+    assert b"from b" in bytes(found.world.asked[max(found.world.asked)].messages[-1])
+
+
+def test_an_async_policy_that_never_waits_is_taken_and_one_that_waits_is_refused() -> None:
+    async def ready(request: ModelRequest) -> Step:
+        return "at once"
+
+    assert simulate(Agent("a"), ready).outcome.text == "at once"
+
+    @dataclass
+    class Never:
+        def __await__(self) -> Any:
+            yield self
+
+    async def waits(request: ModelRequest) -> Step:
+        await Never()
+        return "too late"
+
+    with pytest.raises(MisuseError, match="waits for something; a simulation has no time"):
+        simulate(Agent("a"), waits)
+
+    def gives(request: ModelRequest) -> Awaitable[Step]:
+        return Never()
+
+    with pytest.raises(MisuseError, match="a simulation has no time"):
+        simulate(Agent("a"), gives)
+
+
+def test_a_simulation_without_a_policy_is_refused() -> None:
+    with pytest.raises(MisuseError, match="no policy for 'a'"):
+        simulate(Agent("a"))
+
+
+def test_a_person_is_asked_and_may_say_no() -> None:
+    @tool(approval="before")
+    def pay(euros: int) -> str:
+        """Pay."""
+        return "paid"
+
+    asked: list[str] = []
+
+    def approve(address: str, request: RequestApproval) -> bool | str:
+        asked.append(f"{address} {request.tool}")
+        return "too much"
+
+    script: list[Step | ScriptedPolicy | Sequence[Step | ScriptedPolicy]] = [call("pay", euros=5), "done"]
+    found = simulate(Agent("a", tools=[pay]), script, approve=approve)
+    assert asked == ["host pay"]
+    assert any(
+        "too much" in str(message) for one in found.world.asked.values() for message in one.conversation
+    )
+    paid = simulate(Agent("a", tools=[pay]), script, tools={"pay": lambda euros: f"paid {euros}"})
+    assert outputs(paid) == ['"paid 5"']
+
+
+def test_several_prompts_are_asked_one_after_the_other() -> None:
+    def counts(request: ModelRequest) -> Step:
+        return f"answer {request.turn}"
+
+    found = Scenario(Agent("a"), counts, ["one", "two"], closes=True).simulate()
+    assert [outcome.text for outcome in found.outcomes] == ["answer 1", "answer 2"]
+    assert found.outcome.request_id == "r2"
+
+
+# --- campaigns ------------------------------------------------------------------------
+
+
+def test_a_campaign_of_good_agents_finds_nothing_and_says_how_much_it_tried() -> None:
+    found = explore(HOST, policy, runs=40)
+    assert found.is_ok
+    found.raise_if_broken()
+    assert "40 runs" in str(found)
+    with pytest.raises(MisuseError, match="nothing to replay"):
+        found.replay()
+
+
+@pytest.mark.slow
+def test_a_campaign_with_all_faults_finds_nothing() -> None:
+    found = explore(HOST, policy, runs=150, faults="all", limits=Limits(tokens=200_000))
+    assert found.is_ok, found
+    assert any(name.startswith("fault: ") for name in found.explored.figures.faults)
+
+
+def test_a_rule_of_ones_own_that_does_not_hold_is_found_shrunk_and_replayed() -> None:
+    def nobody_saves(world: Any) -> bool:
+        return not any(effect.tool == "save" for effect in world.effects)
+
+    rule = "Nobody saves before the counter has reported."
+    found = explore(HOST, policy, runs=50, monitors=[always(rule, nobody_saves)])
+    assert not found.is_ok
+    with pytest.raises(RuleBroken, match="Nobody saves before"):
+        found.raise_if_broken()
+    again = found.replay()
+    assert any(effect.tool == "save" for effect in again.world.effects)
+    assert len(again.schedule.chains) <= 12, "nothing that it does not need"
+
+
+def test_a_goal_that_no_run_reaches_fails_the_campaign() -> None:
+    found = explore(HOST, policy, runs=20, monitors=[sometimes("a child is cancelled", lambda world: False)])
+    assert not found.is_ok
+    assert "never reached: a child is cancelled" in str(found)
+
+
+def test_faults_may_be_named_or_given() -> None:
+    for given in ("crash", ["crash", "cancel"], Faults(frozenset({"crash"}))):
+        assert "crash" in Scenario(HOST, policy, faults=given).pure.faults.kinds
+    assert Scenario(HOST, policy, faults=None).pure.faults.kinds == frozenset()
+    with pytest.raises(MisuseError, match="there is no fault 'nonsense'"):
+        Scenario(HOST, policy, faults="nonsense")
+
+
+# --- the face -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_importing_the_kit_loads_neither_hypothesis_nor_the_schema_library() -> None:
+    script = "import sys, callboard.testing; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"hypothesis", "jsonschema", "anthropic", "pykka"}
+
+
+@pytest.mark.slow
+def test_every_public_name_is_there() -> None:
+    for name in callboard.testing.__all__:
+        assert getattr(callboard.testing, name) is not None
+    assert set(callboard.testing.__all__) <= set(dir(callboard.testing))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = callboard.testing.nonsense
+
+
+def test_a_goal_that_one_campaign_reached_is_open_again_in_the_next() -> None:
+    scenario = Scenario(HOST, policy, monitors=[sometimes("it starts", lambda world: True)])
+    assert scenario.explore(runs=2).is_ok
+    goal = scenario.monitors[0]
+    assert goal is not scenario()[1][-1]
+    assert goal.is_met is False  # type: ignore[attr-defined]
