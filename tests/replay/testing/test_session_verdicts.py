@@ -1,6 +1,6 @@
 """A log that was read is not read again, and never taken for another."""
 
-from typing import Any
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +53,7 @@ def test_equal_objects_that_are_not_the_same_are_looked_at_again() -> None:
 def test_a_memory_of_any_size_tells_what_was_found(most: int, asked: list[list[int]]) -> None:
     objects, verdicts = [object() for _ in range(4)], Verdicts(most)
     for places in asked:
-        told: Any = verdicts.of([objects[place] for place in places], lambda said=str(places): breach(said))
+        told = verdicts.of([objects[place] for place in places], partial(breach, str(places)))
         assert told == breach(str(places))
         assert len(verdicts._known) <= most
 
@@ -61,7 +61,7 @@ def test_a_memory_of_any_size_tells_what_was_found(most: int, asked: list[list[i
 def test_what_was_given_lives_as_long_as_its_verdict() -> None:
     verdicts = Verdicts()
     for number in range(100):  # lists that are gone give their identity to the next ones
-        assert verdicts.of([[number]], lambda said=str(number): breach(said)) == breach(str(number))
+        assert verdicts.of([[number]], partial(breach, str(number))) == breach(str(number))
 
 
 def test_rules_with_a_memory_find_what_those_without_find() -> None:
