@@ -140,7 +140,7 @@ class Redactor:
         return replaced.decode("utf-8", "surrogatepass")[:chars]
 
     def cut(self, text: str, chars: int) -> str:
-        """As `kept`, for text that goes onto the board, where it is searched: what is not cut is left alone."""
+        """As `kept`, for text that is searched again on the board: what is not cut is left alone."""
         return text if len(text) <= chars else self.kept(text, chars)
 
     def told(self, error: BaseException) -> str:
