@@ -11,6 +11,7 @@ from callboard.replay.testing.invariants_line import Closing, FirstCome
 from callboard.replay.testing.invariants_once import OneStop
 from callboard.replay.testing.invariants_reasons import Deserved
 from callboard.replay.testing.invariants_spending import Spending
+from callboard.replay.testing.invariants_starts import Started
 from callboard.replay.testing.invariants_timers import Timers
 from callboard.replay.testing.session_monitors import LogRules, session_monitors
 from callboard.replay.testing.session_world import SessionWorld
@@ -28,6 +29,7 @@ MORE: tuple[type[Invariant], ...] = (
     AnswerInTime,
     Closed,
     Cancelled,
+    Started,
 )
 ALL = INVARIANTS + tuple(one for one in MORE if one not in INVARIANTS)
 

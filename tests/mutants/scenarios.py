@@ -25,6 +25,7 @@ THIRD: Final[dict[str, object]] = {"type": "object", "required": ["k"]}
 REFUSED: Final[dict[str, object]] = {"bad": True}
 PRICES: Final = Prices(input=3_000_000, output=15_000_000)
 BUSY: Final = ModelFailure("overloaded", is_retryable=True)
+BROKEN: Final = Says(failure=ModelFailure("invalid_request"))
 DONE: Final = Says("done")
 
 Line: TypeAlias = Says | Callable[[ModelRequest], Says]
@@ -77,18 +78,26 @@ CRASHES: Final = faults("crash", "fence", "cancel", "unstarted", "finished", see
 def races() -> Scenario:
     """Racers report at the same time, some wrongly first, some after a look."""
     policy = script(
-        host=[calls(task("kid", copies=3, output_schema=SCHEMA), race("kid", "scout", schema=SCHEMA)), DONE],
+        host=[
+            calls(
+                task("kid", copies=3, output_schema=SCHEMA),
+                race("kid", "scout", schema=SCHEMA),
+                race("kid", "nobody"),
+            ),
+            DONE,
+        ],
         kid=[
             by_place(report({"n": 1}), report({"m": 1}), calls(LOOK), report({"n": 4}), calls(BAD, GOOD)),
             report({"n": 9}),
             report({"n": 10}),
         ],
-        scout=[calls(LOOK, SAVE), report({"n": 5})],
+        scout=[calls(LOOK, SAVE, task("helper"), BAD), report({"n": 5})],
     )
     people = [
         profile("host", ["kid", "scout"]),
         profile("kid", [], ["look"]),
-        profile("scout", [], ["look"], writes=["save"]),
+        profile("scout", ["helper"], ["look"], writes=["save"]),
+        profile("helper"),
     ]
     return Scenario(people, policy, [ask()], closes=True, faults=ANY)
 
@@ -233,9 +242,9 @@ def caps() -> Scenario:
     """More children, agents and turns than there may be."""
     policy = script(
         host=[
+            calls(task("kid", copies=2, output_schema=OTHER), task("kid"), task("kid", output_schema=OTHER)),
             calls(task("kid"), task("kid", copies=2), task("kid")),
             calls(task("kid", output_schema=SCHEMA), task("kid", copies=2, output_schema=SCHEMA)),
-            calls(task("kid"), task("kid", copies=2, output_schema=OTHER), task("kid", output_schema=OTHER)),
             calls(LOOK),
             DONE,
         ],
@@ -326,14 +335,107 @@ def processes() -> Scenario:
     return Scenario(people, policy, asked, limits, closes=True, faults=CRASHES)
 
 
-PLANS: Final = (3, 7, 12, 23, 30)
+def deaths() -> Scenario:
+    """A race in the middle of which its process dies, with calls of every effect under way."""
+    policy = script(
+        host=[calls(task("kid", copies=4)), DONE],
+        kid=[by_place(calls(LOOK), calls(PUT, LOOK), calls(SAVE, LOOK), calls(LOOK)), DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"], writes=["save"], repeats=["put"])]
+    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=15, seed=25))
+
+
+def repeats() -> Scenario:
+    """Calls that may be made again, of one who loses a race only after its process has died."""
+    policy = script(
+        host=[calls(task("kid", copies=3)), DONE],
+        kid=[by_place(calls(LOOK), calls(PUT, PUT, PUT, PUT)), DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["put"])]
+    chosen = faults("crash", "unstarted", weathers=3, seed=25)
+    return Scenario(people, policy, [ask()], faults=chosen)
+
+
+def in_time() -> Scenario:
+    """Racers whose time is over just as they report, answer or fail, while others go on."""
+    policy = script(
+        host=[calls(race("brisk", "brisk", "steady", schema=SCHEMA), race("brisk", "brisk", "steady")), DONE],
+        brisk=[by_place(report({"n": 1}), BROKEN, DONE, DONE, BROKEN)],
+        steady=[calls(LOOK), by_place(DONE, DONE, report({"n": 2}), DONE)],
+    )
+    people = [
+        profile("host", ["brisk", "steady"]),
+        profile("brisk", [], limits=Limits(deadline_s=1)),
+        profile("steady", [], ["look"]),
+    ]
+    return Scenario(people, policy, [ask()], faults=faults("jump", most=3, weathers=0))
+
+
+def alone() -> Scenario:
+    """A host without anybody, which reports ask after ask, and is cancelled while reports are checked."""
+    policy = script(host=[calls(BAD, GOOD)] * 6)
+    asked = [ask("one", SCHEMA), ask("two", OTHER, request_id="r2"), ask("three", SCHEMA, request_id="r3")]
+    chosen = faults("cancel", "close", "unchecked", "crashes", most=2, weathers=0)
+    return Scenario([profile("host")], policy, asked, closes=True, faults=chosen)
+
+
+def fresh_schemas() -> Scenario:
+    """Schemas that nobody has asked about before, two levels below one who loses a race."""
+
+    def fresh(request: ModelRequest) -> Says:
+        schema = {**SCHEMA, "title": request.address}
+        return calls(task("kid", output_schema=schema), task("kid", copies=2, output_schema=schema))
+
+    policy = script(
+        host=[calls(task("lead", copies=2)), DONE],
+        lead=[by_place(calls(LOOK), calls(task("boss"))), calls(LOOK), DONE],
+        boss=[fresh, DONE],
+        kid=[report({"n": 1})],
+    )
+    people = [
+        profile("host", ["lead"]),
+        profile("lead", ["boss"], ["look"]),
+        profile("boss", ["kid"]),
+        profile("kid"),
+    ]
+    return Scenario(people, policy, [ask()])
+
+
+def team(saver: Limits, manager: Limits) -> Scenario:
+    """One who uses all that it may, and one whose helpers want to work at the same time."""
+    policy = script(
+        host=[calls(task("saver"), task("manager")), DONE],
+        saver=[replace(calls(LOOK), percent=100), replace(DONE, percent=100)],
+        manager=[replace(calls(task("worker"), task("worker"), task("worker")), percent=100), DONE],
+    )
+    people = [
+        profile("host", ["saver", "manager"]),
+        profile("saver", [], ["look"], limits=saver),
+        profile("manager", ["worker"], limits=manager),
+        profile("worker"),
+    ]
+    return Scenario(people, policy, [ask()], Limits(max_parallel_calls=3))
+
+
+SAVER_USES: Final = 2_598
+PAIR_NEEDS: Final = 4_422
+"""What the saver of `team` uses, and its manager needs for two helpers at a time. A test compares them with
+a run of the core; measured here, they would be the mutant's."""
+
+
+def to_the_token() -> Scenario:
+    """A budget that is just enough if all of it is used, and one that lacks one token for two at a time."""
+    return team(Limits(tokens=SAVER_USES), Limits(tokens=PAIR_NEEDS - 1))
+
+
+PLANS: Final = (3, 7, 12)
 """Random plans that are long enough to be worth it."""
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     one.__name__: one()
     for one in (
         races, trees, budgets, one_budget, costs, slots, retries, tools, asks, reports, caps, deadlines,
-        schemas, processes,
+        schemas, processes, deaths, repeats, in_time, alone, fresh_schemas, to_the_token,
     )
 } | {f"plan {seed}": Plan(seed).scenario() for seed in PLANS}  # fmt: skip
 """By name, in the order in which runs are made."""
