@@ -148,7 +148,7 @@ class FirstCome(Invariant):
         self._later.pop(who, None)
 
     def _check(self, grant: Event, who: str, mine: _Waiting, not_yet: list[Event]) -> None:
-        """Nobody with an earlier place waits for scopes above this agent only, or all along for one of them."""
+        """Nobody before it waits for scopes above this agent only, or all along for one of them."""
         mine_above = {address for address, _ in _above(self.ledger, who)}
         for other, waiting, held in self._in_order(not_yet):
             is_held = (held and held <= mine_above) or self._held.get(other, set()) & mine_above
