@@ -357,15 +357,17 @@ def repeats() -> Scenario:
 
 
 def in_time() -> Scenario:
-    """Racers whose time is over just as they report, answer or fail, while others go on."""
+    """Racers whose time is over just as they report, answer, fail or wait, while others go on."""
     policy = script(
         host=[calls(race("brisk", "brisk", "steady", schema=SCHEMA), race("brisk", "brisk", "steady")), DONE],
-        brisk=[by_place(report({"n": 1}), BROKEN, DONE, DONE, BROKEN)],
+        brisk=[by_place(report({"n": 1}), BROKEN, DONE, DONE, calls(task("helper"))), DONE],
+        helper=[calls(LOOK), DONE],
         steady=[calls(LOOK), by_place(DONE, DONE, report({"n": 2}), DONE)],
     )
     people = [
         profile("host", ["brisk", "steady"]),
-        profile("brisk", [], limits=Limits(deadline_s=1)),
+        profile("brisk", ["helper"], limits=Limits(deadline_s=1)),
+        profile("helper", [], ["look"]),
         profile("steady", [], ["look"]),
     ]
     return Scenario(people, policy, [ask()], faults=faults("jump", most=3, weathers=0))
@@ -428,6 +430,23 @@ def to_the_token() -> Scenario:
     return team(Limits(tokens=SAVER_USES), Limits(tokens=PAIR_NEEDS - 1))
 
 
+def inner_budgets() -> Scenario:
+    """A budget within a budget, each with room for one big helper, and a small one of another team."""
+    policy = script(
+        host=[calls(task("bigs"), task("smalls")), DONE],
+        bigs=[replace(calls(task("big"), task("big")), percent=100), DONE],
+        smalls=[replace(calls(task("small"), task("small")), percent=100), DONE],
+    )
+    people = [
+        profile("host", ["bigs", "smalls"]),
+        profile("bigs", ["big"], limits=Limits(tokens=5_700)),
+        profile("smalls", ["small"]),
+        profile("big", max_tokens=1_000),
+        profile("small"),
+    ]
+    return Scenario(people, policy, [ask()], Limits(tokens=7_800))
+
+
 PLANS: Final = (3, 7, 12)
 """Random plans that are long enough to be worth it."""
 
@@ -436,6 +455,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     for one in (
         races, trees, budgets, one_budget, costs, slots, retries, tools, asks, reports, caps, deadlines,
         schemas, processes, deaths, repeats, in_time, alone, fresh_schemas, to_the_token,
+        inner_budgets,
     )
 } | {f"plan {seed}": Plan(seed).scenario() for seed in PLANS}  # fmt: skip
 """By name, in the order in which runs are made."""

@@ -56,7 +56,6 @@ ENDS: Final = (
         "    if ask is None or ask.outcome is not None or ask.delegation.is_checking:\n"
         "        return\n"
         "    stop_below",
-        note="no ready-made rule says that a cancel ends the ask that it came for; a unit test does.",
     ),
     Mutant(
         "close-in-the-grace-forgotten",
@@ -98,7 +97,6 @@ ENDS: Final = (
         '    is_over = ask.outcome.kind == "cancelled" and host is not None and '
         "host.is_drained\n"
         "    if work.state.live and not is_grace_over and not is_over:",
-        note="measured before the rule that an outcome leaves nobody in doubt before the grace is over.",
     ),
     Mutant(
         "agents-reset",
@@ -143,7 +141,6 @@ ENDS: Final = (
         "        if below != address and not (record and any(d.is_checking for d in "
         "record.delegations.values())):\n"
         "            stop_one",
-        note="somebody has to be stopped while one two levels below waits for its schema, which the scenarios hardly reach.",
     ),
     Mutant(
         "failure-counts-twice",
@@ -151,7 +148,6 @@ ENDS: Final = (
         "supervisor",
         "    if not record.is_running:\n        return\n    if finished.kind",
         '    if not record.is_running and finished.kind == "answered":\n        return\n    if finished.kind',
-        note="a racer has to end by itself just as its deadline or budget ends it, while another goes on: too rare in the scenarios.",
     ),
     Mutant(
         "answer-of-the-stopped-wins",

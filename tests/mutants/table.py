@@ -26,6 +26,7 @@ scheduler alone. The rules are those of `callboard.testing` and a few more of th
 `make mutants` measures all of it again and writes this page.
 """
 
+NOT: Final = "\N{EN DASH}"
 NOT_EXPLAINED: Final = "not explained yet"
 
 
@@ -104,7 +105,7 @@ def _rows(measured: Sequence[Measured], schedulers: Sequence[str]) -> Iterator[s
             f"`{one.mutant.name}`",
             one.mutant.what,
             _count(_number(one.told[("fifo",)])),
-            "found" if one.is_killed_by("units") else "\N{EN DASH}",
+            "found" if one.is_killed_by("units") else NOT,
             *(", ".join(map(_count, one.runs(scheduler))) for scheduler in schedulers),
             one.rule(schedulers[0]).split(":")[0].replace("|", "/"),
         ]
@@ -112,7 +113,7 @@ def _rows(measured: Sequence[Measured], schedulers: Sequence[str]) -> Iterator[s
 
 
 def _count(runs: float) -> str:
-    return "\N{EN DASH}" if runs == float("inf") else f"{runs:,.0f}"
+    return NOT if runs == float("inf") else f"{runs:,.0f}"
 
 
 def _survivor(one: Measured) -> str:

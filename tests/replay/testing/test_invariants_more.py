@@ -139,6 +139,11 @@ def test_who_waits_for_two_budgets_is_not_passed_by_one_below_the_wider_one() ->
     ]
 
 
+def test_an_ask_that_nobody_cancelled_does_not_end_as_cancelled() -> None:
+    log = edited(RICH, of_kind(AskEnded), kind="cancelled")
+    assert [breach.name for breach in check_log(log, is_at_rest=True, kinds=(Cancelled,))] == ["cancelled"]
+
+
 def test_who_waits_in_line_breaks_no_rule() -> None:
     assert check_log(in_line().run().log, is_at_rest=True, kinds=(*DOCTORED,)) == []
 
