@@ -15,7 +15,7 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import CallModel, Delegate
 from callboard.replay.testing.session_world import SessionWorld
 from tests.mutants.mutant import ROOT, Mutant, install
-from tests.mutants.scenarios import PAIR_NEEDS, SAVER_USES, team
+from tests.mutants.scenarios_small import PAIR_NEEDS, SAVER_USES, team
 from tests.mutants.seeded import MUTANTS, PARTS
 from tests.mutants.table import NOT, NOT_EXPLAINED, Measured, page
 
