@@ -32,7 +32,7 @@ def deaths() -> Scenario:
         kid=[by_place(calls(LOOK), calls(PUT, LOOK), calls(SAVE, LOOK), calls(LOOK)), DONE],
     )
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], writes=["save"], repeats=["put"])]
-    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=15, seed=25))
+    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=15, seed=100))
 
 
 def repeats() -> Scenario:
@@ -49,8 +49,18 @@ def repeats() -> Scenario:
 def in_time() -> Scenario:
     """Racers whose time is over just as they report, answer, fail or wait, while others go on."""
     policy = script(
-        host=[calls(race("brisk", "brisk", "steady", schema=SCHEMA), race("brisk", "brisk", "steady")), DONE],
-        brisk=[by_place(report({"n": 1}), BROKEN, DONE, DONE, calls(task("helper"))), DONE],
+        host=[
+            calls(
+                race("brisk", "brisk", "steady", schema=SCHEMA),
+                race("brisk", "brisk", "steady"),
+                race("brisk", "brisk", schema=SCHEMA),
+            ),
+            DONE,
+        ],
+        brisk=[
+            by_place(report({"n": 1}), BROKEN, DONE, DONE, calls(task("helper")), DONE, calls(BAD), BROKEN),
+            DONE,
+        ],
         helper=[calls(LOOK), DONE],
         steady=[calls(LOOK), by_place(DONE, DONE, report({"n": 2}), DONE)],
     )
