@@ -69,7 +69,7 @@ class IntMap(Generic[V]):
         """This map without the key."""
         if self.get(key) is None:
             return self
-        return IntMap(_drop(self._root, self._shift, key) or (), self._shift, self.size - 1)
+        return IntMap(_drop(self._root, self._shift, key), self._shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
         """The lowest key and its value, or None."""
@@ -125,15 +125,16 @@ def _with(node: Node, at: int, value: Any) -> Node:
     return (*node, *(None,) * (at - len(node)), value)
 
 
-def _drop(node: Node, shift: int, key: int) -> Node | None:
-    """The node without the key, no longer than its last entry; None if nothing is left."""
+def _drop(node: Node, shift: int, key: int) -> Node:
+    """The node without the key, no longer than its last entry."""
     at = key >> shift & _MASK
-    below = _drop(node[at], shift - _BITS, key) if shift else None
-    places = list(node)
-    places[at] = below
-    while places and places[-1] is None:
-        places.pop()
-    return tuple(places) if places else None
+    if shift and (below := _drop(node[at], shift - _BITS, key)):
+        return _with(node, at, below)
+    if at < len(node) - 1:
+        return _with(node, at, None)
+    while at and node[at - 1] is None:
+        at -= 1
+    return node[:at]
 
 
 def _walk(node: Node, shift: int, base: int, found: list[tuple[int, Any]]) -> None:

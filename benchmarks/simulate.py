@@ -98,11 +98,15 @@ def memory(runs: int) -> None:
 
     def tell() -> bool:
         if made.seen.runs % tenth < 256:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
-            print(f"{made.seen.runs:>9,} runs  {peak} MiB at most")
+            show()
         return False
 
+    def show() -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
+        print(f"{made.seen.runs:>9,} runs  {peak} MiB at most", flush=True)
+
     made.run(tell)
+    show()
 
 
 def main() -> None:

@@ -6,6 +6,9 @@ Rules
   - A loop has one rota. Once per pass of the loop it lets the actors that have messages take turns, in the
     order they became ready, until `PASS_MESSAGES_MAX` messages are handled by all of them together. So
     neither one actor nor ten thousand keep the loop from its sockets and timers.
+  - What comes from outside and can wait (the answers of models) is let in when no actor has a message: work
+    that was begun is finished before more is begun. Of a thousand agents whose models answer at once, the
+    first have asked again before the last are heard, and not all of them wait for the slowest step of all.
   - An inbox is in the order of its posts; its messages are handled one at a time on the loop's thread, in
     the context (`contextvars`) its actor was started in, not in that of whoever posted first.
   - Posts come from any thread, without a lock: a post appends first and looks at the flag after, a turn
@@ -44,11 +47,12 @@ _rotas: dict[AbstractEventLoop, "Rota"] = {}
 class Rota:
     """Who is next on one loop."""
 
-    __slots__ = ("_is_scheduled", "_loop", "_ready")
+    __slots__ = ("_is_scheduled", "_later", "_loop", "_ready")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._ready: deque[LoopInbox] = deque()
+        self._later: deque[Callable[[], object]] = deque()
         self._is_scheduled = False
 
     def add(self, inbox: "LoopInbox") -> None:
@@ -56,6 +60,16 @@ class Rota:
         self._ready.append(inbox)
         if not self._is_scheduled:
             self._schedule()
+
+    def when_idle(self, then: Callable[[], object]) -> None:
+        """Do something as soon as no actor has a message: at once if that is so, else one after the other.
+
+        On the loop's own thread only.
+        """
+        if self._ready or self._later or self._is_scheduled:
+            self._later.append(then)
+        else:
+            then()
 
     def _schedule(self) -> None:
         self._is_scheduled = True
@@ -67,13 +81,19 @@ class Rota:
             raise
 
     def _pass(self) -> None:
-        left, ready = PASS_MESSAGES_MAX, self._ready
+        left, ready, later = PASS_MESSAGES_MAX, self._ready, self._later
         try:
-            while left > 0 and ready:
-                left -= ready.popleft().take_turn(left) or 1  # a turn without messages may be an `on_start`
+            while left > 0:
+                if ready:
+                    left -= ready.popleft().take_turn(left) or 1  # one without messages may be an `on_start`
+                elif later:
+                    left -= 1
+                    later.popleft()()
+                else:
+                    return
         finally:  # an actor's SystemExit goes through here; the others stay on the rota
             self._is_scheduled = False
-            if ready:
+            if ready or later:
                 self._schedule()
 
 

@@ -87,7 +87,10 @@ def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, 
 
 
 class LogChecker:
-    """Checks a log as it comes, event by event. breaches: what was found so far."""
+    """Checks a log as it comes, event by event. breaches: what was found so far.
+
+    From the first gap on only the order of the log is looked at: who lacks an event cannot judge the others.
+    """
 
     def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
         self._facts = Facts()
@@ -96,7 +99,9 @@ class LogChecker:
         self._handlers = [one.handled for one in self._all if type(one).handled is not Invariant.handled]
         self._methods = _methods(tuple(kinds))
         self._hears: dict[type, list[Hears]] = {}
+        self._orders = [one for one in self._all if isinstance(one, Order)]
         self._last = 0
+        self._has_gap = False
         self._is_told = False
         self._is_in_doubt = False
         self._is_closed = False
@@ -114,12 +119,17 @@ class LogChecker:
 
     def hear(self, event: Event) -> None:
         """The next event."""
+        self._has_gap = self._has_gap or event.seq != self._last + 1
+        self._last = event.seq
+        if self._has_gap:
+            for order in self._orders:
+                order.on_any(event)
+            return
         for handled in self._facts.settle(event):
             self._handled(handled)
         self._facts.hear(event)
         for hears in self._hears.get(type(event.body)) or self._hears_of(type(event.body)):
             hears(event)
-        self._last = event.seq
         self._is_told = event.recipient == CLIENT
 
     def _hears_of(self, kind: type) -> list[Hears]:
@@ -149,6 +159,8 @@ class LogChecker:
 
         Except where a session was closed with agents in doubt: nobody takes notice of what they still say.
         """
+        if self._has_gap:
+            return
         for handled in self._facts.rest(is_cut=not is_at_rest and not self._is_told):
             self._handled(handled)
         if is_at_rest and self._last and not (self._is_closed and self._is_in_doubt):

@@ -29,21 +29,23 @@ class Order(Invariant):
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
-        self._recipients: list[str] = []
+        self._recipients: dict[int, str] = {}
+        self._seq = 0
         self._at = 0
 
     def on_any(self, event: Event) -> None:
         """Hold the event against the one before it."""
-        if event.seq != len(self._recipients) + 1:
-            self.broken(event.seq, f"event {len(self._recipients) + 1} is missing")
+        if event.seq != self._seq + 1:
+            self.broken(event.seq, f"event {self._seq + 1} is missing")
         if not 0 <= event.cause < event.seq:
             self.broken(event.seq, f"it is caused by event {event.cause}")
-        elif event.cause and self._recipients[event.cause - 1] != event.sender:
+        elif event.cause and self._recipients.get(event.cause) != event.sender:
             self.broken(event.seq, f"{event.sender} never received event {event.cause}")
         if event.at < self._at:
             self.broken(event.seq, "it is earlier than the one before it")
         self._at = max(self._at, event.at)
-        self._recipients.append(event.recipient)
+        self._seq = event.seq
+        self._recipients[event.seq] = event.recipient
 
 
 class OneAnswer(Invariant):

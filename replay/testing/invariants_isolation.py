@@ -101,12 +101,13 @@ class Isolation(Invariant):
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
-        self._readers: list[str] = []
+        self._readers: dict[int, str] = {}
         self._last_words: dict[str, set[str]] = {}
 
     def on_any(self, event: Event) -> None:
         """Who got content."""
-        self._readers.append(event.recipient if type(event.body) in _CONTENT else "")
+        if type(event.body) in _CONTENT:
+            self._readers[event.seq] = event.recipient
 
     def on_TurnSettled(self, event: Event) -> None:
         """What an agent said last."""
@@ -153,7 +154,7 @@ class Isolation(Invariant):
         assert isinstance(body, TurnRequested)
         self.on_TurnSettled(event)
         for seq in body.new:
-            if not 0 < seq <= len(self._readers) or self._readers[seq - 1] != event.sender:
+            if self._readers.get(seq) != event.sender:
                 self.broken(event.seq, f"what is new for {event.sender} is event {seq}, which is not for it")
 
     def on_Finished(self, event: Event) -> None:

@@ -224,7 +224,7 @@ class Board:
         if not isinstance(state, AgentState) or state.digest != grant.digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        self.asked[request.seq] = request_of(state)
+        self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
 
     def start_of(self, request: Event) -> int:
         """Up to which seq the log must be durable before a port acts on a request that waits."""

@@ -14,8 +14,10 @@ Rules
 
 from typing import Final
 
+from callboard.actors.agent_state import AgentState, request_of
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import AnyMessage
+from callboard.actors.request import ModelRequest
 from callboard.actors.step import ActorState, Decision, initial, step
 
 DECISIONS_MAX: Final = 20_000
@@ -30,6 +32,7 @@ class Memory:
         self._decisions: dict[tuple[int, int], tuple[ActorState, Event, Decision]] = {}
         self._events: dict[tuple[int, int], Event] = {}
         self._answers: dict[tuple[int, str], tuple[Event, Post]] = {}
+        self._requests: dict[int, tuple[AgentState, ModelRequest]] = {}
         self._initials: dict[str, ActorState] = {}
 
     def initial(self, address: str) -> ActorState:
@@ -62,6 +65,16 @@ class Memory:
             self._events[key] = event
         return event
 
+    def request(self, state: AgentState) -> ModelRequest:
+        """What an agent in this state asks its model, the same object each time."""
+        known = self._requests.get(id(state))
+        if known is not None:
+            return known[1]
+        request = request_of(state)
+        if len(self._requests) < self._most:
+            self._requests[id(state)] = (state, request)
+        return request
+
     def answer(self, request: Event, fault: str, post: Post) -> Post:
         """The answer, the same object as in an earlier run if it is equal."""
         key = (id(request), fault)
@@ -77,4 +90,5 @@ class Memory:
         self._decisions.clear()
         self._events.clear()
         self._answers.clear()
+        self._requests.clear()
         self._initials.clear()

@@ -12,6 +12,7 @@ A rule that is broken is one `Violation`; `breaches_of(world)` tells the details
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from callboard.actors.agent_state import AgentState
@@ -19,9 +20,10 @@ from callboard.actors.errors import StoreFailed
 from callboard.actors.messages import ApprovalGiven, AskEnded, ToolReturned, ToolStarted
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.usage import NOTHING
-from callboard.replay.testing.invariants import check_log
-from callboard.replay.testing.invariants_base import Breach
+from callboard.replay.testing.invariants import INVARIANTS, check_log
+from callboard.replay.testing.invariants_base import Breach, Invariant
 from callboard.replay.testing.invariants_requests import check_requests
+from callboard.replay.testing.session_verdicts import Verdicts
 from callboard.replay.testing.session_world import SessionWorld
 from callboard.replay.testing.world import Violation
 from callboard.replay.verify import Verifier
@@ -61,13 +63,24 @@ class _OfSessions:
 
 
 class LogRules(_OfSessions):
-    """Every invariant, held against the whole log at rest: what is broken once stays in the log."""
+    """Every invariant, held against the whole log at rest: what is broken once stays in the log.
+
+    kinds: the invariants; all that need nothing but a log if not given.
+    """
 
     name = "log"
 
+    def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
+        self._kinds = kinds
+        self._verdicts = Verdicts()
+
     def found(self, world: SessionWorld) -> list[Breach]:
         """All that the log breaks."""
-        return check_log(world.log, is_at_rest=world.failure is None and world.down is None)
+        is_at_rest = world.failure is None and world.down is None
+        return self._verdicts.of(
+            (is_at_rest, *world.log),
+            lambda: check_log(world.log, is_at_rest=is_at_rest, kinds=self._kinds),
+        )
 
     def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
         """The first rule that is broken, and the step that broke it."""
@@ -193,11 +206,17 @@ class Requests(_OfSessions):
 
     name = "requests"
 
+    def __init__(self) -> None:
+        self._verdicts = Verdicts()
+
     def found(self, world: SessionWorld) -> list[Breach]:
         """All that the requests break."""
         if world.failure is not None:
             return []
-        return check_requests(world.log, None if world.is_continued else world.asked)
+        requests = None if world.is_continued else world.asked
+        return self._verdicts.of(
+            (*world.log, *(requests or {}).values()), lambda: check_requests(world.log, requests)
+        )
 
     def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
         """The first rule that is broken."""

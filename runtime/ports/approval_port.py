@@ -63,7 +63,7 @@ class ApprovalPort:
             answer = await self._answer(question)
         finally:
             question._answer.cancel()
-        note = self._board.secrets.redactor.kept(clean_text(answer.note), _NOTE_CHARS_MAX)
+        note = self._board.secrets.redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX)
         return ApprovalGiven(
             body.turn,
             body.call,

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
 from callboard.runtime.board import Board
 from callboard.runtime.boundary import check_json, clean_text
+from callboard.runtime.loop_parts import rota_of
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.secrets.keeper import LiveText
@@ -50,6 +52,7 @@ class ModelPort:
         self._models = models
         self._on_text = on_text
         self._tasks = Tasks(self._lost)
+        self._waiting: dict[int, Post] = {}
 
     def start(self, request: Event) -> None:
         """Call the model. One that knows its answer at once gives it at once."""
@@ -79,11 +82,12 @@ class ModelPort:
             self._answer(request, grant, answer)
 
     def abort(self, request: Event) -> bool:
-        """Cancel the call; False if there is none under way."""
-        return self._tasks.cancel(request.seq)
+        """Cancel the call; False if there is none under way. An answer that is there already is given."""
+        return self._let_in(request) or self._tasks.cancel(request.seq)
 
     async def aclose(self) -> None:
         """Cancel all calls."""
+        self._waiting.clear()
         await self._tasks.aclose()
 
     def _call(self, asked: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
@@ -107,7 +111,15 @@ class ModelPort:
             replied = ModelReplied(grant.turn, grant.attempt, "cancelled")
             self._board.answer(request, Post(grant.agent, replied))
         else:
-            self._answer(request, grant, answer)
+            self._waiting[request.seq] = Post(grant.agent, self._made(grant, answer))
+            rota_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
+
+    def _let_in(self, request: Event) -> bool:
+        """Post the answer that waits for the actors to have done their work, if there is one."""
+        answer = self._waiting.pop(request.seq, None)
+        if answer is not None:
+            self._board.answer(request, answer)
+        return answer is not None
 
     def _expired(self, request: Event, grant: CallModel, limit_s: float | None) -> None:
         why = f"no answer within {limit_s:g} s (model_timeout_s)"
@@ -120,11 +132,14 @@ class ModelPort:
             self._answer(request, request.body, self._crashed(error))
 
     def _answer(self, request: Event, grant: CallModel, answer: object) -> None:
+        self._board.answer(request, Post(grant.agent, self._made(grant, answer)))
+
+    def _made(self, grant: CallModel, answer: object) -> ModelReplied:
+        """What is posted for an answer, whatever it is."""
         try:
-            replied = self._replied(grant, checked(answer))
+            return self._replied(grant, checked(answer))
         except (TypeError, ValueError) as error:
-            replied = self._replied(grant, self._crashed(error))
-        self._board.answer(request, Post(grant.agent, replied))
+            return self._replied(grant, self._crashed(error))
 
     def _crashed(self, error: BaseException) -> ModelAnswer:
         told = self._board.secrets.redactor.told(error)
@@ -159,7 +174,7 @@ class ModelPort:
 
     def _short(self, text: str) -> str:
         """Cleaned and searched before it is cut: half a secret could not be told from other text."""
-        return self._board.secrets.redactor.kept(clean_text(text), _TEXT_CHARS_MAX)
+        return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
 
 
 def checked(answer: object) -> ModelAnswer:

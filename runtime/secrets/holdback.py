@@ -39,7 +39,7 @@ class Holdback:
     def rest(self) -> str:
         """What waits, at the end of the stream. The start of a value that never came whole is no secret."""
         text, self._waiting = self._waiting, ""
-        return self._redactor.text(text)
+        return self._redactor.text(text) if text else text
 
     def _safe(self, text: str) -> int:
         """Up to where nothing can be part of a secret that is not all there yet."""

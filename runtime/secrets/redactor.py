@@ -22,11 +22,14 @@ import re2
 
 from callboard.actors.base import Json
 from callboard.runtime.secrets.forms import forms_of
+from callboard.runtime.secrets.known import KNOWN
 from callboard.runtime.secrets.refs import SecretPattern, checked_secret_name, checked_value
+from callboard.runtime.secrets.sieve import may_hold_key
 
 PATTERN_CHARS: Final = 4_096
 """Characters behind a cut that are searched for the rest of what began before it."""
 
+_KEYS: Final = frozenset(KNOWN.values())
 _MEMORY: Final = 64 * 2**20
 """Bytes that RE2 may use for the table of one search."""
 
@@ -67,6 +70,7 @@ class Redactor:
         self._forms: dict[str, str] = {}
         self._sought: tuple[_Sought, ...] = ()
         self._any: re2._Regexp | None = None
+        self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
         self._build()
 
@@ -98,20 +102,27 @@ class Redactor:
         values = tuple(_Sought(name, _compiled("|".join(forms)), 0) for name, forms in by_name.items())
         self._sought = (*values, *(_Sought(p.name, p.regexp, p.regexp.groups) for p in self._patterns))
         every = tuple(f"(?:{one.regexp.pattern})" for one in self._sought)
+        self._are_keys = all(p.regexp.pattern in _KEYS for p in self._patterns) and all(
+            may_hold_key(_bytes(form)) for form in self._forms
+        )
         self._any = _compiled("|".join(every)) if every else None
 
     # --- text ---------------------------------------------------------------------
 
     def finds(self, text: str) -> bool:
         """Whether there is a secret in the text."""
-        return self._any is not None and self._any.search(_bytes(text)) is not None
+        return self._is_in(_bytes(text))
+
+    def _is_in(self, data: bytes) -> bool:
+        """Whether there is a secret in what is not escaped."""
+        if self._any is None or (self._are_keys and not may_hold_key(data)):
+            return False
+        return self._any.search(data) is not None
 
     def text(self, text: str) -> str:
         """The text, with a placeholder for every secret."""
-        if self._any is None:
-            return text
         data = _bytes(text)
-        if self._any.search(data) is None:
+        if not self._is_in(data):
             return text
         return self._replaced(data, len(data)).decode("utf-8", "surrogatepass")
 
@@ -123,10 +134,14 @@ class Redactor:
         if len(text) <= chars:
             return self.text(text)
         data = _bytes(text[: chars + self._reach])
-        if self._any is None or self._any.search(data) is None:
+        if not self._is_in(data):
             return text[:chars]
         replaced = self._replaced(data, len(_bytes(text[:chars])))
         return replaced.decode("utf-8", "surrogatepass")[:chars]
+
+    def cut(self, text: str, chars: int) -> str:
+        """As `kept`, for text that is searched again on the board: what is not cut is left alone."""
+        return text if len(text) <= chars else self.kept(text, chars)
 
     def told(self, error: BaseException) -> str:
         """An exception with its traceback, for a programmer's log."""
@@ -182,7 +197,7 @@ class Redactor:
         """Whether there can be a secret in this JSON, which without escapes is its own texts."""
         if self._any is None:
             return False
-        if self._any.search(data) is not None:
+        if self._is_in(data):
             return True
         escaped = [_decode(text) for text in _STRING.findall(data) if b"\\" in text] if b"\\" in data else ()
         return bool(escaped) and self.finds("\n".join(escaped))
@@ -195,7 +210,7 @@ class Redactor:
 
     def _places_with(self, texts: list[bytes], start: int, end: int) -> Iterator[int]:
         """Which of these texts hold a secret. Half of them are left alone with one search, and so on."""
-        if self._any is None or self._any.search(b"\n".join(texts[start:end])) is None:
+        if not self._is_in(b"\n".join(texts[start:end])):
             return
         if end - start == 1:
             yield start

@@ -7,8 +7,8 @@
                                 tool_reference blocks of the Messages API, or any list inside `Blocks`
     bytes, generators, other    an error that says what to return instead
 
-Whatever is longer than the limit is cut, and says so. Text is cut before anything is made of it, and what
-is kept is searched for secrets, so that no half of one is left at the cut.
+Whatever is longer than the limit is cut, and says so. Text is cut before anything is made of it, and searched
+for secrets before that, so that no half of one is left at the cut; what is not cut the board searches.
 """
 
 import inspect
@@ -87,7 +87,7 @@ def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> To
 def cut(text: str, max_chars: int, redactor: Redactor = _NOTHING) -> str:
     """The text, or its beginning and a notice, together at most max_chars (or 130 more, if that is tiny)."""
     if len(text) <= max_chars:
-        return redactor.text(text)
+        return text  # which is searched on the board, as all that is posted there
     kept = max(max_chars - _NOTICE_ROOM, max_chars // 2)
     return (
         f"{redactor.kept(text, kept)}\n[cut: these are the first {kept:,} of {len(text):,} characters; "

@@ -1,6 +1,7 @@
 import asyncio
 import threading
 from collections import deque
+from functools import partial
 from typing import Any
 
 import pytest
@@ -180,3 +181,55 @@ def test_a_loop_is_found_where_one_runs_and_asked_for_where_none_does() -> None:
         MisuseError, match="object: no event loop is running here; start the actor inside one"
     ):
         loop_for(object, None)
+
+
+def test_what_can_wait_is_done_when_no_actor_has_a_message_and_in_its_order() -> None:
+    async def main() -> None:
+        rota, inbox, seen = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        await asyncio.sleep(0)
+        rota.when_idle(lambda: seen.append("at once"))
+        assert seen == ["at once"]
+
+        def more() -> None:
+            seen.append("let in")
+            inbox.put(lambda: seen.append("what it led to"))
+
+        inbox.put(lambda: seen.append("first"))
+        rota.when_idle(more)
+        rota.when_idle(lambda: seen.append("last"))
+        inbox.put(lambda: seen.append("second"))
+        await asyncio.sleep(0)
+        assert seen[1:] == ["first", "second", "let in", "what it led to", "last"]
+
+    asyncio.run(main())
+
+
+def test_what_waits_is_not_done_all_in_one_pass() -> None:
+    async def main() -> None:
+        rota, inbox, done = rota_of(asyncio.get_running_loop()), LoopInbox(), list[int]()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        for number in range(PASS_MESSAGES_MAX + 10):
+            rota.when_idle(partial(done.append, number))
+        await asyncio.sleep(0)
+        assert len(done) == PASS_MESSAGES_MAX - 1  # the actor's start took a turn
+        await asyncio.sleep(0)
+        assert done == list(range(PASS_MESSAGES_MAX + 10))
+
+    asyncio.run(main())
+
+
+def test_what_waits_is_done_though_something_before_it_raised() -> None:
+    async def main() -> None:
+        told = list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        rota, inbox, done = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        rota.when_idle(lambda: done.append(str(1 // 0)))
+        rota.when_idle(lambda: done.append("behind it"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert done == ["behind it"]
+        assert [type(error) for error in told] == [ZeroDivisionError]
+
+    asyncio.run(main())

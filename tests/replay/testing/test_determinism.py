@@ -1,4 +1,5 @@
 import itertools
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -17,13 +18,14 @@ from callboard.replay.testing.determinism import Nondeterminism, check_schedule,
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.program import Actor, Posts, Program, Send
-from callboard.replay.testing.schedule import parse
+from callboard.replay.testing.schedule import Schedule, parse
 from callboard.replay.testing.session_faults import faults
 from callboard.replay.testing.session_monitors import session_monitors
 from callboard.replay.testing.session_plans import Plan as SessionPlan
 from callboard.replay.testing.session_says import Says, calls, task
 from callboard.replay.testing.session_scenario import Scenario, ask, profile
 from callboard.replay.testing.session_world import Worlds
+from callboard.replay.testing.twin import Twin
 from callboard.replay.testing.world import MakeWorld, Monitor
 
 Parts = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
@@ -242,3 +244,20 @@ def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
 
     with pytest.raises(MisuseError, match="not at the top of a module"):
         explore_twice(inner, Plan())
+
+
+def test_runs_are_dealt_to_all_the_processes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    make = Twin.make
+
+    def noted(twin: Twin, schedule: Schedule) -> None:
+        asked.append(twin.hash_seed)
+        make(twin, schedule)
+
+    monkeypatch.setattr(Twin, "make", noted)
+    explore_twice(sound_program, Plan(runs=7, keeps_going=True))
+    assert len(asked) == 7
+    first = asked[:3]
+    assert len(set(first)) == 3
+    assert asked == [*first, *first, first[0]]
+    assert os.environ.get("PYTHONHASHSEED") not in first

@@ -175,3 +175,10 @@ def test_checking_reads_each_event_once_whatever_the_session(seed: int) -> None:
     """The checker keeps what is open and alive: twice the log takes about twice the steps."""
     world = play(Plan(seed))
     assert check_log(iter(world.log), is_at_rest=world.failure is None) == []
+
+
+@pytest.mark.parametrize("log", [RICH, CANCELLED, CLOSED], ids=["rich", "cancelled", "closed"])
+def test_whichever_event_a_log_lacks_the_gap_is_named(log: Log) -> None:
+    for place in range(len(log) - 1):
+        found = check_log([*log[:place], *log[place + 1 :]], is_at_rest=True)
+        assert any(one.name == "order" and one.detail == f"event {place + 1} is missing" for one in found)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from callboard.actors.agent_state import AgentState, request_of
 from callboard.actors.step import initial
 from callboard.replay.testing.session_memory import Memory
 from callboard.replay.testing.session_plans import in_random_order
@@ -34,3 +35,15 @@ def test_runs_with_a_memory_of_any_size_are_the_runs_without(most: int) -> None:
         world = SessionWorld(RICH, memory).run(in_random_order(seed))
         assert world.log == SessionWorld(RICH).run(in_random_order(seed)).log
     assert len(memory._decisions) <= most
+
+
+def test_a_request_is_made_once_for_the_same_state() -> None:
+    memory, worlds = Memory(1), [SessionWorld(TWO).run(in_random_order(seed)) for seed in range(2)]
+    one, other = (world.states["host"] for world in worlds)
+    assert isinstance(one, AgentState)
+    assert isinstance(other, AgentState)
+    assert memory.request(one).messages == request_of(one).messages
+    assert memory.request(one) is memory.request(one)
+    assert memory.request(other).digest == other.digest
+    memory.forget()
+    assert memory.request(other) is memory.request(other)

@@ -1,0 +1,108 @@
+"""Answers of models that are there, and wait for the actors to have done their work."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+from callboard.actors.base import Json
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import CallModel, ModelReplied
+from callboard.actors.profiles import ModelSpec
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.session_world import SessionWorld
+from callboard.runtime.loop_parts import LoopInbox
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.ports.model_port import ModelPort
+from callboard.runtime.secrets.keeper import NO_SECRETS
+from tests.replay.testing.casts import TWO
+
+
+class Slow:
+    """A model that answers after a pass of the loop."""
+
+    spec = ModelSpec("slow")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        await asyncio.sleep(0)
+        return ModelAnswer(Json(b'[{"type":"text","text":"hi"}]'), "end_turn")
+
+
+class Table:
+    """A board that notes what is answered, a port with one call under way, and an actor that is busy."""
+
+    def __init__(self) -> None:
+        world = SessionWorld(TWO)
+        while not world.of(CallModel):
+            world.make(world.moves()[0])
+        self.request: Event = next(event for event in world.log if isinstance(event.body, CallModel))
+        self.answers: list[Post] = []
+        grant = self.request.body
+        assert isinstance(grant, CallModel)
+        board: Any = SimpleNamespace(
+            actors={grant.agent: SimpleNamespace(state=world.states[grant.agent])},
+            secrets=NO_SECRETS,
+            answer=lambda request, post: self.answers.append(post),
+        )
+        asked = world.asked[self.request.seq]
+        self.port = ModelPort(board, {asked.model.name: Slow()}, lambda address, text: None)
+        self.busy = LoopInbox()
+
+    @property
+    def statuses(self) -> list[str]:
+        """What was answered."""
+        return [post.body.status for post in self.answers if isinstance(post.body, ModelReplied)]
+
+    async def until_it_waits(self) -> None:
+        """The model answers while an actor has messages for two passes, and then some."""
+        self.busy.open(
+            asyncio.get_running_loop(), lambda queue, most: len(queue) and (queue.popleft() or most)
+        )
+        for _ in range(6):
+            self.busy.put(0)
+        self.port.start(self.request)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert self.port._waiting
+
+
+def played(play: Callable[[Table], Coroutine[Any, Any, None]]) -> Table:
+    """A table on which this was played."""
+
+    async def main() -> Table:
+        table = Table()
+        await table.until_it_waits()
+        assert table.answers == []
+        await play(table)
+        return table
+
+    return asyncio.run(main())
+
+
+async def _passes(_: Table) -> None:
+    for _pass in range(10):
+        await asyncio.sleep(0)
+
+
+def test_an_answer_that_waits_is_posted_once_the_actors_are_done() -> None:
+    assert played(_passes).statuses == ["ok"]
+
+
+def test_a_call_that_is_given_up_when_its_answer_is_there_gives_that_answer_once() -> None:
+    async def play(table: Table) -> None:
+        assert table.port.abort(table.request)
+        assert table.statuses == ["ok"]
+        await _passes(table)
+
+    assert played(play).statuses == ["ok"]
+
+
+def test_nothing_is_posted_after_the_end() -> None:
+    async def play(table: Table) -> None:
+        await table.port.aclose()
+        await _passes(table)
+
+    assert played(play).statuses == []
