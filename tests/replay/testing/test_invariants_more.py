@@ -54,7 +54,7 @@ def not_closed() -> Log:
 
 
 def never_started() -> Log:
-    return [event for event in RICH if not isinstance(event.body, ToolStarted)]
+    return [replace(event, cause=1) if isinstance(event.body, ToolStarted) else event for event in RICH]
 
 
 DOCTORED: dict[type[Invariant], Callable[[], Log]] = {
