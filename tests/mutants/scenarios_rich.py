@@ -128,7 +128,7 @@ def retries() -> Scenario:
     )
     limits = Limits(max_model_attempts=3, deadline_s=4)
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], limits=limits)]
-    chosen = faults("overloaded", "timeout", "cancel", "crashes", "jump", "crash", seed=4)
+    chosen = faults("overloaded", "timeout", "cancel", "crashes", "jump", "crash", "unstarted", seed=4)
     return Scenario(people, policy, [ask()], Limits(tokens=25_000, max_parallel_calls=2), faults=chosen)
 
 

@@ -12,6 +12,7 @@ from callboard.replay.testing.session_scenario import Scenario, ask, profile
 from tests.mutants.wording import (
     BAD,
     BROKEN,
+    BUSY,
     DONE,
     GOOD,
     LOOK,
@@ -74,10 +75,15 @@ def in_time() -> Scenario:
 
 
 def alone() -> Scenario:
-    """A host without anybody, which reports ask after ask, and is cancelled while reports are checked."""
-    policy = script(host=[calls(BAD, GOOD)] * 6)
+    """A host without anybody, which reports ask after ask, and is cancelled while that is checked."""
+
+    def host(request: ModelRequest) -> Says:
+        is_busy = request.attempt == 1 and request.turn % 2 == 0
+        return Says(failure=BUSY, usage=None) if is_busy else calls(BAD, GOOD)
+
+    policy = script(host=[host] * 6)
     asked = [ask("one", SCHEMA), ask("two", OTHER, request_id="r2"), ask("three", SCHEMA, request_id="r3")]
-    chosen = faults("cancel", "unchecked", weathers=7, seed=1)
+    chosen = faults("cancel", weathers=7, seed=5)
     return Scenario([profile("host")], policy, asked, closes=True, faults=chosen)
 
 
@@ -131,7 +137,7 @@ def to_the_token() -> Scenario:
 
 
 def inner_budgets() -> Scenario:
-    """A budget within a budget, each with room for one big helper, and a small one of another team."""
+    """A budget within a budget: one has room for one big helper, the other for two or a few small ones."""
     policy = script(
         host=[calls(task("bigs"), task("smalls")), DONE],
         bigs=[replace(calls(task("big"), task("big")), percent=100), DONE],
@@ -142,6 +148,6 @@ def inner_budgets() -> Scenario:
         profile("bigs", ["big"], limits=Limits(tokens=5_700)),
         profile("smalls", ["small"]),
         profile("big", max_tokens=1_000),
-        profile("small"),
+        profile("small", max_tokens=500),
     ]
-    return Scenario(people, policy, [ask()], Limits(tokens=7_800))
+    return Scenario(people, policy, [ask()], Limits(tokens=8_650))

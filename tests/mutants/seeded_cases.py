@@ -135,4 +135,18 @@ CALLS: Final = (
         'phase="idle", turn=state.turn)',
         'phase="idle")',
     ),
+    Mutant(
+        "owed-by-a-retry-not-known",
+        "What a stopped agent's second attempt used is told as not known.",
+        "agent",
+        "    state = replace(state, is_model_out=False, owed=settled)\n",
+        "    state = replace(state, is_model_out=False, owed=Settled() if state.attempt > 1 else settled)\n",
+    ),
+    Mutant(
+        "stop-forgets-the-call-of-the-failed",
+        "An agent that has failed and is stopped then does not wait for its model call.",
+        "agent",
+        '    may_be_out = state.phase == "thinking" or state.is_model_out\n',
+        '    may_be_out = state.phase == "thinking"\n',
+    ),
 )
