@@ -60,7 +60,7 @@ class Cancelled(Invariant):
     """Cancelling."""
 
     name = "cancelled"
-    rule = "An ask that is cancelled before its host has ended ends as cancelled."
+    rule = "An ask ends as cancelled if it was cancelled before its host had ended, and only then."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
@@ -79,8 +79,11 @@ class Cancelled(Invariant):
             if self._running and name == self._running[0]:
                 self._running = None
             assert isinstance(end.body, AskEnded)
-            if name in self._cancelled and end.body.kind != "cancelled":
-                self.broken(end.seq, f"ask {name!r} was cancelled, and ends as {end.body.kind}")
+            kind, is_cancelled = end.body.kind, name in self._cancelled
+            if is_cancelled and kind != "cancelled":
+                self.broken(end.seq, f"ask {name!r} was cancelled, and ends as {kind}")
+            elif kind == "cancelled" and not is_cancelled:
+                self.broken(end.seq, f"ask {name!r} ends as cancelled, and was not cancelled in time")
 
     def _is_open(self, seq: int) -> bool:
         """Whether the host has not begun the running ask, or works on it."""

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from callboard.actors.addresses import HOST, SUPERVISOR
+from callboard.actors.desk import owner_of
 from callboard.actors.events import Event
 from callboard.actors.messages import (
     Ask,
@@ -48,7 +49,10 @@ class Order(Invariant):
 
 
 class OneAnswer(Invariant):
-    """Port requests."""
+    """Port requests.
+
+    An agent whose decider fails even while it drains leaves at once, and its answers come when they come.
+    """
 
     name = "one-answer"
     rule = "Every port request has exactly one answer."
@@ -56,6 +60,17 @@ class OneAnswer(Invariant):
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
         self._open: dict[int, Event] = {}
+        self._failed: dict[str, int] = {}
+        self._left: set[int] = set()
+
+    def on_DeciderFailed(self, event: Event) -> None:
+        """A failure, which may be the second one."""
+        self._failed[event.sender] = event.cause
+
+    def on_Stopped(self, event: Event) -> None:
+        """An agent that has drained, or that leaves by the very decision that failed."""
+        if self._failed.get(event.sender) == event.cause:
+            self._left |= {one.seq for one in self._open.values() if owner_of(one) == event.sender}
 
     def on_CallModel(self, event: Event) -> None:
         """A request."""
@@ -74,7 +89,7 @@ class OneAnswer(Invariant):
     def quiet(self, seq: int) -> None:
         """Agents that have drained have their answers; a check may outlive them."""
         for request in self._open.values():
-            if not isinstance(request.body, CheckSchema):
+            if not isinstance(request.body, CheckSchema) and request.seq not in self._left:
                 self.broken(seq, f"the {request.kind} of event {request.seq} has no answer")
 
 

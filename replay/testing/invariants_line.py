@@ -47,7 +47,13 @@ class _Waiting(NamedTuple):
 
 
 class FirstCome(Invariant):
-    """First come, first served."""
+    """First come, first served.
+
+    Which scopes are exhausted changes while somebody waits, and nobody is looked at again before there is
+    room where it waits. So what counts is: every scope that holds somebody now, if all of them are above the
+    one that is granted; and each one that has held it ever since it took its place, if it stands behind
+    nobody: who does is looked at when those before it are through.
+    """
 
     name = "first-come"
     rule = "No call overtakes one that waits for a budget of both, and none waits that nobody stands before."
@@ -55,6 +61,7 @@ class FirstCome(Invariant):
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
         self._line: dict[str, _Waiting] = {}
+        self._held: dict[str, set[str]] = {}
         self._later: dict[str, TurnRequested] = {}
         self._doubtful: tuple[int, str] | None = None
 
@@ -68,9 +75,11 @@ class FirstCome(Invariant):
         gone = {one.recipient for one in outputs if isinstance(one.body, Stop)}
         for who in gone:
             self._leave(who)
+        self._hold(grants)
         for place, grant in enumerate(grants):
             assert isinstance(grant.body, CallModel)
             mine = self._line.pop(grant.body.agent, None)
+            self._held.pop(grant.body.agent, None)
             if mine is not None:
                 self._check(grant, grant.body.agent, mine, grants[place:])
         self._look_for_idle(event)
@@ -124,15 +133,26 @@ class FirstCome(Invariant):
             self._line[who] = _Waiting(_LAST, wanted.need)
         self._later.clear()
 
+    def _hold(self, not_yet: list[Event]) -> None:
+        """What has held each who waits behind nobody: what was settled by now may have given it room."""
+        taken: set[str] = set()
+        for who, waiting in sorted(self._line.items(), key=lambda item: item[1].order):
+            above = {address for address, _ in _above(self.ledger, who)}
+            exhausted, behind = self._exhausted(who, waiting.need, not_yet), taken & above
+            self._held[who] = set() if behind else self._held.get(who, exhausted) & exhausted
+            taken |= exhausted | behind
+
     def _leave(self, who: str) -> None:
+        self._held.pop(who, None)
         self._line.pop(who, None)
         self._later.pop(who, None)
 
     def _check(self, grant: Event, who: str, mine: _Waiting, not_yet: list[Event]) -> None:
-        """Nobody with an earlier place waits for nothing but scopes above this agent."""
+        """Nobody before it waits for scopes above this agent only, or all along for one of them."""
         mine_above = {address for address, _ in _above(self.ledger, who)}
         for other, waiting, held in self._in_order(not_yet):
-            if waiting.order < mine.order and held and held <= mine_above:
+            is_held = (held and held <= mine_above) or self._held.get(other, set()) & mine_above
+            if waiting.order < mine.order and is_held:
                 self.broken(grant.seq, f"{who} overtakes {other}, which waits for a budget of both")
                 return
 

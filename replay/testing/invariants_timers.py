@@ -88,7 +88,9 @@ class Timers(Invariant):
             ended.add(event.sender)
         for timer, (purpose, who) in self._for.items() if ended else ():
             if who in ended and timer not in self._fired:
-                self.broken(event.seq, f"{who} has ended, and its {purpose} timer is still set")
+                self._doubtful = event.seq, f"{who} has ended, and its {purpose} timer is still set"
+        if outputs:
+            self._confirm()
 
     def _check_begin(self, event: Event, begin: Begin) -> None:
         if begin.limits.deadline_s is not None and ("deadline", event.recipient) not in self._for.values():

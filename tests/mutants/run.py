@@ -3,6 +3,7 @@
     python -m tests.mutants.run                      all of it; prints the table
     python -m tests.mutants.run racer-forgotten ...  these only
     python -m tests.mutants.run --write              all of it, and docs/mutants.md anew
+    python -m tests.mutants.run --write --kept FILE  the same, and FILE knows what was measured after a break
 
 Each measurement is a process of its own, with the mutant put in before callboard is imported. The core as it
 is has to pass every one of them first.
@@ -13,16 +14,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Final, TypeAlias
 
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.seeded import MUTANTS
-from tests.mutants.table import Measured, page
+from tests.mutants.table import NOT_EXPLAINED, Measured, page
 
 RUNS: Final = 10_000
 SEEDS: Final = 3
@@ -33,47 +35,59 @@ SCHEDULERS: Final = "portfolio,random,pos,pct,delays"
 TIMEOUT_S: Final = 1_800
 THE_CORE: Final = Mutant("none", "The core as it is.", "", "", "")
 
+MEASURED_WITH: Final = ("actors/*.py", "replay/**/*.py", "tests/actors/*.py", "tests/mutants/*.py")
+"""What a measurement depends on: one that is kept counts for the very code that it was made with."""
+
 Task: TypeAlias = tuple[str, ...]
 Told: TypeAlias = dict[str, object]
 
 
-def tasks(schedulers: Sequence[str], runs: int) -> list[Task]:
+def tasks(schedulers: Sequence[str], runs: int, seeds: int) -> list[Task]:
     """What is measured of each mutant: the portfolio with several seeds, each scheduler alone with one."""
     found: list[Task] = [("fifo",), ("units",)]
     for scheduler in schedulers:
         if scheduler == "portfolio":
-            found += [("explore", scheduler, str(seed), str(runs)) for seed in range(SEEDS)]
+            found += [("explore", scheduler, str(seed), str(runs)) for seed in range(seeds)]
         else:
             found.append(("explore", scheduler, "0", str(runs // PARTS_OF_PORTFOLIO)))
     return found
 
 
-class Campaign:
-    """Measurements, each made once. kept: a file with those of earlier campaigns, if any."""
+class Kept:
+    """What was measured, each once. file: where it is kept for another time, if anywhere."""
 
-    def __init__(self, kept: Path | None) -> None:
-        self._kept = kept
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
         self._lock = Lock()
         self._told: dict[str, Told] = {}
-        if kept is not None and kept.exists():
-            self._told = json.loads(kept.read_text())
+        self._code = blake2b(b"".join(_sources()), digest_size=8).hexdigest()
+        if file is not None and file.exists():
+            self._told = json.loads(file.read_text())
+
+    def has(self, mutant: Mutant, task: Task) -> bool:
+        """Whether this was measured."""
+        return self._key(mutant, task) in self._told
 
     def measure(self, mutant: Mutant, task: Task) -> Told:
         """Make one measurement in a process of its own. Raises RuntimeError if that fails."""
-        key = _key(mutant, task)
+        key = self._key(mutant, task)
         if key not in self._told:
             told = _measured(mutant, task)
             with self._lock:
                 self._told[key] = told
-                if self._kept is not None:
-                    self._kept.write_text(json.dumps(self._told, indent=0))
-            _progress(mutant, task, told)
+                if self._file is not None:
+                    self._file.write_text(json.dumps(self._told, indent=0))
         return self._told[key]
 
+    def _key(self, mutant: Mutant, task: Task) -> str:
+        return "/".join((mutant.name, self._code, *task))
 
-def _key(mutant: Mutant, task: Task) -> str:
-    change = blake2b(f"{mutant.module}\0{mutant.old}\0{mutant.new}".encode(), digest_size=8).hexdigest()
-    return "/".join((mutant.name, change, *task))
+
+def _sources() -> Iterator[bytes]:
+    for pattern in MEASURED_WITH:
+        for path in sorted(ROOT.glob(pattern)):
+            if path.name not in ("run.py", "table.py", "test_mutants.py"):
+                yield path.read_bytes()
 
 
 def _measured(mutant: Mutant, task: Task) -> Told:
@@ -88,33 +102,68 @@ def _measured(mutant: Mutant, task: Task) -> Told:
     return told
 
 
-def _progress(mutant: Mutant, task: Task, told: Told) -> None:
-    how = "killed" if told["killed"] else "passes"
-    after = f" in run {told['runs']:,} by {told['by']}: {told['rule']}" if "schedule" in told else ""
-    print(f"{mutant.name}: {' '.join(task)}: {how}{after}", file=sys.stderr, flush=True)
+class Progress:
+    """Lines on stderr. whole: how many mutants there are to measure."""
+
+    def __init__(self, whole: int) -> None:
+        self._whole = whole
+        self._done = 0
+        self._start = monotonic()
+        self._lock = Lock()
+
+    def done(self, mutant: Mutant, told: dict[Task, Told]) -> None:
+        """One more mutant is measured."""
+        with self._lock:
+            self._done += 1
+            left = self._whole - self._done
+            minutes = (monotonic() - self._start) / self._done * left / 60
+            how = ", ".join(f"{' '.join(task[:3])}: {_how(one)}" for task, one in told.items())
+            print(
+                f"{self._done} of {self._whole}, about {minutes:.0f} min left; {mutant.name}: {how}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
-def measure_all(
-    mutants: Sequence[Mutant], wanted: list[Task], jobs: int, kept: Path | None
-) -> list[Measured]:
+def _how(told: Told) -> str:
+    if not told["killed"]:
+        return "not found"
+    return f"run {told['runs']:,}" if "runs" in told else "found"
+
+
+def measure_all(mutants: Sequence[Mutant], wanted: list[Task], jobs: int, kept: Kept) -> list[Measured]:
     """Measure the core, which must pass, and every mutant. Raises RuntimeError if the core does not pass."""
-    campaign = Campaign(kept)
-    for task in [task for task in wanted if task[:2] != ("explore", "portfolio") or task[2] == "0"]:
-        told = campaign.measure(THE_CORE, task)
+    for task in wanted:
+        told = kept.measure(THE_CORE, task)
         if told["killed"]:
             raise RuntimeError(f"the core as it is does not pass {' '.join(task)}: {told}")
+    missing = [one for one in mutants if not all(kept.has(one, task) for task in wanted)]
+    progress = Progress(len(missing))
+
+    def measure(mutant: Mutant) -> None:
+        progress.done(mutant, {task: kept.measure(mutant, task) for task in wanted})
+
     with ThreadPoolExecutor(jobs) as pool:
-        for mutant in mutants:
-            for task in wanted:
-                pool.submit(campaign.measure, mutant, task)
-    return [Measured(one, {task: campaign.measure(one, task) for task in wanted}) for one in mutants]
+        for _ in pool.map(measure, missing):
+            pass
+    return [Measured(one, {task: kept.measure(one, task) for task in wanted}) for one in mutants]
 
 
-def main() -> None:
-    """The command line."""
+def scenarios() -> int:
+    """How many sessions there are; asked in another process, since this one imports nothing of callboard."""
+    code = "from tests.mutants.scenarios import SCENARIOS; print(len(SCENARIOS))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description="Hunt our own mutants.")
     parser.add_argument("names", nargs="*", help="mutants; all of them if none is named")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs until a mutant counts as not found")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how often the portfolio is tried")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--schedulers", default=SCHEDULERS, help="which, with commas between")
     parser.add_argument("--kept", type=Path, help="a file that keeps measurements, to go on after a break")
@@ -124,14 +173,25 @@ def main() -> None:
         parser.error(f"there is no mutant {', '.join(unknown)}; see tests/mutants/seeded.py")
     if options.write and options.names:
         parser.error("the page is written of all mutants only; leave the names out")
+    return options
+
+
+def main() -> int:
+    """The command line; 1 if a mutant is not found and nobody has said why."""
+    options = _options()
     chosen = [MUTANTS[name] for name in options.names] or list(MUTANTS.values())
-    wanted = tasks(options.schedulers.split(","), options.runs)
-    written = page(measure_all(chosen, wanted, options.jobs, options.kept), options.runs)
+    wanted = tasks(options.schedulers.split(","), options.runs, options.seeds)
+    measured = measure_all(chosen, wanted, options.jobs, Kept(options.kept))
+    written = page(measured, options.runs, scenarios())
     if options.write:
         (ROOT / "docs" / "mutants.md").write_text(written)
     else:
         print(written)
+    if NOT_EXPLAINED in written:
+        print("a mutant is not found: add a rule or a session, or say why in its `note`", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

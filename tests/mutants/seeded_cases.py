@@ -28,7 +28,6 @@ CALLS: Final = (
         "desk",
         "            self._repeated.add(request.seq)\n",
         "            pass\n",
-        note="a repeated call has to be given up before it starts again, after a crash; a unit test and the crash campaign do that.",
     ),
     Mutant(
         "torn-agent-decision-lost",
@@ -91,7 +90,6 @@ CALLS: Final = (
         "recovery",
         "        if request.seq > len(self.events):",
         "        if request.seq >= len(self.events):",
-        note="it shows only where recovery itself stops the agent whose request is the very last event of the log.",
     ),
     Mutant(
         "fresh-calls-lost",
@@ -108,7 +106,6 @@ CALLS: Final = (
         "        return interrupted(request) if request.seq in self.started else None",
         '        is_write = isinstance(body, CallTool) and body.effect == "write"\n'
         "        return interrupted(request) if is_write else None",
-        note="no ready-made rule says that a write which had not started must run; a unit test does.",
     ),
     Mutant(
         "cost-overrides-tokens",
@@ -137,5 +134,19 @@ CALLS: Final = (
         "agent",
         'phase="idle", turn=state.turn)',
         'phase="idle")',
+    ),
+    Mutant(
+        "owed-by-a-retry-not-known",
+        "What a stopped agent's second attempt used is told as not known.",
+        "agent",
+        "    state = replace(state, is_model_out=False, owed=settled)\n",
+        "    state = replace(state, is_model_out=False, owed=Settled() if state.attempt > 1 else settled)\n",
+    ),
+    Mutant(
+        "stop-forgets-the-call-of-the-failed",
+        "An agent that has failed and is stopped then does not wait for its model call.",
+        "agent",
+        '    may_be_out = state.phase == "thinking" or state.is_model_out\n',
+        '    may_be_out = state.phase == "thinking"\n',
     ),
 )

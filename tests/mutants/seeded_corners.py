@@ -56,7 +56,6 @@ ENDS: Final = (
         "    if ask is None or ask.outcome is not None or ask.delegation.is_checking:\n"
         "        return\n"
         "    stop_below",
-        note="no ready-made rule says that a cancel ends the ask that it came for; a unit test does.",
     ),
     Mutant(
         "close-in-the-grace-forgotten",
@@ -98,7 +97,6 @@ ENDS: Final = (
         '    is_over = ask.outcome.kind == "cancelled" and host is not None and '
         "host.is_drained\n"
         "    if work.state.live and not is_grace_over and not is_over:",
-        note="measured before the rule that an outcome leaves nobody in doubt before the grace is over.",
     ),
     Mutant(
         "agents-reset",
@@ -143,7 +141,6 @@ ENDS: Final = (
         "        if below != address and not (record and any(d.is_checking for d in "
         "record.delegations.values())):\n"
         "            stop_one",
-        note="somebody has to be stopped while one two levels below waits for its schema, which the scenarios hardly reach.",
     ),
     Mutant(
         "failure-counts-twice",
@@ -151,7 +148,6 @@ ENDS: Final = (
         "supervisor",
         "    if not record.is_running:\n        return\n    if finished.kind",
         '    if not record.is_running and finished.kind == "answered":\n        return\n    if finished.kind',
-        note="a racer has to end by itself just as its deadline or budget ends it, while another goes on: too rare in the scenarios.",
     ),
     Mutant(
         "answer-of-the-stopped-wins",
@@ -167,5 +163,62 @@ ENDS: Final = (
         "            settle(work, sender, body.settled or _UNKNOWN)",
         "            settle(work, sender, body.settled or (_UNKNOWN if isinstance(body, "
         "Finished) else None))",
+    ),
+    Mutant(
+        "drained-above-the-last-stays",
+        "An agent that drained before the last one below it stays in the tree.",
+        "supervisor_ending",
+        "        leaf = work.record(parent)\n",
+        "        leaf = None\n",
+    ),
+    Mutant(
+        "down-to-a-narrower-budget",
+        "Who moves from a budget to a narrower one lets nobody behind it be looked at.",
+        "supervisor_line",
+        "    if left and depth_of(left) < place:\n        call_next(work, left)\n",
+        "",
+    ),
+    Mutant(
+        "behind-an-invalid-one-of-a-race",
+        "A racer's report is not judged if the one before it was invalid and of another racer.",
+        "supervisor_reports",
+        "    if delegation.pending.size:\n        _judge_next",
+        "    following = delegation.pending.first()\n"
+        "    if following is not None and following[1].address == first.address:\n"
+        "        _judge_next",
+    ),
+    Mutant(
+        "cancelled-without-its-grant",
+        "The Stop of one below another who ends does not say that its model call is out.",
+        "supervisor_ending",
+        "Stop(kind, record.granted))\n    retire",
+        'Stop(kind, record.granted if kind != "cancelled" else (0, 0)))\n    retire',
+    ),
+    Mutant(
+        "deadline-during-a-call-forgotten",
+        "A deadline that comes while the model is at work is forgotten.",
+        "supervisor",
+        '        end_agent(work, timer.address, "deadline")\n',
+        "        record = work.record(timer.address)\n"
+        "        if record is None or record.grant is None:\n"
+        '            end_agent(work, timer.address, "deadline")\n',
+    ),
+    Mutant(
+        "winner-that-fails-never-drains",
+        "Who has won and fails before it has finished is not told to drain.",
+        "supervisor_ending",
+        '        work.post(address, Stop("crashed", record.granted))\n'
+        "        work.edit(address, is_stopped=True)\n",
+        "        return\n",
+    ),
+    Mutant(
+        "cancel-in-back-off-forgotten",
+        "A cancel does not reach an ask whose host waits for its next attempt.",
+        "supervisor_asks",
+        "    if ask is None or ask.outcome is not None:\n        return\n    stop_below",
+        "    host = work.record(HOST)\n"
+        "    if ask is None or ask.outcome is not None or (host is not None and host.turn_timer):\n"
+        "        return\n"
+        "    stop_below",
     ),
 )

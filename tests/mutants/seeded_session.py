@@ -72,11 +72,11 @@ BUDGETS: Final = (
         " and place > len(chain):",
     ),
     Mutant(
-        "closing-counts-for-itself",
-        "An agent's own closing turn is kept free from itself too.",
+        "closing-in-its-own-scope-only",
+        "A closing turn is kept free in the scope of its own agent, and not in those above it.",
         "accounts",
-        " and place < len(chain) - 1:",
-        ":",
+        "            kept = add(kept, account.closing)",
+        "            kept = add(need, account.closing)",
     ),
     Mutant(
         "unknown-use-is-free",

@@ -1,7 +1,6 @@
 """The page of the docs about mutants, from what was measured."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 from typing import Final, NamedTuple
 
 from tests.mutants.mutant import Mutant
@@ -10,20 +9,25 @@ INTRO: Final = """\
 # Mutants: does exploration find bugs?
 
 Each line below is a fault that was put into the real core (`actors/`), one at a time, in its own process.
-Then a fixed set of sessions (`tests/mutants/scenarios.py`) is explored with the default portfolio until a
-rule is broken or {runs:,} runs were made; then with each scheduler alone. The rules are the
-ready-made ones (`callboard.testing`), replay identity included. The core as it is passes all of them.
+Then a fixed set of {scenarios} sessions (`tests/mutants/scenarios.py`) is explored, a run of each in turn,
+until a rule is broken or {runs:,} runs were made: with the default portfolio, then with each
+scheduler alone. The rules are those of `callboard.testing` and a few more of the same kind
+(`tests/mutants/rules.py`), replay identity included. The core as it is passes all of them.
 
-- **FIFO**: one run of each scenario, first come, first served, nothing failing.
+- **FIFO**: one run of each session, first come, first served, nothing failing. The number says in which run
+  a rule was broken.
 - **Units**: the tests of `tests/actors`, without those marked slow, those that run whole sessions in random
   orders or disturbed at every point (`test_sessions.py`, `test_protocol.py`), and those that look at
   sizes, docs or the encoding of messages (`test_growth.py`, `test_states_page.py`, `test_codec.py`).
-- **portfolio**: the run that found it, the median of three seeds. The columns after it: one scheduler alone,
-  one seed, with a quarter of the runs, which is its share of the portfolio.
-- \N{EN DASH}: not found in so many runs.
+- **portfolio**: the run that found it, with each of {seeds}. The columns after it: one scheduler
+  alone, one seed, with a quarter of the runs, which is its share of the portfolio.
+- \N{EN DASH}: not found in so many runs. Found by the portfolio is what is found with every seed.
 
 `make mutants` measures all of it again and writes this page.
 """
+
+NOT: Final = "\N{EN DASH}"
+NOT_EXPLAINED: Final = "not explained yet"
 
 
 class Measured(NamedTuple):
@@ -41,16 +45,23 @@ class Measured(NamedTuple):
         """Whether it passes FIFO and the unit tests."""
         return not self.is_killed_by("fifo") and not self.is_killed_by("units")
 
-    def runs(self, scheduler: str) -> float:
-        """Runs until it was found, the median over the seeds; infinity where it was not."""
-        found = [told for task, told in self.told.items() if task[0] == "explore" and task[1] == scheduler]
-        return median([_number(told) for told in found])
+    def runs(self, scheduler: str) -> list[float]:
+        """Runs until it was found, for each seed; infinity where it was not."""
+        return [_number(told) for told in self._explored(scheduler)]
 
-    @property
-    def rule(self) -> str:
-        """The rule that it broke: as the portfolio found it, else any other scheduler."""
-        explored = [told for task, told in self.told.items() if task[0] == "explore"]
-        return next((str(told["rule"]) for told in explored if told["killed"]), "")
+    def is_found_by(self, scheduler: str) -> bool:
+        """Whether every seed found it."""
+        return float("inf") not in self.runs(scheduler)
+
+    def rule(self, scheduler: str) -> str:
+        """The rule that it broke: as this scheduler found it, else any other."""
+        killed = [told for told in (*self._explored(scheduler), *self._explored("")) if told["killed"]]
+        return str(killed[0]["rule"]) if killed else ""
+
+    def _explored(self, scheduler: str) -> list[Mapping[str, object]]:
+        """What this scheduler told, in the order of the seeds; what all told, if none is named."""
+        found = [(task, told) for task, told in self.told.items() if task[0] == "explore"]
+        return [told for task, told in found if scheduler in ("", task[1])]
 
 
 def _number(told: Mapping[str, object]) -> float:
@@ -59,14 +70,14 @@ def _number(told: Mapping[str, object]) -> float:
     return runs if told["killed"] else float("inf")
 
 
-def page(measured: Sequence[Measured], runs: int, rest: Sequence[Mutant] = ()) -> str:
-    """The whole page. rest: mutants that were not measured yet."""
+def page(measured: Sequence[Measured], runs: int, scenarios: int) -> str:
+    """The whole page. runs: those of the portfolio, at most. scenarios: how many sessions there are."""
     schedulers = list(dict.fromkeys(task[1] for one in measured for task in one.told if task[0] == "explore"))
-    main = schedulers[0]
-    found = [one for one in measured if one.runs(main) <= runs]
+    main, seeds = schedulers[0], len(measured[0].runs(schedulers[0]))
+    found = [one for one in measured if one.is_found_by(main)]
     hard = [one for one in measured if one.needs_exploration]
     lines = [
-        INTRO.format(runs=runs),
+        INTRO.format(runs=runs, scenarios=scenarios, seeds=f"{seeds} seeds" if seeds > 1 else "one seed"),
         f"{len(measured)} mutants, {len(found)} found by the {main} ({len(found) / len(measured):.1%}). "
         f"{len(hard)} pass FIFO and the unit tests; {len([one for one in hard if one in found])} of these "
         "are found.",
@@ -81,40 +92,29 @@ def page(measured: Sequence[Measured], runs: int, rest: Sequence[Mutant] = ()) -
         "",
         "## Not found",
         "",
-        *(_survivors(measured, main, runs) or ["None."]),
-        *_unmeasured(rest),
+        *([_survivor(one) for one in measured if one not in found] or ["None."]),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _rows(measured: Sequence[Measured], schedulers: Sequence[str]) -> Iterator[str]:
     yield f"| mutant | what it does | FIFO | units | {' | '.join(schedulers)} | rule |"
-    yield f"|---|---|---|---|{'---:|' * len(schedulers)}---|"
+    yield f"|---|---|---:|---|{'---:|' * len(schedulers)}---|"
     for one in measured:
         cells = [
             f"`{one.mutant.name}`",
             one.mutant.what,
-            "found" if one.is_killed_by("fifo") else "",
-            "found" if one.is_killed_by("units") else "",
-            *(_count(one.runs(scheduler)) for scheduler in schedulers),
-            one.rule,
+            _count(_number(one.told[("fifo",)])),
+            "found" if one.is_killed_by("units") else NOT,
+            *(", ".join(map(_count, one.runs(scheduler))) for scheduler in schedulers),
+            one.rule(schedulers[0]).split(":")[0].replace("|", "/"),
         ]
         yield f"| {' | '.join(cells)} |"
 
 
-def _unmeasured(rest: Sequence[Mutant]) -> Iterator[str]:
-    if rest:
-        yield from ("", "## Not measured yet", "", "| mutant | what it does |", "|---|---|")
-        yield from (f"| `{mutant.name}` | {mutant.what} |" for mutant in rest)
-
-
 def _count(runs: float) -> str:
-    return "\N{EN DASH}" if runs == float("inf") else f"{runs:,.0f}"
+    return NOT if runs == float("inf") else f"{runs:,.0f}"
 
 
-def _survivors(measured: Sequence[Measured], main: str, runs: int) -> list[str]:
-    lines = []
-    for one in measured:
-        if one.runs(main) > runs:
-            lines.append(f"- `{one.mutant.name}`: {one.mutant.note or 'not explained yet'}")
-    return lines
+def _survivor(one: Measured) -> str:
+    return f"- `{one.mutant.name}`: {one.mutant.note or NOT_EXPLAINED}"

@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.limits import Limits
+from callboard.actors.messages import CallModel, Delegate
+from callboard.replay.testing.session_world import SessionWorld
 from tests.mutants.mutant import ROOT, Mutant, install
+from tests.mutants.scenarios_small import PAIR_NEEDS, SAVER_USES, team
 from tests.mutants.seeded import MUTANTS, PARTS
+from tests.mutants.table import NOT, NOT_EXPLAINED, Measured, page
 
 RUNS = 400
 QUICK = (
@@ -22,8 +27,10 @@ QUICK = (
     "drains-before-the-tools",
     "torn-decision-not-completed",
     "write-runs-again",
+    "failure-counts-twice",
+    "check-of-another-ask",
 )
-"""From six parts of the core; none is found without a particular order or a fault."""
+"""From eight parts of the core; none is found without a particular order or a fault."""
 
 
 def child(name: str, *task: str) -> dict[str, Any]:
@@ -62,8 +69,8 @@ def test_a_mutant_comes_before_the_first_import_or_not_at_all() -> None:
 
 
 def test_the_page_in_the_docs_names_every_mutant_and_what_it_does() -> None:
-    page = (ROOT / "docs" / "mutants.md").read_text()
-    missing = [one.name for one in MUTANTS.values() if f"| `{one.name}` | {one.what} |" not in page]
+    written = (ROOT / "docs" / "mutants.md").read_text()
+    missing = [one.name for one in MUTANTS.values() if f"| `{one.name}` | {one.what} |" not in written]
     assert not missing, "run `make mutants`"
 
 
@@ -73,16 +80,52 @@ def test_the_page_in_the_docs_names_no_mutant_that_is_not_there() -> None:
     assert named == set(MUTANTS)
 
 
+def test_what_is_not_found_is_explained_and_what_is_explained_is_not_found() -> None:
+    written = (ROOT / "docs" / "mutants.md").read_text()
+    assert NOT_EXPLAINED not in written, "say why in the `note` of the mutant"
+    missed = {line.split("`")[1]: line for line in written.splitlines() if line.startswith("- `")}
+    explained = {one.name: f"- `{one.name}`: {one.note}" for one in MUTANTS.values() if one.note}
+    assert missed == explained, "run `make mutants`; a mutant that is found needs no note any more"
+
+
+def test_the_page_tells_a_mutant_that_one_seed_missed_as_not_found() -> None:
+    told: dict[tuple[str, ...], dict[str, object]] = {
+        ("fifo",): {"killed": False, "runs": 2},
+        ("units",): {"killed": False},
+        ("explore", "portfolio", "0", "9"): {"killed": True, "runs": 7, "rule": "One."},
+        ("explore", "portfolio", "1", "9"): {"killed": False, "runs": 9},
+        ("explore", "pos", "0", "2"): {"killed": True, "runs": 1, "rule": "Two."},
+    }
+    mutant = Mutant("one", "It is wrong.", "desk", "a", "b")
+    lines = page([Measured(mutant, told)], 9, 2).splitlines()
+    assert "| `one` | It is wrong. | - | - | 7, - | 1 | One. |" in [one.replace(NOT, "-") for one in lines]
+    assert f"- `one`: {NOT_EXPLAINED}" in lines
+    assert page([Measured(mutant._replace(note="too rare."), told)], 9, 2).splitlines()[-1] == (
+        "- `one`: too rare."
+    )
+
+
+def test_budgets_to_the_token_are_what_the_core_needs() -> None:
+    world = SessionWorld(team(Limits(), Limits())).run()
+    needs = [(one.agent, one.need.tokens) for one in world.of(CallModel)]
+    assert sum(tokens for who, tokens in needs if who == "host.1") == SAVER_USES
+    first = next(tokens for who, tokens in needs if who == "host.2")
+    pair = sum(tokens for who, tokens in needs if who in ("host.2.1", "host.2.2"))
+    asked = next(event.body for event in world.events(Delegate) if event.sender == "host.2")
+    assert isinstance(asked, Delegate)
+    assert first + asked.closing.tokens + pair == PAIR_NEEDS
+
+
 @pytest.mark.slow
 def test_the_core_as_it_is_survives_the_same_runs() -> None:
-    assert child("none", "fifo") == {"killed": False}
+    assert not child("none", "fifo")["killed"]
     assert child("none", "explore", "portfolio", "suite", str(RUNS)) == {"killed": False, "runs": RUNS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_exploration_finds_it_and_fifo_does_not(name: str) -> None:
-    assert child(name, "fifo") == {"killed": False}
+    assert not child(name, "fifo")["killed"]
     told = child(name, "explore", "portfolio", "suite", str(RUNS))
     assert told["killed"], f"{name} survives {RUNS} runs"
 

@@ -1,0 +1,153 @@
+"""Sessions in which one rare thing is likely: few agents, and few faults, so that few orders are left."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from callboard.actors.limits import Limits
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.session_faults import faults
+from callboard.replay.testing.session_says import Says, calls, report, task
+from callboard.replay.testing.session_scenario import Scenario, ask, profile
+from tests.mutants.wording import (
+    BAD,
+    BROKEN,
+    BUSY,
+    DONE,
+    GOOD,
+    LOOK,
+    OTHER,
+    PUT,
+    SAVE,
+    SCHEMA,
+    by_place,
+    race,
+    script,
+)
+
+
+def deaths() -> Scenario:
+    """A race in the middle of which its process dies, with calls of every effect under way."""
+    policy = script(
+        host=[calls(task("kid", copies=4)), DONE],
+        kid=[by_place(calls(LOOK), calls(PUT, LOOK), calls(SAVE, LOOK), calls(LOOK)), DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"], writes=["save"], repeats=["put"])]
+    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=15, seed=100))
+
+
+def repeats() -> Scenario:
+    """Calls that may be made again, of one who loses a race only after its process has died."""
+    policy = script(
+        host=[calls(task("kid", copies=2)), DONE],
+        kid=[by_place(calls(LOOK), calls(*[PUT] * 8)), DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["put"])]
+    chosen = faults("crash", "unstarted", weathers=7, seed=217)
+    return Scenario(people, policy, [ask()], faults=chosen)
+
+
+def in_time() -> Scenario:
+    """Racers whose time is over just as they report, answer, fail or wait, while others go on."""
+    policy = script(
+        host=[
+            calls(
+                race("brisk", "brisk", "steady", schema=SCHEMA),
+                race("brisk", "brisk", "steady"),
+                race("brisk", "brisk", schema=SCHEMA),
+            ),
+            DONE,
+        ],
+        brisk=[
+            by_place(report({"n": 1}), BROKEN, DONE, DONE, calls(task("helper")), DONE, calls(BAD), BROKEN),
+            DONE,
+        ],
+        helper=[calls(LOOK), DONE],
+        steady=[calls(LOOK), by_place(DONE, DONE, report({"n": 2}), DONE)],
+    )
+    people = [
+        profile("host", ["brisk", "steady"]),
+        profile("brisk", ["helper"], limits=Limits(deadline_s=1)),
+        profile("helper", [], ["look"]),
+        profile("steady", [], ["look"]),
+    ]
+    return Scenario(people, policy, [ask()], faults=faults("jump", most=3, weathers=0))
+
+
+def alone() -> Scenario:
+    """A host without anybody, which reports ask after ask, and is cancelled while that is checked."""
+
+    def host(request: ModelRequest) -> Says:
+        is_busy = request.attempt == 1 and request.turn % 2 == 0
+        return Says(failure=BUSY, usage=None) if is_busy else calls(BAD, GOOD)
+
+    policy = script(host=[host] * 6)
+    asked = [ask("one", SCHEMA), ask("two", OTHER, request_id="r2"), ask("three", SCHEMA, request_id="r3")]
+    chosen = faults("cancel", weathers=7, seed=5)
+    return Scenario([profile("host")], policy, asked, closes=True, faults=chosen)
+
+
+def fresh_schemas() -> Scenario:
+    """Schemas that nobody has asked about before, two levels below one who loses a race."""
+
+    def fresh(request: ModelRequest) -> Says:
+        schema = {**SCHEMA, "title": request.address}
+        return calls(task("kid", output_schema=schema), task("kid", copies=2, output_schema=schema))
+
+    policy = script(
+        host=[calls(task("lead", copies=2)), DONE],
+        lead=[by_place(calls(LOOK), calls(task("boss"))), calls(LOOK), DONE],
+        boss=[fresh, DONE],
+        kid=[report({"n": 1})],
+    )
+    people = [
+        profile("host", ["lead"]),
+        profile("lead", ["boss"], ["look"]),
+        profile("boss", ["kid"]),
+        profile("kid"),
+    ]
+    return Scenario(people, policy, [ask()])
+
+
+def team(saver: Limits, manager: Limits) -> Scenario:
+    """One who uses all that it may, and one whose helpers want to work at the same time."""
+    policy = script(
+        host=[calls(task("saver"), task("manager")), DONE],
+        saver=[replace(calls(LOOK), percent=100), replace(DONE, percent=100)],
+        manager=[replace(calls(task("worker"), task("worker"), task("worker")), percent=100), DONE],
+    )
+    people = [
+        profile("host", ["saver", "manager"]),
+        profile("saver", [], ["look"], limits=saver),
+        profile("manager", ["worker"], limits=manager),
+        profile("worker"),
+    ]
+    return Scenario(people, policy, [ask()], Limits(max_parallel_calls=3))
+
+
+SAVER_USES: Final = 2_598
+PAIR_NEEDS: Final = 4_422
+"""What the saver of `team` uses, and its manager needs for two helpers at a time. A test compares them with
+a run of the core; measured here, they would be the mutant's."""
+
+
+def to_the_token() -> Scenario:
+    """A budget that is just enough if all of it is used, and one that lacks one token for two at a time."""
+    return team(Limits(tokens=SAVER_USES), Limits(tokens=PAIR_NEEDS - 1))
+
+
+def inner_budgets() -> Scenario:
+    """A budget within a budget: one has room for one big helper, the other for two or a few small ones."""
+    policy = script(
+        host=[calls(task("bigs"), task("smalls")), DONE],
+        bigs=[replace(calls(task("big"), task("big")), percent=100), DONE],
+        smalls=[replace(calls(task("small"), task("small")), percent=100), DONE],
+    )
+    people = [
+        profile("host", ["bigs", "smalls"]),
+        profile("bigs", ["big"], limits=Limits(tokens=5_700)),
+        profile("smalls", ["small"]),
+        profile("big", max_tokens=1_000),
+        profile("small", max_tokens=500),
+    ]
+    return Scenario(people, policy, [ask()], Limits(tokens=8_650))

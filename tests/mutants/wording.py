@@ -1,0 +1,66 @@
+"""What the sessions that mutants are hunted in have in common: schemas, calls, and scripts of who says what.
+
+Every model says what depends on who asks and in which turn only.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from callboard.actors.messages import ModelFailure
+from callboard.actors.profiles import Prices
+from callboard.actors.prompts import REPORT_BACK, TASK
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.session_says import Policy, Says, Use
+
+SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}
+OTHER: Final[dict[str, object]] = {"type": "object", "required": ["m"]}
+THIRD: Final[dict[str, object]] = {"type": "object", "required": ["k"]}
+REFUSED: Final[dict[str, object]] = {"bad": True}
+PRICES: Final = Prices(input=3_000_000, output=15_000_000)
+BUSY: Final = ModelFailure("overloaded", is_retryable=True)
+BROKEN: Final = Says(failure=ModelFailure("invalid_request"))
+DONE: Final = Says("done")
+
+Line: TypeAlias = Says | Callable[[ModelRequest], Says]
+
+
+def script(**parts: list[Line]) -> Policy:
+    """Who says what, turn by turn; who has said it all is done."""
+
+    def policy(request: ModelRequest) -> Says:
+        lines = parts.get(request.profile, [])
+        line = lines[request.turn - 1] if request.turn <= len(lines) else DONE
+        return line if isinstance(line, Says) else line(request)
+
+    return policy
+
+
+def place(request: ModelRequest) -> int:
+    """Which child of its parent this is."""
+    return int(request.address.rpartition(".")[2])
+
+
+def greedy(policy: Policy, percent: int = 100) -> Policy:
+    """The same words, at this share of what they may cost."""
+    return lambda request: replace(policy(request), percent=percent)
+
+
+def by_place(*lines: Says) -> Callable[[ModelRequest], Says]:
+    """Siblings say different things."""
+    return lambda request: lines[(place(request) - 1) % len(lines)]
+
+
+def race(*agents: str, schema: object = None) -> Use:
+    """A delegation to several that race."""
+    more = {} if schema is None else {"output_schema": schema}
+    return TASK, {"agents": list(agents), "prompt": "work", **more}
+
+
+LOOK: Final[Use] = ("look", {"path": "x"})
+SAVE: Final[Use] = ("save", {"text": "x"})
+PUT: Final[Use] = ("put", {"text": "x"})
+GOOD: Final[Use] = (REPORT_BACK, {"n": 1})
+BETTER: Final[Use] = (REPORT_BACK, {"n": 2})
+BAD: Final[Use] = (REPORT_BACK, {"m": 1})
