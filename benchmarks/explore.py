@@ -20,9 +20,9 @@ import msgspec
 
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.monitors import always
-from callboard.replay.testing.portfolio import PARTS, scheduler_named
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import perform
+from callboard.replay.testing.schedulers.portfolio import PARTS, scheduler_named
 
 KIDS = ("kid1", "kid2", "kid3", "kid4")
 TURNS = 4

@@ -18,12 +18,12 @@ from callboard.actors.addresses import is_decider
 from callboard.actors.request import ModelRequest
 from callboard.actors.step import ActorState, initial, step
 from callboard.replay.testing.explore import Campaign, Plan
-from callboard.replay.testing.session_faults import NO_FAULTS, faults
-from callboard.replay.testing.session_monitors import session_monitors
-from callboard.replay.testing.session_plans import in_random_order
-from callboard.replay.testing.session_says import Says, calls, task
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld, Worlds
+from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
+from callboard.replay.testing.sessions.monitors import session_monitors
+from callboard.replay.testing.sessions.plans import in_random_order
+from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 
 BOTH = calls(task("left"), task("right"))
 

@@ -20,12 +20,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from callboard.replay.testing import invariants as invariants
     from callboard.replay.testing import strategies as strategies
     from callboard.replay.testing.explore import Counterexample as Counterexample
-    from callboard.replay.testing.invariants import check_log as check_log
-    from callboard.replay.testing.invariants_base import Breach as Breach
-    from callboard.replay.testing.invariants_requests import check_requests as check_requests
     from callboard.replay.testing.machine import SessionMachine as SessionMachine
     from callboard.replay.testing.monitors import always as always
     from callboard.replay.testing.monitors import at_rest as at_rest
@@ -34,11 +30,15 @@ if TYPE_CHECKING:
     from callboard.replay.testing.program import Actor as Actor
     from callboard.replay.testing.program import Program as Program
     from callboard.replay.testing.program import Send as Send
-    from callboard.replay.testing.session_faults import Faults as Faults
-    from callboard.replay.testing.session_faults import faults as faults
-    from callboard.replay.testing.session_world import SessionWorld as SessionWorld
-    from callboard.replay.testing.store_contract import StoreContract as StoreContract
-    from callboard.replay.testing.store_place import StorePlace as StorePlace
+    from callboard.replay.testing.rules import invariants as invariants
+    from callboard.replay.testing.rules.base import Breach as Breach
+    from callboard.replay.testing.rules.invariants import check_log as check_log
+    from callboard.replay.testing.rules.requests import check_requests as check_requests
+    from callboard.replay.testing.sessions.faults import Faults as Faults
+    from callboard.replay.testing.sessions.faults import faults as faults
+    from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
+    from callboard.replay.testing.stores.contract import StoreContract as StoreContract
+    from callboard.replay.testing.stores.place import StorePlace as StorePlace
     from callboard.testing_runs import Exploration as Exploration
     from callboard.testing_runs import RuleBroken as RuleBroken
     from callboard.testing_runs import Scenario as Scenario
@@ -52,29 +52,29 @@ _HOMES = {
     "Actor": f"{_KIT}.program",
     "Program": f"{_KIT}.program",
     "Send": f"{_KIT}.program",
-    "StoreContract": f"{_KIT}.store_contract",
-    "StorePlace": f"{_KIT}.store_place",
-    "Breach": f"{_KIT}.invariants_base",
+    "StoreContract": f"{_KIT}.stores.contract",
+    "StorePlace": f"{_KIT}.stores.place",
+    "Breach": f"{_KIT}.rules.base",
     "Counterexample": f"{_KIT}.explore",
     "Exploration": "testing_runs",
-    "Faults": f"{_KIT}.session_faults",
+    "Faults": f"{_KIT}.sessions.faults",
     "RuleBroken": "testing_runs",
     "Scenario": "testing_runs",
     "SessionMachine": f"{_KIT}.machine",
-    "SessionWorld": f"{_KIT}.session_world",
+    "SessionWorld": f"{_KIT}.sessions.world",
     "Simulation": "testing_runs",
     "always": f"{_KIT}.monitors",
     "at_rest": f"{_KIT}.monitors",
-    "check_log": f"{_KIT}.invariants",
-    "check_requests": f"{_KIT}.invariants_requests",
+    "check_log": f"{_KIT}.rules.invariants",
+    "check_requests": f"{_KIT}.rules.requests",
     "eventually": f"{_KIT}.monitors",
     "explore": "testing_runs",
-    "faults": f"{_KIT}.session_faults",
+    "faults": f"{_KIT}.sessions.faults",
     "simulate": "testing_runs",
     "sometimes": f"{_KIT}.monitors",
 }
 
-_MODULES = ("invariants", "strategies")
+_MODULES = {"invariants": f"{_KIT}.rules.invariants", "strategies": f"{_KIT}.strategies"}
 
 __all__ = [
     "Actor",
@@ -107,7 +107,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        value: object = import_module(f"callboard.{_KIT}.{name}")
+        value: object = import_module(f"callboard.{_MODULES[name]}")
     elif name in _HOMES:
         value = getattr(import_module(f"callboard.{_HOMES[name]}"), name)
     else:

@@ -29,11 +29,11 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import Profile
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_says import Policy as PurePolicy
-from callboard.replay.testing.session_says import Says
-from callboard.replay.testing.session_scenario import Approve as PureApprove
-from callboard.replay.testing.session_scenario import Check
-from callboard.replay.testing.session_scenario import Tool as PureTool
+from callboard.replay.testing.sessions.says import Policy as PurePolicy
+from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.scenario import Approve as PureApprove
+from callboard.replay.testing.sessions.scenario import Check
+from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.boundary import check_json
 from callboard.runtime.models.protocol import Model, ModelAnswer

@@ -28,17 +28,17 @@ from callboard.replay.testing.chart import chart
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored
 from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import lines as lines_of
-from callboard.replay.testing.invariants_base import Breach
-from callboard.replay.testing.replayed import replay_on
+from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import DEFAULT, Bounds
 from callboard.replay.testing.schedule import Schedule, parse
-from callboard.replay.testing.scheduler import Scheduler
-from callboard.replay.testing.session_faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.session_monitors import breaches_of, session_monitors
-from callboard.replay.testing.session_plans import in_random_order
-from callboard.replay.testing.session_scenario import START_MS
-from callboard.replay.testing.session_scenario import Scenario as PureScenario
-from callboard.replay.testing.session_world import SessionWorld, Worlds
+from callboard.replay.testing.schedulers.replayed import replay_on
+from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
+from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
+from callboard.replay.testing.sessions.plans import in_random_order
+from callboard.replay.testing.sessions.scenario import START_MS
+from callboard.replay.testing.sessions.scenario import Scenario as PureScenario
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -58,8 +58,8 @@ class Scenario:
 
     prompt: what the client asks, or a list of what it asks one after the other. output_schema: of the
     answers. limits: of the session. tools, approve: see `testing_cast`. closes: whether the session is closed
-    at the end. faults: kinds of faults (see `session_faults`), or "all". monitors: rules beside those of
-    every session. name: in reports and schedules; by default the host's.
+    at the end. faults: kinds of faults, or "all"; docs/testing.md has their names. monitors: rules beside
+    those of every session. name: in reports and schedules; by default the host's.
 
     Raises MisuseError for what cannot be simulated.
     """

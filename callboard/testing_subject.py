@@ -15,9 +15,9 @@ from callboard.actors.errors import MisuseError
 from callboard.replay.testing.chart import chart
 from callboard.replay.testing.explore import Explored
 from callboard.replay.testing.findings import lines as lines_of
-from callboard.replay.testing.replayed import replay_on
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.world import MakeWorld, Monitor, World
 from callboard.testing_runs import Scenario
 

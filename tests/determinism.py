@@ -22,9 +22,9 @@ from callboard.actors.request import ModelRequest
 from callboard.actors.step import ActorState
 from callboard.replay.digests import state_digest
 from callboard.replay.steps import Steps
-from callboard.replay.testing.session_says import Says, calls, report, task
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.verify import Verifier
 from tests import golden
 

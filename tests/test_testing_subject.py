@@ -6,7 +6,7 @@ from callboard.actors.errors import MisuseError
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.session_monitors import EFFECTS
+from callboard.replay.testing.sessions.monitors import EFFECTS
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import call, say
 from callboard.runtime.tools.tool import tool

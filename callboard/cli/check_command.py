@@ -12,9 +12,9 @@ from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.safe import safe_line
 from callboard.replay.recording import Recording
-from callboard.replay.testing.invariants import check_log
-from callboard.replay.testing.invariants_base import Breach
-from callboard.replay.testing.invariants_requests import check_requests
+from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.log.protocol import LogReader
 
 

@@ -17,9 +17,9 @@ from callboard.cli.scenarios import Named, load_subject
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.parallel import explore_in_parallel
-from callboard.replay.testing.portfolio import NAMES, scheduler_named
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import parse
+from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
 from callboard.replay.testing.shares import Share, share_of, together
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import World

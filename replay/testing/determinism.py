@@ -22,8 +22,8 @@ from callboard.actors.errors import CallboardError
 from callboard.replay.divergence import first_difference, shown
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.notes import Notes
-from callboard.replay.testing.replayed import replay_on
 from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.seen import Seen
 from callboard.replay.testing.shares import Share, share_of
 from callboard.replay.testing.twin import HASH_SEED, Told, Twin, told

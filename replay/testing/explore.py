@@ -18,11 +18,11 @@ from typing import Generic
 import msgspec
 
 from callboard.replay.testing.monitors import unmet
-from callboard.replay.testing.portfolio import scheduler_named
-from callboard.replay.testing.replayed import replay_on
 from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.scheduler import Scheduler
+from callboard.replay.testing.schedulers.portfolio import scheduler_named
+from callboard.replay.testing.schedulers.replayed import replay_on
+from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.seen import Figures, Seen
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.stopwatch import Stopwatch

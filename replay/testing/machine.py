@@ -11,10 +11,10 @@ any more, against all. Add rules and invariants of your own; `self.world` is the
 
 from typing import Any, ClassVar
 
-from callboard.replay.testing.invariants import check_log
-from callboard.replay.testing.session_monitors import breaches_of
-from callboard.replay.testing.session_scenario import Scenario
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Move
 
 try:

@@ -2,7 +2,7 @@
 
 Rules
   - After each step a digest is noted of every state that changed and of every event that was posted, with
-    its place in the log: nothing is left out as it is where orders are compared (`session_digest`), since
+    its place in the log: nothing is left out as it is where orders are compared (`sessions.digest`), since
     here the order is the same.
   - Worlds that show no states are noted by their own digest.
   - The states are kept too until the next run: they are values, so that costs a reference. A difference is
@@ -22,7 +22,7 @@ from callboard.actors.intmap import IntMap
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.replay.digests import state_digest
 from callboard.replay.testing.canonical import canonical
-from callboard.replay.testing.session_board import Board
+from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.world import Violation, World
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from callboard.replay.testing.explore import Campaign, Counterexample, Explored, Plan
 from callboard.replay.testing.monitors import unmet
-from callboard.replay.testing.portfolio import scheduler_named
+from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.seen import Figures, Seen
 from callboard.replay.testing.watched import Watched
 from callboard.replay.testing.world import MakeWorld, Monitor, W, World

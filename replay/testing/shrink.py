@@ -19,9 +19,9 @@ import msgspec
 
 from callboard.replay.testing.guess import Guessed, guess
 from callboard.replay.testing.order import Order
-from callboard.replay.testing.replayed import replay_on
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.world import MakeWorld, Monitor, Violation, W
 
 BUDGET_STEPS = 500_000

@@ -20,9 +20,16 @@ from callboard.actors.messages import ModelFailure
 from callboard.actors.profiles import Effect, Prices, Profile
 from callboard.actors.prompts import REPORT_BACK, TASK
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_faults import KINDS, Faults
-from callboard.replay.testing.session_says import Says, Use
-from callboard.replay.testing.session_scenario import NO_LIMITS, Check, Scenario, ask, check_required, profile
+from callboard.replay.testing.sessions.faults import KINDS, Faults
+from callboard.replay.testing.sessions.says import Says, Use
+from callboard.replay.testing.sessions.scenario import (
+    NO_LIMITS,
+    Check,
+    Scenario,
+    ask,
+    check_required,
+    profile,
+)
 
 try:
     from hypothesis import strategies as st

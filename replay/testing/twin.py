@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 from callboard.actors.errors import CallboardError
 from callboard.replay.testing.elsewhere import check_named, start
 from callboard.replay.testing.notes import Notes, plain, plain_event
-from callboard.replay.testing.replayed import replay
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
+from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.world import Scenario
 
 HASH_SEED = "PYTHONHASHSEED"

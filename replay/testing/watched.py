@@ -6,7 +6,7 @@ run goes between a campaign and its scheduler, and changes nothing that is picke
 
 from collections.abc import Callable, Sequence
 
-from callboard.replay.testing.scheduler import Scheduler
+from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.world import Move, World
 
 

@@ -30,8 +30,8 @@ from callboard.actors.supervisor_phases import AgentStatus, SessionStatus, agent
 from callboard.actors.supervisor_state import Record, SupervisorState
 from callboard.actors.supervisor_work import Work
 from callboard.actors.usage import Need, Usage
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 
 SCHEMA = {"type": "object", "required": ["n"]}
 USED = Usage(7, 3)

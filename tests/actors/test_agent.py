@@ -23,8 +23,8 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import Prices
 from callboard.actors.usage import Need, Usage
-from callboard.replay.testing.session_says import Says, calls, report
-from callboard.replay.testing.session_scenario import profile
+from callboard.replay.testing.sessions.says import Says, calls, report
+from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.hands import FINAL, RETRYABLE, SCHEMA, USED, Hand, kinds
 
 

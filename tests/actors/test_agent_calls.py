@@ -8,8 +8,8 @@ from callboard.actors.agent_calls import COPIES_MAX
 from callboard.actors.base import NULL, Json
 from callboard.actors.limits import Limits
 from callboard.actors.messages import CallTool, Delegate, ReportBack, Settled, TurnRequested, TurnSettled
-from callboard.replay.testing.session_says import Says, calls, task
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import ARGUMENTS, SCHEMA, USED, Hand, kinds
 
 

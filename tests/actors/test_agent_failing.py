@@ -8,7 +8,7 @@ from callboard.actors.agent_state import AgentState
 from callboard.actors.agent_turns import Decision
 from callboard.actors.limits import Limits
 from callboard.actors.messages import Settled, Stop, Stopped, ToolStarted, TurnRequested
-from callboard.replay.testing.session_says import Says
+from callboard.replay.testing.sessions.says import Says
 from tests.actors.hands import USED, Hand
 
 

@@ -21,7 +21,7 @@ from callboard.actors.messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.replay.testing.session_says import Says, calls, report
+from callboard.replay.testing.sessions.says import Says, calls, report
 from tests.actors.hands import FINAL, RETRYABLE, SCHEMA, Hand, kinds
 
 Told = list[str]

@@ -7,8 +7,8 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import Stop
 from callboard.actors.profiles import Prices
 from callboard.actors.usage import Need
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import profile
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.hands import SCHEMA, Hand
 
 

@@ -16,8 +16,8 @@ from callboard.actors.messages import (
     TurnRequested,
 )
 from callboard.actors.usage import ZERO
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import NO_LIMITS
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import NO_LIMITS
 from tests.actors.hands import FINAL, SCHEMA, USED, Hand
 
 

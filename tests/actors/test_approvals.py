@@ -20,11 +20,11 @@ from callboard.actors.messages import (
 from callboard.actors.profiles import Approval, Profile
 from callboard.actors.recovery import recover
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_monitors import breaches_of
-from callboard.replay.testing.session_resumes import go_on
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import Approve, Scenario, approves, ask, profile, tool_spec
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.resumes import go_on
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import Approve, Scenario, approves, ask, profile, tool_spec
+from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.hands import Hand
 
 

@@ -10,7 +10,7 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import Begin
 from callboard.actors.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.prompts import REPORT_NOTE
-from callboard.replay.testing.session_scenario import profile, tool_spec
+from callboard.replay.testing.sessions.scenario import profile, tool_spec
 from tests.strategies import messages
 
 SCHEMA = Json(b'{"type":"object","required":["n"]}')

@@ -32,9 +32,9 @@ from callboard.actors.supervisor_line import leave_line
 from callboard.actors.supervisor_state import Delegation, Record, SupervisorState
 from callboard.actors.supervisor_turns import on_turn_timer, serve_queue
 from callboard.actors.supervisor_work import Work
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.hands import Head, said
 
 NOBODY = SupervisorState(phase="open")

@@ -25,8 +25,8 @@ from callboard.actors.messages import (
     TurnSettled,
 )
 from callboard.actors.usage import Usage
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import Hand, Head, raw
 
 SMALL, LARGE = 100, 4_000

@@ -23,12 +23,12 @@ from callboard.actors.messages import (
     TurnRequested,
 )
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_faults import faults
-from callboard.replay.testing.session_monitors import breaches_of
-from callboard.replay.testing.session_plans import in_random_order
-from callboard.replay.testing.session_says import Says, Use, calls, report, task
-from callboard.replay.testing.session_scenario import NO_LIMITS, Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.faults import faults
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.plans import in_random_order
+from callboard.replay.testing.sessions.says import Says, Use, calls, report, task
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 
 SCHEMA = {"type": "object", "required": ["n"]}
 PROFILES = [

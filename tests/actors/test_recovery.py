@@ -38,12 +38,12 @@ from callboard.actors.recovery import Recovered, recover
 from callboard.actors.request import ModelRequest
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.usage import ZERO
-from callboard.replay.testing.session_monitors import breaches_of
-from callboard.replay.testing.session_plans import Plan, play
-from callboard.replay.testing.session_resumes import check_resumes, go_on
-from callboard.replay.testing.session_says import NOMINAL, Says, calls, report
-from callboard.replay.testing.session_scenario import NO_LIMITS, START_MS, Scenario, ask, profile, tool_spec
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.plans import Plan, play
+from callboard.replay.testing.sessions.resumes import check_resumes, go_on
+from callboard.replay.testing.sessions.says import NOMINAL, Says, calls, report
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, START_MS, Scenario, ask, profile, tool_spec
+from callboard.replay.testing.sessions.world import SessionWorld
 
 LATER = 1_800_000_000_000
 

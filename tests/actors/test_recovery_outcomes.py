@@ -14,10 +14,10 @@ from callboard.actors.messages import AskEnded
 from callboard.actors.request import ModelRequest
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.monitors import at_rest
-from callboard.replay.testing.session_resumes import go_on
-from callboard.replay.testing.session_says import Says, calls, report, task
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.resumes import go_on
+from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 
 SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}
 Outcome = tuple[str, bytes, str]

@@ -6,9 +6,9 @@ import pytest
 from callboard.actors.agent_state import fixed_of, initial_agent, request_of
 from callboard.actors.messages import CallModel
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_says import Says, calls
-from callboard.replay.testing.session_scenario import Scenario, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import Scenario, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 
 
 def requests(*says: Says, schema: object = None) -> list[ModelRequest]:

@@ -28,11 +28,11 @@ from callboard.actors.supervisor_phases import (
     session_status,
 )
 from callboard.actors.supervisor_state import Delegation, Record, SupervisorState
-from callboard.replay.testing.session_faults import KINDS, kind_of
-from callboard.replay.testing.session_monitors import breaches_of
-from callboard.replay.testing.session_plans import Plan, in_random_order, play
-from callboard.replay.testing.session_scenario import Scenario
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.faults import KINDS, kind_of
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.plans import Plan, in_random_order, play
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.hands import Head
 
 WILD = 2_500

@@ -24,9 +24,9 @@ from callboard.actors.messages import (
 )
 from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
 from callboard.actors.supervisor_state import SupervisorState
-from callboard.replay.testing.session_plans import Plan, play
-from callboard.replay.testing.session_says import Says
-from callboard.replay.testing.session_scenario import profile
+from callboard.replay.testing.sessions.plans import Plan, play
+from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.hands import Hand, Head
 from tests.strategies import MESSAGES, any_message, messages
 

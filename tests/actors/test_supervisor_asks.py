@@ -29,7 +29,7 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
 
 PROMPT = text_json("go")

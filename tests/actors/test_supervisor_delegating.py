@@ -21,7 +21,7 @@ from callboard.actors.messages import (
 )
 from callboard.actors.profiles import ModelSpec, Prices, Profile
 from callboard.actors.usage import ZERO, Need
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
 
 PROMPT = text_json("go")

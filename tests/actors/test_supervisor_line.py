@@ -10,7 +10,7 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import CallModel, DeciderFailed, Delegate, Settled, Stop, TurnSettled
 from callboard.actors.supervisor_state import Record
 from callboard.actors.usage import Usage
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import Head
 
 PROMPT = text_json("go")

@@ -22,7 +22,7 @@ from callboard.actors.messages import (
     Stopped,
     TimerFired,
 )
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
 
 PROMPT = text_json("go")

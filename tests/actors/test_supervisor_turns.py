@@ -22,7 +22,7 @@ from callboard.actors.messages import (
     TurnSettled,
 )
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
-from callboard.replay.testing.session_scenario import NO_LIMITS, profile
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import Head, said
 
 PROMPT = text_json("go")

@@ -15,11 +15,11 @@ from callboard.actors.messages import (
     ReportJudged,
 )
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.invariants import check_log
-from callboard.replay.testing.session_faults import Faults
-from callboard.replay.testing.session_says import Says, calls, task
-from callboard.replay.testing.session_scenario import NO_LIMITS, Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.faults import Faults
+from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Move
 from callboard.replay.verify import Verifier
 from tests.determinism import drawn

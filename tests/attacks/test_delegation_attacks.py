@@ -19,8 +19,8 @@ from callboard.actors.messages import (
     TurnRequested,
 )
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_says import NOMINAL, Says, calls, report, task
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.says import NOMINAL, Says, calls, report, task
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryLog
 from tests.attacks.orders import SCHEMA, every_order, played, scenario
 

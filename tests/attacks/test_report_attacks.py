@@ -13,7 +13,7 @@ from callboard.actors.messages import (
 )
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
-from callboard.replay.testing.session_says import Says, calls, report, task
+from callboard.replay.testing.sessions.says import Says, calls, report, task
 from tests.attacks.orders import (
     SCHEMA,
     every_moment,

@@ -22,7 +22,7 @@ from callboard.actors.messages import (
 from callboard.actors.request import ModelRequest
 from callboard.actors.supervisor import decide_supervisor
 from callboard.replay.recording import Recording
-from callboard.replay.testing.session_says import Says, calls, report, task
+from callboard.replay.testing.sessions.says import Says, calls, report, task
 from callboard.runtime.log.chain import Sealed
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, Head

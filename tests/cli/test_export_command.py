@@ -8,7 +8,7 @@ import pytest
 
 from callboard.actors.errors import StoreIncomplete
 from callboard.cli import export_command
-from callboard.replay.testing.store_events import added, events, large
+from callboard.replay.testing.stores.events import added, events, large
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.log.sqlite_reader import SQLiteReader

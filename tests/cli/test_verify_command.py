@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.replay.testing.store_events import added, event
+from callboard.replay.testing.stores.events import added, event
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.log.sqlite import SQLiteLog
 from tests.cli.conftest import Callboard

@@ -22,7 +22,7 @@ from callboard.actors.messages import (
     ToolStarted,
 )
 from callboard.replay.recording import Recording
-from callboard.replay.testing.invariants import check_log
+from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.sqlite_reader import SQLiteReader
 from tests.crash.notes import (

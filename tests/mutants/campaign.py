@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from callboard.replay.testing.portfolio import scheduler_named
 from callboard.replay.testing.run import Bounds, Run, perform
-from callboard.replay.testing.session_faults import NO_FAULTS
-from callboard.replay.testing.session_scenario import Scenario
-from callboard.replay.testing.session_world import SessionWorld, Worlds
+from callboard.replay.testing.schedulers.portfolio import scheduler_named
+from callboard.replay.testing.sessions.faults import NO_FAULTS
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Move, Violation
 from tests.mutants.rules import rules
 from tests.mutants.scenarios import SCENARIOS

@@ -6,8 +6,8 @@ None is written for a single mutant. How many there are decides how many runs ea
 from collections.abc import Mapping
 from typing import Final
 
-from callboard.replay.testing.session_plans import Plan
-from callboard.replay.testing.session_scenario import Scenario
+from callboard.replay.testing.sessions.plans import Plan
+from callboard.replay.testing.sessions.scenario import Scenario
 from tests.mutants import scenarios_rich as rich
 from tests.mutants import scenarios_small as small
 

@@ -4,9 +4,9 @@ from typing import Final
 
 from callboard.actors.limits import Limits
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_faults import Faults, faults
-from callboard.replay.testing.session_says import Says, calls, report, task
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.faults import Faults, faults
+from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from tests.mutants.wording import (
     BAD,
     BETTER,

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from callboard.actors.limits import Limits
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_faults import faults
-from callboard.replay.testing.session_says import Says, calls, report, task
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.faults import faults
+from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from tests.mutants.wording import (
     BAD,
     BROKEN,

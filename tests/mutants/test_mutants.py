@@ -13,7 +13,7 @@ import pytest
 
 from callboard.actors.limits import Limits
 from callboard.actors.messages import CallModel, Delegate
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.mutant import ROOT, Mutant, install
 from tests.mutants.scenarios_small import PAIR_NEEDS, SAVER_USES, team
 from tests.mutants.seeded import MUTANTS, PARTS

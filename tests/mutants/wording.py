@@ -12,7 +12,7 @@ from callboard.actors.messages import ModelFailure
 from callboard.actors.profiles import Prices
 from callboard.actors.prompts import REPORT_BACK, TASK
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_says import Policy, Says, Use
+from callboard.replay.testing.sessions.says import Policy, Says, Use
 
 SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}
 OTHER: Final[dict[str, object]] = {"type": "object", "required": ["m"]}

@@ -31,7 +31,7 @@ from callboard.actors.messages import (
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
 from callboard.replay.recording import Recording
-from callboard.replay.testing.invariants import check_log
+from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.models.scripted import Step

@@ -2,9 +2,9 @@
 
 from callboard.actors.messages import CallModel
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_says import Says, calls, report, task
-from callboard.replay.testing.session_scenario import Scenario, ask, profile
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
 
 SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from callboard.replay.testing.network import Network
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import perform
-from callboard.replay.testing.scheduler import Scheduler
+from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.seen import order_hash
 from callboard.replay.testing.world import Forks, Move, Step, World
 

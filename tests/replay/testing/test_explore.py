@@ -1,12 +1,12 @@
 import pytest
 
-from callboard.replay.testing.exhaustive import Exhaustive
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.findings import counterexample_lines, lines
 from callboard.replay.testing.monitors import always, at_rest, sometimes
-from callboard.replay.testing.replayed import replay
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import parse
+from callboard.replay.testing.schedulers.exhaustive import Exhaustive
+from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.seen import Seen
 from tests.replay.testing.known_bugs.others import cache
 from tests.replay.testing.known_bugs.shared_memory import account

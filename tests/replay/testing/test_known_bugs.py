@@ -3,8 +3,8 @@
 import pytest
 
 from callboard.replay.testing.explore import explore
-from callboard.replay.testing.replayed import replay
 from callboard.replay.testing.run import Bounds
+from callboard.replay.testing.schedulers.replayed import replay
 from tests.replay.testing.known_bugs import chain, chord, dets, others, raft, shared_memory
 from tests.replay.testing.known_bugs.case import Case
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from callboard.actors.messages import Begin
 from callboard.replay.testing.machine import SessionMachine
-from callboard.replay.testing.session_faults import faults
+from callboard.replay.testing.sessions.faults import faults
 from tests.replay.testing.casts import RICH
 
 

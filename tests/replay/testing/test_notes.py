@@ -9,10 +9,10 @@ from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.network import Network
 from callboard.replay.testing.notes import Notes, plain, plain_event
 from callboard.replay.testing.program import Actor
-from callboard.replay.testing.replayed import replay
 from callboard.replay.testing.run import Bounds, perform
-from callboard.replay.testing.session_plans import Plan as SessionPlan
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.schedulers.replayed import replay
+from callboard.replay.testing.sessions.plans import Plan as SessionPlan
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.shares import share_of
 from tests.replay.testing.programs import collect, collector
 

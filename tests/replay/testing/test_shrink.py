@@ -7,8 +7,8 @@ from msgspec import structs
 from callboard.replay.testing.guess import guess
 from callboard.replay.testing.monitors import always, at_rest, eventually
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
-from callboard.replay.testing.replayed import replay
 from callboard.replay.testing.run import Bounds, perform
+from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.world import Monitor, Move, Step
 from tests.replay.testing.programs import collect

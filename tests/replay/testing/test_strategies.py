@@ -11,9 +11,9 @@ from callboard.actors.codec import encode
 from callboard.actors.limits import Limits
 from callboard.actors.messages import AskEnded, Begin, CheckSchema
 from callboard.replay.testing import strategies
-from callboard.replay.testing.session_faults import KINDS, Faults
-from callboard.replay.testing.session_monitors import breaches_of
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.faults import KINDS, Faults
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.strategies import (
     DelegationPlan,
     Order,

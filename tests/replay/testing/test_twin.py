@@ -6,8 +6,8 @@ import pytest
 from callboard.actors.errors import CallboardError
 from callboard.replay.testing.notes import Notes
 from callboard.replay.testing.program import Actor, Program
-from callboard.replay.testing.replayed import replay
 from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.twin import HASH_SEED, Twin, told
 from tests.replay.testing.programs import collector
 from tests.replay.testing.test_parallel import Found

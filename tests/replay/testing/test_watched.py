@@ -1,5 +1,5 @@
 from callboard.replay.testing.explore import Campaign, Plan
-from callboard.replay.testing.portfolio import scheduler_named
+from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.watched import Watched
 from callboard.replay.testing.world import World
 from tests.replay.testing.programs import collector

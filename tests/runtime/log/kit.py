@@ -11,14 +11,14 @@ from callboard.actors.addresses import HOST, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.codec import encode
 from callboard.actors.events import Event
 from callboard.actors.messages import Cancel
-from callboard.replay.testing.store_events import add as add
-from callboard.replay.testing.store_events import added as added
-from callboard.replay.testing.store_events import event as event
-from callboard.replay.testing.store_events import events as events
-from callboard.replay.testing.store_events import json_text as json_text
-from callboard.replay.testing.store_events import large as large
-from callboard.replay.testing.store_events import run as run
-from callboard.replay.testing.store_events import same as same
+from callboard.replay.testing.stores.events import add as add
+from callboard.replay.testing.stores.events import added as added
+from callboard.replay.testing.stores.events import event as event
+from callboard.replay.testing.stores.events import events as events
+from callboard.replay.testing.stores.events import json_text as json_text
+from callboard.replay.testing.stores.events import large as large
+from callboard.replay.testing.stores.events import run as run
+from callboard.replay.testing.stores.events import same as same
 from callboard.runtime.log.sqlite import SQLiteLog
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ import pytest
 
 from callboard.actors.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.messages import Cancel
-from callboard.replay.testing.store_contract import StoreContract, StorePlace
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log import cipher as module
 from callboard.runtime.log.cipher import Cipher, Unopenable, cipher_of, new_cipher
 from callboard.runtime.log.protocol import Head

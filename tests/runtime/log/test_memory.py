@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.errors import CorruptLog
-from callboard.replay.testing.store_contract import StoreContract, StorePlace
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
 from callboard.runtime.log.sqlite import SQLiteLog

@@ -10,7 +10,7 @@ import pytest
 from callboard.actors.errors import (
     MisuseError,
 )
-from callboard.replay.testing.store_contract import StoreContract, StorePlace
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.sqlite import SQLiteLog
 from callboard.runtime.log.sqlite_reader import SQLiteReader
 from tests.runtime.log.kit import added, events, large, run, turn, write_some

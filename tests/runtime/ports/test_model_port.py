@@ -10,7 +10,7 @@ from callboard.actors.events import Event, Post
 from callboard.actors.messages import CallModel, ModelReplied
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
-from callboard.replay.testing.session_world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.loop_parts import LoopInbox
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.ports.model_port import ModelPort

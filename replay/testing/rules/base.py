@@ -1,0 +1,51 @@
+"""What an invariant is: a rule in one sentence, and a way to find out from a log where it is broken.
+
+Rules
+  - An invariant reads events, in the order of the log, and calls no decider: it says in other words than the
+    deciders what must come out. What it needs of the past it keeps, and nothing is scanned twice.
+  - It has a method `on_<Kind>` for each kind of message that it looks at, `handled` if it wants each event
+    that the supervisor has handled together with what was posted on it, `quiet` for the moments at which
+    nothing may be left over: an outcome whose agents have all drained, and rest.
+  - A log that ends in the middle is no breach. Only what is there can be wrong, and at rest what is missing.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.replay.testing.rules.ledger import Ledger
+
+
+class Breach(msgspec.Struct, frozen=True):
+    """A rule that a log breaks. name, rule: of the invariant. seq: where it shows. detail: how."""
+
+    name: str
+    rule: str
+    seq: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"event {self.seq}: {self.detail} ({self.name}: {self.rule})"
+
+
+class Invariant:
+    """One rule, for one log. name: what it is asked for by. rule: a sentence that is true of a good log."""
+
+    name: ClassVar[str] = ""
+    rule: ClassVar[str] = ""
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        self.facts = facts
+        self.ledger = ledger
+        self.breaches: list[Breach] = []
+
+    def broken(self, seq: int, detail: str) -> None:
+        """Here the rule is broken."""
+        self.breaches.append(Breach(self.name, self.rule, seq, detail))
+
+    def handled(self, handled: Handled) -> None:
+        """The supervisor has handled an event."""
+
+    def quiet(self, seq: int) -> None:
+        """All agents have drained: what is open now stays open."""

@@ -1,0 +1,125 @@
+"""Budgets: never overshot, nothing refused that would fit, and everything charged once and as it was used."""
+
+from functools import reduce
+
+from callboard.actors.accounts import add
+from callboard.actors.events import Event
+from callboard.actors.messages import (
+    Ask,
+    AskEnded,
+    CallModel,
+    DelegationEnded,
+    ModelReplied,
+    SessionClosed,
+    Stop,
+)
+from callboard.actors.usage import ZERO, Need, Usage, minus, plus, priced
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.replay.testing.rules.ledger import Ledger, Settlement
+
+
+class Budgets(Invariant):
+    """Reserved and spent, against every limit."""
+
+    name = "budgets"
+    rule = "What is spent and reserved in a scope stays within its budget at every event."
+
+    def handled(self, handled: Handled) -> None:
+        """Only a grant can make it too much: each is held against every scope above it."""
+        for output in handled.outputs:
+            if isinstance(output.body, CallModel):
+                self._check(output, output.body)
+
+    def _check(self, output: Event, grant: CallModel) -> None:
+        for scope in self.ledger.above(grant.agent):
+            if not scope.may_hold(scope.reserved):
+                held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.cost))
+                self.broken(
+                    output.seq,
+                    f"{held.tokens} tokens and {held.cost} micro-dollars are spent or reserved, "
+                    f"{scope.tokens} and {scope.cost} may be",
+                )
+                return
+
+
+class NothingRefusedThatFits(Invariant):
+    """Refusals for want of budget."""
+
+    name = "nothing-refused-that-fits"
+    rule = "Nobody ends for want of a budget that had room for its next turn."
+
+    def handled(self, handled: Handled) -> None:
+        """Whoever is stopped for its budget could never have had its turn."""
+        for output in handled.outputs:
+            who, body = output.recipient, output.body
+            if isinstance(body, Stop) and body.reason == "budget" and self.ledger.could_ever_fit(who):
+                self.broken(output.seq, f"the next turn of {who} would fit")
+
+
+class Charges(Invariant):
+    """What is charged, and what is told of it."""
+
+    name = "usage-is-the-sum"
+    rule = "What an end says was used is the sum of what the calls below it were charged, each once."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._replies: dict[tuple[str, int, int], ModelReplied] = {}
+        self._failed: set[str] = set()
+
+    def on_ModelReplied(self, event: Event) -> None:
+        """What a call used."""
+        body = event.body
+        assert isinstance(body, ModelReplied)
+        self._replies[event.recipient, body.turn, body.attempt] = body
+
+    def on_DeciderFailed(self, event: Event) -> None:
+        """Such an agent may have forgotten what its call used, and is charged in full."""
+        self._failed.add(event.sender)
+
+    def handled(self, handled: Handled) -> None:
+        """Settlements against replies, ends against settlements."""
+        settlement, ledger = self.ledger.settlement, self.ledger
+        if settlement is not None:
+            self._check(settlement)
+        for output in handled.outputs:
+            if isinstance(output.body, DelegationEnded):
+                self._check_end(output, output.body)
+            elif isinstance(output.body, AskEnded) and not isinstance(handled.event.body, Ask):
+                self._compare(output, output.body.usage, minus(ledger.spent, ledger.ask_spent))
+            elif isinstance(output.body, SessionClosed):
+                self._compare(output, output.body.usage, ledger.spent)
+
+    def _check(self, settlement: Settlement) -> None:
+        grant, who, used, seq = settlement
+        reply = self._replies.pop((who, grant.turn, grant.attempt), None)
+        if who in self._failed and used is None:
+            return
+        if reply is None:
+            self.broken(seq, f"{who} settles turn {grant.turn}, which has no answer")
+            return
+        prices = self.facts.lives[who].begin.model.prices
+        if (reply.usage and priced(reply.usage, prices)) != used:
+            self.broken(seq, f"{who} settles turn {grant.turn} with other figures than its answer's")
+
+    def _check_end(self, output: Event, end: DelegationEnded) -> None:
+        copies = self.facts.copies.get((output.recipient, end.turn, end.call), []) if end.address else []
+        spent = [scope.spent for one in copies if (scope := self.ledger.scopes.get(one)) is not None]
+        self._compare(output, end.usage, reduce(plus, spent, ZERO))
+
+    def _compare(self, output: Event, told: Usage, counted: Usage) -> None:
+        if told != counted:
+            self.broken(output.seq, f"it says that {told.tokens} tokens were used, and {counted.tokens} were")
+
+
+class NothingReserved(Invariant):
+    """Reservations at rest."""
+
+    name = "nothing-reserved"
+    rule = "When all agents have drained, nothing is reserved."
+
+    def quiet(self, seq: int) -> None:
+        """Every grant is settled."""
+        for who, grant in self.ledger.grants.items():
+            self.broken(seq, f"the grant of turn {grant.turn} of {who} is not settled")

@@ -1,0 +1,204 @@
+"""The rules of DESIGN.md sections 6 and 7, each in one sentence, checked on any log: simulated or recorded.
+
+    for breach in check_log(recording.events):
+        print(breach)
+
+Reading costs O(1) an event for each rule that looks at its kind. What needs more than the log alone (the
+requests that models got, the deciders themselves, what is left in the actors at rest) is in
+`requests` and `sessions.monitors`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias, get_args
+
+from callboard.actors.addresses import CLIENT
+from callboard.actors.errors import UnknownName
+from callboard.actors.events import Event
+from callboard.actors.messages import AnyMessage, Ask, AskEnded, SessionClosed
+from callboard.replay.testing.rules.answers import AnswerInTime, Cancelled, Closed
+from callboard.replay.testing.rules.base import Breach, Invariant
+from callboard.replay.testing.rules.budgets import (
+    Budgets,
+    Charges,
+    NothingRefusedThatFits,
+    NothingReserved,
+)
+from callboard.replay.testing.rules.caps import Children, Depth, ParallelCalls, Turns
+from callboard.replay.testing.rules.checks import Checked
+from callboard.replay.testing.rules.ends import (
+    NothingAfterEnd,
+    OneAnswer,
+    OneEnd,
+    OneJudgement,
+    OneLife,
+    Order,
+)
+from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.replay.testing.rules.isolation import Approvals, Isolation, Narrowing
+from callboard.replay.testing.rules.ledger import Ledger
+from callboard.replay.testing.rules.line import Closing, FirstCome
+from callboard.replay.testing.rules.once import OneStop
+from callboard.replay.testing.rules.reasons import Deserved
+from callboard.replay.testing.rules.reports import FirstValidWins
+from callboard.replay.testing.rules.spending import Spending
+from callboard.replay.testing.rules.starts import Started
+from callboard.replay.testing.rules.stops import NothingAfterStop, OnlyDrains, TransitiveStop
+from callboard.replay.testing.rules.timers import Timers
+
+INVARIANTS: Final[tuple[type[Invariant], ...]] = (
+    Order,
+    OneAnswer,
+    OneEnd,
+    OneJudgement,
+    OneLife,
+    NothingAfterEnd,
+    NothingAfterStop,
+    OnlyDrains,
+    TransitiveStop,
+    FirstValidWins,
+    Depth,
+    Turns,
+    Children,
+    ParallelCalls,
+    Budgets,
+    NothingRefusedThatFits,
+    Charges,
+    NothingReserved,
+    Narrowing,
+    Approvals,
+    Isolation,
+    Checked,
+    Timers,
+    Deserved,
+    Closing,
+    FirstCome,
+    Spending,
+    OneStop,
+    AnswerInTime,
+    Closed,
+    Cancelled,
+    Started,
+)
+"""All that a log alone can show."""
+
+Hears: TypeAlias = Callable[[Event], None]
+
+
+def invariant(name: str) -> type[Invariant]:
+    """The invariant of a name. Raises UnknownName."""
+    for one in INVARIANTS:
+        if one.name == name:
+            return one
+    raise UnknownName(f"there is no invariant {name!r}; there are: {', '.join(i.name for i in INVARIANTS)}")
+
+
+@lru_cache(maxsize=64)
+def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, str], ...]]:
+    """For each kind of message, which of these invariants look at it, and by which method."""
+    found = {}
+    for message in get_args(AnyMessage):
+        names = ("on_any", f"on_{message.__name__}")
+        found[message] = tuple(
+            (place, name) for place, one in enumerate(kinds) for name in names if hasattr(one, name)
+        )
+    return found
+
+
+class LogChecker:
+    """Checks a log as it comes, event by event. breaches: what was found so far.
+
+    From the first gap on only the order of the log is looked at: who lacks an event cannot judge the others.
+    """
+
+    def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
+        self._facts = Facts()
+        self._ledger = Ledger(self._facts)
+        self._all = [one(self._facts, self._ledger) for one in kinds]
+        self._handlers = [one.handled for one in self._all if type(one).handled is not Invariant.handled]
+        self._methods = _methods(tuple(kinds))
+        self._hears: dict[type, list[Hears]] = {}
+        self._orders = [one for one in self._all if isinstance(one, Order)]
+        self._last = 0
+        self._has_gap = False
+        self._is_told = False
+        self._is_in_doubt = False
+        self._is_closed = False
+
+    @property
+    def breaches(self) -> list[Breach]:
+        """What was found so far, in the order of the log."""
+        found = [breach for one in self._all for breach in one.breaches]
+        return sorted(found, key=lambda breach: breach.seq)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found so far."""
+        return not any(one.breaches for one in self._all)
+
+    def hear(self, event: Event) -> None:
+        """The next event."""
+        self._has_gap = self._has_gap or event.seq != self._last + 1
+        self._last = event.seq
+        if self._has_gap:
+            for order in self._orders:
+                order.on_any(event)
+            return
+        for handled in self._facts.settle(event):
+            self._handled(handled)
+        self._facts.hear(event)
+        for hears in self._hears.get(type(event.body)) or self._hears_of(type(event.body)):
+            hears(event)
+        self._is_told = event.recipient == CLIENT
+
+    def _hears_of(self, kind: type) -> list[Hears]:
+        """Who looks at messages of a kind."""
+        found = self._hears[kind] = [getattr(self._all[place], name) for place, name in self._methods[kind]]
+        return found
+
+    def _handled(self, handled: Handled) -> None:
+        self._ledger.handled(handled)
+        for take in self._handlers:
+            take(handled)
+        for output in handled.outputs:
+            body = output.body
+            if isinstance(body, SessionClosed):
+                self._is_closed = True
+            elif isinstance(body, AskEnded) and not isinstance(handled.event.body, Ask):
+                self._is_in_doubt = bool(body.in_doubt)
+                if not body.in_doubt:
+                    self._quiet(output.seq)
+
+    def _quiet(self, seq: int) -> None:
+        for one in self._all:
+            one.quiet(seq)
+
+    def rest(self, is_at_rest: bool = False) -> None:
+        """There are no more events. is_at_rest: and none will come, so nothing may be left open.
+
+        Except where a session was closed with agents in doubt: nobody takes notice of what they still say.
+        """
+        if self._has_gap:
+            return
+        for handled in self._facts.rest(is_cut=not is_at_rest and not self._is_told):
+            self._handled(handled)
+        if is_at_rest and self._last and not (self._is_closed and self._is_in_doubt):
+            self._quiet(self._last)
+
+
+def check_log(
+    events: Iterable[Event], *, is_at_rest: bool = False, kinds: Sequence[type[Invariant]] = INVARIANTS
+) -> list[Breach]:
+    """What these events, all of a session's from the first, break; nothing if all is well.
+
+    is_at_rest: nothing more will come (a simulation that is over), so whatever is open is a breach.
+    kinds: the invariants to check.
+    """
+    checker = LogChecker(kinds)
+    for event in events:
+        checker.hear(event)
+    checker.rest(is_at_rest)
+    return checker.breaches
+
+
+__all__ = ["INVARIANTS", "Breach", "Invariant", "LogChecker", "check_log", "invariant"]

@@ -1,0 +1,180 @@
+"""What reaches an agent, and what it may do: no more than it was given.
+
+A sub-agent starts from its own profile and a prompt. Nothing of its parent's conversation comes with it, and
+only the outcome goes back. Which rights it has can only be narrower than its parent's.
+"""
+
+from collections import Counter
+from typing import Final
+
+from callboard.actors.addresses import HOST, SUPERVISOR, parent_of
+from callboard.actors.base import NULL, Json
+from callboard.actors.events import Event
+from callboard.actors.messages import (
+    ApprovalGiven,
+    Ask,
+    Begin,
+    CallTool,
+    DelegationEnded,
+    Finished,
+    ModelReplied,
+    ReportJudged,
+    Settled,
+    ToolReturned,
+    TurnRequested,
+)
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.facts import Call, Facts, Life
+from callboard.replay.testing.rules.ledger import Ledger
+
+OWN_SCOPE: Final = frozenset({"tokens", "cost", "deadline_s"})
+"""Limits that bind through the scope of whoever has them, so a child's own need not be the narrower."""
+
+_CONTENT: Final = frozenset({Begin, ModelReplied, ToolReturned, ApprovalGiven, DelegationEnded, ReportJudged})
+"""Messages whose content comes into an agent's conversation."""
+
+
+class Narrowing(Invariant):
+    """Rights."""
+
+    name = "narrowing"
+    rule = "A child has no wider limits than its parent, is on its list, and uses its own tools only."
+
+    def on_Begin(self, event: Event) -> None:
+        """A child begins."""
+        who, begin = event.recipient, event.body
+        assert isinstance(begin, Begin)
+        parent, life = self.facts.lives.get(parent_of(who)), self.facts.lives[who]
+        if who == HOST or parent is None:
+            return
+        if life.profile.name not in parent.profile.agents:
+            self.broken(event.seq, f"{parent.profile.name} may not delegate to {life.profile.name}")
+        for name in begin.limits.__struct_fields__:
+            own, above = getattr(begin.limits, name), getattr(parent.begin.limits, name)
+            if name not in OWN_SCOPE and above is not None and (own is None or own > above):
+                self.broken(event.seq, f"{who} has {name} {own}, its parent {above}")
+        inherited = life.profile.model or parent.begin.model
+        if begin.model != inherited:
+            self.broken(event.seq, f"{who} has model {begin.model.name}, which nobody gave it")
+
+    def on_CallTool(self, event: Event) -> None:
+        """A tool is called."""
+        call, life = event.body, self.facts.lives.get(event.sender)
+        assert isinstance(call, CallTool)
+        tools = {spec.name: spec.effect for spec in life.profile.tools} if life else {}
+        if tools.get(call.tool) != call.effect:
+            self.broken(event.seq, f"{event.sender} calls {call.tool}, which is not its {call.effect} tool")
+
+
+class Approvals(Invariant):
+    """What a person is asked."""
+
+    name = "approvals"
+    rule = "A call whose tool wants a person asked runs only after one has approved it."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._approved: Counter[Call] = Counter()
+
+    def on_ApprovalGiven(self, event: Event) -> None:
+        """A person has said yes, or no."""
+        given = event.body
+        assert isinstance(given, ApprovalGiven)
+        self._approved[event.recipient, given.turn, given.call] += given.verdict == "approved"
+
+    def on_CallTool(self, event: Event) -> None:
+        """A tool is called."""
+        call, life = event.body, self.facts.lives.get(event.sender)
+        assert isinstance(call, CallTool)
+        wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
+        if wanted.get(call.tool) in ("before", "always"):
+            self._approved[key := (event.sender, call.turn, call.call)] -= 1
+            if self._approved[key] < 0:
+                self.broken(event.seq, f"{event.sender} calls {call.tool}, and nobody has approved it")
+
+
+class Isolation(Invariant):
+    """Context."""
+
+    name = "isolation"
+    rule = "A child gets its profile, its prompt and what is for it, and gives back its outcome."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._readers: dict[int, str] = {}
+        self._last_words: dict[str, set[str]] = {}
+
+    def on_any(self, event: Event) -> None:
+        """Who got content."""
+        if type(event.body) in _CONTENT:
+            self._readers[event.seq] = event.recipient
+
+    def on_TurnSettled(self, event: Event) -> None:
+        """What an agent said last."""
+        settled: Settled | None = getattr(event.body, "settled", None)
+        if settled is not None and settled.text:
+            self._last_words.setdefault(event.sender, set()).add(settled.text)
+
+    on_Delegate = on_ReportBack = on_Stopped = on_TurnSettled
+
+    def on_Begin(self, event: Event) -> None:
+        """All that the agent knows."""
+        who, begin = event.recipient, event.body
+        assert isinstance(begin, Begin)
+        life = self.facts.lives[who]
+        known = self.facts.profiles.get(life.profile.name)
+        if known is None or known[1] != bytes(begin.profile):
+            self.broken(event.seq, f"{who} begins with a profile that the session was not opened with")
+        prompt, schema = self._given(life)
+        if prompt is not None and bytes(prompt) != bytes(begin.prompt):
+            self.broken(event.seq, f"{who} is told something else than the prompt that was given")
+        if schema is not None and bytes(schema) != bytes(begin.schema):
+            self.broken(event.seq, f"{who} has another schema than was asked for")
+        for name, description in begin.roster:
+            other = self.facts.profiles.get(name)
+            if name not in life.profile.agents or other is None or other[0].description != description:
+                self.broken(event.seq, f"{who} is offered {name}, or told something else of it")
+
+    def _given(self, life: Life) -> tuple[Json | None, Json | None]:
+        """The prompt and the schema that this life was given."""
+        if life.address == HOST:
+            running = self.facts.running
+            ask = running[1] if running else None
+            return _asked(ask, life)
+        delegate = self.facts.delegates.get(life.call)
+        if delegate is None:
+            return None, None
+        first = self.facts.profiles.get(delegate.profiles[0])
+        fallback = first[0].schema if first else NULL
+        return delegate.prompt, delegate.schema if delegate.schema != NULL else fallback
+
+    def on_TurnRequested(self, event: Event) -> None:
+        """What is new in a request came in messages to this agent."""
+        body = event.body
+        assert isinstance(body, TurnRequested)
+        self.on_TurnSettled(event)
+        for seq in body.new:
+            if self._readers.get(seq) != event.sender:
+                self.broken(event.seq, f"what is new for {event.sender} is event {seq}, which is not for it")
+
+    def on_Finished(self, event: Event) -> None:
+        """Its last words."""
+        self.on_TurnSettled(event)
+        assert isinstance(event.body, Finished)
+        self._last_words.setdefault(event.sender, set()).add(event.body.text)
+
+    def on_DelegationEnded(self, event: Event) -> None:
+        """What the parent gets of it: the outcome, in the words of one who worked on it."""
+        end = event.body
+        assert isinstance(end, DelegationEnded)
+        if event.sender != SUPERVISOR or not end.text:
+            return
+        copies = self.facts.copies.get((event.recipient, end.turn, end.call), [])
+        if not any(end.text in self._last_words.get(one, ()) for one in copies):
+            self.broken(event.seq, "its text is of nobody who worked on it")
+
+
+def _asked(ask: Ask | None, life: Life) -> tuple[Json | None, Json | None]:
+    if ask is None:
+        return None, None
+    return ask.prompt, ask.schema if ask.schema != NULL else life.profile.schema

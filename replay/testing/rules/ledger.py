@@ -1,0 +1,148 @@
+"""The books of a session, kept a second time from its log: spent and reserved, by scope, at every event.
+
+A scope is an agent and all below it; the host's is the session's. For models that use no more than they may,
+which is what a budget can promise.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from callboard.actors.accounts import add, charge_of, subtract
+from callboard.actors.addresses import HOST, is_agent, parent_of
+from callboard.actors.events import Event
+from callboard.actors.limits import fill, micro, narrow
+from callboard.actors.messages import (
+    Ask,
+    Begin,
+    CallModel,
+    CheckSchema,
+    Delegate,
+    Finished,
+    Settled,
+    Stopped,
+    TurnRequested,
+)
+from callboard.actors.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.replay.testing.rules.facts import Facts, Handled
+
+
+class Scope:
+    """What an agent and all below it may use, spent, and reserved. closing: what its own next turn needs."""
+
+    __slots__ = ("closing", "cost", "reserved", "spent", "tokens")
+
+    def __init__(self, tokens: int | None, cost: int | None, spent: Usage = ZERO) -> None:
+        self.tokens = tokens
+        self.cost = cost
+        self.spent = spent
+        self.reserved = NOTHING
+        self.closing = NOTHING
+
+    def may_hold(self, need: Need) -> bool:
+        """Whether so much, beside what is spent, is within the limits."""
+        tokens, cost = self.spent.tokens + need.tokens, self.spent.cost + need.cost
+        return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
+
+
+class Settlement(NamedTuple):
+    """The end of a grant, as its agent told it. seq: of the message that tells it."""
+
+    grant: CallModel
+    who: str
+    usage: Usage | None
+    seq: int
+
+
+class Ledger:
+    """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
+
+    ask_spent: what was spent when the running ask began. settlement: what the last event settled, if any.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.scopes: dict[str, Scope] = {}
+        self.grants: dict[str, CallModel] = {}
+        self.wishes: dict[str, Need] = {}
+        self.ask_spent: Usage = ZERO
+        self.settlement: Settlement | None = None
+
+    @property
+    def spent(self) -> Usage:
+        """All that was charged in the session."""
+        host = self.scopes.get(HOST)
+        return host.spent if host else ZERO
+
+    def handled(self, handled: Handled) -> None:
+        """Take in what the supervisor heard, then what it posted on it."""
+        event, outputs = handled
+        body = event.body
+        self.settlement = self._settle(event)
+        if isinstance(body, TurnRequested) and event.sender in self.scopes:
+            self.wishes[event.sender] = body.need
+            if body.attempt == 1:
+                self.scopes[event.sender].closing = NOTHING
+        elif isinstance(body, Delegate) and is_taken_on(outputs) and event.sender in self.scopes:
+            self.scopes[event.sender].closing = body.closing
+        elif isinstance(body, Ask) and is_taken_on(outputs):
+            self.ask_spent = self.spent
+        for output in outputs:
+            self._posted(output)
+
+    def _settle(self, event: Event) -> Settlement | None:
+        body, who = event.body, event.sender
+        settled = getattr(body, "settled", None)
+        if isinstance(body, Finished | Stopped):
+            settled = settled or Settled()  # who leaves without accounting is charged what was reserved
+        if settled is None or (grant := self.grants.pop(who, None)) is None:
+            return None
+        used = charge_of(grant.need, settled.usage)
+        for scope in self.above(who):
+            scope.reserved = subtract(scope.reserved, grant.need)
+            scope.spent = plus(scope.spent, used)
+        return Settlement(grant, who, settled.usage, event.seq)
+
+    def _posted(self, output: Event) -> None:
+        """A scope begins, a grant is reserved."""
+        body = output.body
+        if isinstance(body, Begin):
+            self.scopes[output.recipient] = self._scope(output.recipient, body)
+        elif isinstance(body, CallModel):
+            self.grants[body.agent] = body
+            for scope in self.above(body.agent):
+                scope.reserved = add(scope.reserved, body.need)
+
+    def above(self, address: str) -> Iterator[Scope]:
+        """The scopes of an agent and of all above it."""
+        while is_agent(address):
+            if (scope := self.scopes.get(address)) is not None:
+                yield scope
+            address = parent_of(address)
+
+    def could_ever_fit(self, who: str) -> bool:
+        """Whether the last wish of an agent fits beside what is spent and what its ancestors must keep."""
+        kept = self.wishes.get(who, NOTHING)
+        for place, scope in enumerate(self.above(who)):
+            kept = add(kept, scope.closing) if place else kept
+            if not scope.may_hold(kept):
+                return False
+        return True
+
+    def _scope(self, who: str, begin: Begin) -> Scope:
+        if who != HOST:
+            return Scope(begin.limits.tokens, micro(begin.limits.cost))
+        own = self.facts.lives[HOST].profile.limits
+        session, running = narrow(fill(self.facts.limits), own), self.facts.running
+        ask = running[1].limits if running else fill(own)
+        tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
+        cost = None if ask.cost is None else self.ask_spent.cost + (micro(ask.cost) or 0)
+        return Scope(_least(session.tokens, tokens), _least(micro(session.cost), cost), self.spent)
+
+
+def is_taken_on(outputs: Sequence[Event]) -> bool:
+    """Whether a delegation or an ask was not refused: somebody begins, or a schema is looked at."""
+    return any(isinstance(one.body, Begin | CheckSchema) for one in outputs)
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)

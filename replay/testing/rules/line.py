@@ -1,0 +1,189 @@
+"""The line for model calls: nobody waits for nothing, nobody is passed in a budget that it waits for, and
+closing turns are left room."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from callboard.actors.accounts import add
+from callboard.actors.addresses import HOST, is_agent, parent_of
+from callboard.actors.events import Event
+from callboard.actors.messages import CallModel, Finished, Stop, Stopped, TimerFired, TurnRequested
+from callboard.actors.usage import NOTHING, Need
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.replay.testing.rules.ledger import Ledger, Scope
+
+
+class Closing(Invariant):
+    """What agents below must leave."""
+
+    name = "closing-turns"
+    rule = "A call leaves room for the closing turns of all who stand above its agent."
+
+    def handled(self, handled: Handled) -> None:
+        """Grants one after the other: what later ones of the same decision reserve is not there yet."""
+        grants = [one for one in handled.outputs if isinstance(one.body, CallModel)]
+        for place, grant in enumerate(grants):
+            body = grant.body
+            assert isinstance(body, CallModel)
+            kept = NOTHING
+            for who, scope in _above(self.ledger, body.agent):
+                kept = add(kept, scope.closing) if who != body.agent else kept
+                held = add(kept, _reserved(scope, who, grants[place + 1 :]))
+                if not scope.may_hold(held):
+                    self.broken(grant.seq, f"in the scope of {who} nothing is left for a closing turn")
+                    break
+
+
+_LAST = 1 << 62
+"""The place of one whose back-off may be over."""
+
+
+class _Waiting(NamedTuple):
+    """A wish that is not granted. order: when it took its place in line."""
+
+    order: int
+    need: Need
+
+
+class FirstCome(Invariant):
+    """First come, first served.
+
+    Which scopes are exhausted changes while somebody waits, and nobody is looked at again before there is
+    room where it waits. So what counts is: every scope that holds somebody now, if all of them are above the
+    one that is granted; and each one that has held it ever since it took its place, if it stands behind
+    nobody: who does is looked at when those before it are through.
+    """
+
+    name = "first-come"
+    rule = "No call overtakes one that waits for a budget of both, and none waits that nobody stands before."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._line: dict[str, _Waiting] = {}
+        self._held: dict[str, set[str]] = {}
+        self._later: dict[str, TurnRequested] = {}
+        self._doubtful: tuple[int, str] | None = None
+
+    def handled(self, handled: Handled) -> None:
+        """Who joins the line, who leaves it, and who is granted."""
+        event, outputs = handled
+        if outputs:
+            self._confirm()
+        self._join(event)
+        grants = [one for one in outputs if isinstance(one.body, CallModel)]
+        gone = {one.recipient for one in outputs if isinstance(one.body, Stop)}
+        for who in gone:
+            self._leave(who)
+        self._hold(grants)
+        for place, grant in enumerate(grants):
+            assert isinstance(grant.body, CallModel)
+            mine = self._line.pop(grant.body.agent, None)
+            self._held.pop(grant.body.agent, None)
+            if mine is not None:
+                self._check(grant, grant.body.agent, mine, grants[place:])
+        self._look_for_idle(event)
+
+    def quiet(self, seq: int) -> None:
+        """Everything was handled."""
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """A later decision shows that what seemed to be handled with nothing was handled."""
+        if self._doubtful is not None:
+            self.broken(*self._doubtful)
+            self._doubtful = None
+
+    def _look_for_idle(self, event: Event) -> None:
+        """After a decision: whoever is first where it stands, and fits, has been granted."""
+        host = self.facts.lives.get(HOST)
+        slots = (host.begin.limits.max_parallel_calls if host else None) or 1
+        if not self._line or len(self.ledger.grants) >= slots:
+            return
+        for who, waiting, held in self._in_order([]):
+            if waiting.order < _LAST and not held:
+                self._doubtful = self._doubtful or (event.seq, f"{who} waits, and nothing is in its way")
+                return
+
+    def _in_order(self, not_yet: list[Event]) -> Iterator[tuple[str, _Waiting, set[str]]]:
+        """Who waits, the first first, and at which scopes: for want of room, or behind others there."""
+        taken: set[str] = set()
+        for who, waiting in sorted(self._line.items(), key=lambda item: item[1].order):
+            above = {address for address, _ in _above(self.ledger, who)}
+            held = self._exhausted(who, waiting.need, not_yet) | taken & above
+            yield who, waiting, held
+            taken |= held
+
+    def _join(self, event: Event) -> None:
+        body, life = event.body, self.facts.lives.get(event.sender)
+        if isinstance(body, TurnRequested):
+            if life is None or 0 < life.ended_by < event.seq:
+                return  # it is ignored
+            if body.after_ms:
+                self._later[event.sender] = body
+            else:
+                self._line[event.sender] = _Waiting(event.seq, body.need)
+        elif isinstance(body, Finished | Stopped):
+            self._leave(event.sender)
+
+    def on_TimerFired(self, event: Event) -> None:
+        """Somebody's back-off may be over: since when, the log does not say, so it counts as the last."""
+        assert isinstance(event.body, TimerFired)
+        for who, wanted in self._later.items():
+            self._line[who] = _Waiting(_LAST, wanted.need)
+        self._later.clear()
+
+    def _hold(self, not_yet: list[Event]) -> None:
+        """What has held each who waits behind nobody: what was settled by now may have given it room."""
+        taken: set[str] = set()
+        for who, waiting in sorted(self._line.items(), key=lambda item: item[1].order):
+            above = {address for address, _ in _above(self.ledger, who)}
+            exhausted, behind = self._exhausted(who, waiting.need, not_yet), taken & above
+            self._held[who] = set() if behind else self._held.get(who, exhausted) & exhausted
+            taken |= exhausted | behind
+
+    def _leave(self, who: str) -> None:
+        self._held.pop(who, None)
+        self._line.pop(who, None)
+        self._later.pop(who, None)
+
+    def _check(self, grant: Event, who: str, mine: _Waiting, not_yet: list[Event]) -> None:
+        """Nobody before it waits for scopes above this agent only, or all along for one of them."""
+        mine_above = {address for address, _ in _above(self.ledger, who)}
+        for other, waiting, held in self._in_order(not_yet):
+            is_held = (held and held <= mine_above) or self._held.get(other, set()) & mine_above
+            if waiting.order < mine.order and is_held:
+                self.broken(grant.seq, f"{who} overtakes {other}, which waits for a budget of both")
+                return
+
+    def _exhausted(self, who: str, need: Need, not_yet: list[Event]) -> set[str]:
+        """The scopes without room for this need now."""
+        kept, found = need, set()
+        for address, scope in _above(self.ledger, who):
+            kept = add(kept, scope.closing) if address != who else kept
+            if not scope.may_hold(kept):
+                return {who}  # it ends as soon as it is looked at
+            if not scope.may_hold(add(kept, _reserved(scope, address, not_yet))):
+                found.add(address)
+        return found
+
+
+def _above(ledger: Ledger, address: str) -> list[tuple[str, Scope]]:
+    """The scopes of an agent and of all above it, from the lowest, with their addresses."""
+    found = []
+    while is_agent(address):
+        if (scope := ledger.scopes.get(address)) is not None:
+            found.append((address, scope))
+        address = parent_of(address)
+    return found
+
+
+def _reserved(scope: Scope, address: str, not_yet: list[Event]) -> Need:
+    """What was reserved before these grants were made."""
+    reserved = scope.reserved
+    for grant in not_yet:
+        body = grant.body
+        assert isinstance(body, CallModel)
+        if body.agent == address or body.agent.startswith(f"{address}."):
+            reserved = Need(reserved.tokens - body.need.tokens, reserved.cost - body.need.cost)
+    return reserved

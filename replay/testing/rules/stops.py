@@ -1,0 +1,171 @@
+"""Stopping is complete: nothing starts for whoever is stopped, and everybody below is stopped too."""
+
+from callboard.actors.addresses import is_agent, parent_of
+from callboard.actors.desk import owner_of
+from callboard.actors.events import Event
+from callboard.actors.messages import (
+    ApprovalGiven,
+    Begin,
+    CallModel,
+    DeciderFailed,
+    DelegationEnded,
+    Finished,
+    ModelReplied,
+    ReportJudged,
+    Stop,
+    Stopped,
+    ToolReturned,
+)
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.replay.testing.rules.ledger import Ledger
+
+
+class NothingAfterStop(Invariant):
+    """What ports do for the stopped."""
+
+    name = "nothing-after-stop"
+    rule = "Once a Stop is posted, no port starts anything for that agent."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._stopped: dict[str, int] = {}
+        self._refused: set[int] = set()
+
+    def on_Stop(self, event: Event) -> None:
+        """From here on."""
+        self._stopped[event.recipient] = event.seq
+
+    def on_Begin(self, event: Event) -> None:
+        """A new life."""
+        self._stopped.pop(event.recipient, None)
+
+    def on_CallModel(self, event: Event) -> None:
+        """A grant for a stopped agent is none; what it asks of a tool must be refused."""
+        who = owner_of(event)
+        if who in self._stopped:
+            self._refused.add(event.seq)
+            if isinstance(event.body, CallModel):
+                self.broken(event.seq, f"{who} was stopped by event {self._stopped[who]} and gets a turn")
+
+    on_CallTool = on_RequestApproval = on_CallModel
+
+    def on_ToolStarted(self, event: Event) -> None:
+        """A tool runs now."""
+        if event.recipient in self._stopped:
+            stop = self._stopped[event.recipient]
+            self.broken(event.seq, f"a tool starts for {event.recipient}, stopped by event {stop}")
+
+    def on_ModelReplied(self, event: Event) -> None:
+        """What was asked for after the Stop has certainly not started."""
+        assert isinstance(event.body, ModelReplied | ToolReturned)
+        self._answered(event, event.body.status)
+
+    on_ToolReturned = on_ModelReplied
+
+    def on_ApprovalGiven(self, event: Event) -> None:
+        """Nor was anybody asked."""
+        assert isinstance(event.body, ApprovalGiven)
+        self._answered(event, event.body.verdict)
+
+    def _answered(self, event: Event, status: str) -> None:
+        if event.cause in self._refused and status != "cancelled":
+            self.broken(event.seq, f"event {event.cause} came after the Stop and was acted on")
+
+
+class OnlyDrains(Invariant):
+    """What the stopped do."""
+
+    name = "only-drains"
+    rule = "An agent that has got its Stop posts nothing but that it has drained, or that it failed."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._stops: dict[str, int] = {}
+
+    def on_Stop(self, event: Event) -> None:
+        """From when this is handled."""
+        self._stops[event.recipient] = event.seq
+
+    def on_Begin(self, event: Event) -> None:
+        """A new life."""
+        self._stops.pop(event.recipient, None)
+
+    def on_any(self, event: Event) -> None:
+        """What it posts on its Stop, or on anything later."""
+        stop = self._stops.get(event.sender)
+        if stop is not None and event.cause >= stop and not isinstance(event.body, Stopped | DeciderFailed):
+            self.broken(event.seq, f"{event.sender} posts {event.kind} after its Stop, event {stop}")
+
+
+class Running:
+    """Who runs, as the supervisor's decisions tell: from Begin until it finished, won or was stopped."""
+
+    def __init__(self) -> None:
+        self.addresses: set[str] = set()
+        self._below: dict[str, int] = {}
+
+    def begin(self, who: str) -> None:
+        """Somebody begins."""
+        if who not in self.addresses:
+            self.addresses.add(who)
+            self._count(who, 1)
+
+    def end(self, who: str) -> None:
+        """Somebody ends, if it runs."""
+        if who in self.addresses:
+            self.addresses.remove(who)
+            self._count(who, -1)
+
+    def below(self, who: str) -> list[str]:
+        """Who runs below an agent."""
+        if not self._below.get(who):
+            return []
+        return sorted(one for one in self.addresses if one.startswith(who + "."))
+
+    def _count(self, who: str, by: int) -> None:
+        above = parent_of(who)
+        while is_agent(above):
+            self._below[above] = self._below.get(above, 0) + by
+            above = parent_of(above)
+
+
+class TransitiveStop(Invariant):
+    """Trees end as trees, and races as races."""
+
+    name = "transitive-stop"
+    rule = "Whoever ends takes everybody below along, deepest first; a delegation's end, all who work on it."
+
+    def __init__(self, facts: Facts, ledger: Ledger) -> None:
+        super().__init__(facts, ledger)
+        self._running = Running()
+
+    def handled(self, handled: Handled) -> None:
+        """One decision: who begins, who ends, and who is left that should have ended too."""
+        event, outputs = handled
+        ended = [event.sender] if isinstance(event.body, Finished) else []
+        worked_on: list[str] = []
+        for output in outputs:
+            who, body = output.recipient, output.body
+            if isinstance(body, Begin):
+                self._running.begin(who)
+            elif isinstance(body, Stop):
+                if left := self._running.below(who):
+                    self.broken(output.seq, f"{who} is stopped before {', '.join(left)}")
+                ended.append(who)
+                self._running.end(who)
+            elif isinstance(body, ReportJudged) and body.verdict == "accepted":
+                ended.append(who)
+            elif isinstance(body, DelegationEnded):
+                worked_on += self.facts.copies.get((who, body.turn, body.call), ())
+        self._check(event, ended, worked_on)
+
+    def _check(self, event: Event, ended: list[str], worked_on: list[str]) -> None:
+        for who in ended:
+            self._running.end(who)
+        for who in ended:
+            if left := self._running.below(who):
+                self.broken(event.seq, f"{who} has ended and {', '.join(left)} below it still runs")
+        for who in worked_on:
+            if who in self._running.addresses:
+                self.broken(event.seq, f"{who} still runs, and what it works on has ended")

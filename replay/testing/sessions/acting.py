@@ -1,0 +1,150 @@
+"""A simulated session that acts: ports that answer, a client with a list, a process that may end.
+
+`SessionWorld` puts moves on top of it; faults and crashes (`strikes`, `crash`) work on it.
+"""
+
+from typing import NamedTuple
+
+from callboard.actors.addresses import CLIENT, SUPERVISOR
+from callboard.actors.desk import cancelled
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import (
+    AnyMessage,
+    Ask,
+    AskEnded,
+    CallModel,
+    CallTool,
+    CheckSchema,
+    Close,
+    RequestApproval,
+    SessionClosed,
+)
+from callboard.replay.testing.sessions import ports
+from callboard.replay.testing.sessions.board import Board, Request
+from callboard.replay.testing.sessions.faults import Weather
+from callboard.replay.testing.sessions.memory import Memory
+from callboard.replay.testing.sessions.scenario import Scenario
+
+
+class Effect(NamedTuple):
+    """A tool ran: for whom, which call of which turn, and what it may do to the world."""
+
+    address: str
+    turn: int
+    call: int
+    tool: str
+    effect: str
+
+
+class Down(NamedTuple):
+    """A session without a process. running: tools that were under way, and the seq that starts each."""
+
+    running: tuple[tuple[Event, int], ...]
+
+
+class Acting(Board):
+    """A session in progress, with all that faults can touch.
+
+    durable: up to which seq the log is on disk for sure. effects: tools that ran. down: what the last process
+    left, while there is none. struck: the faults so far; weather: which are offered, if one was chosen.
+    """
+
+    def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
+        super().__init__(scenario, memory)
+        self.weather: Weather | None = None
+        self.struck: list[str] = []
+        self.durable = 0
+        self.effects: list[Effect] = []
+        self.down: Down | None = None
+        self._told = 0
+        self._list: list[AnyMessage] = [*scenario.asks, *([Close()] if scenario.closes else [])]
+        self._script = self._list[::-1]
+        if self._script:
+            self.speak()
+
+    # --- ports ----------------------------------------------------------------------
+
+    def reply(self, chain: str, fault: str = "") -> None:
+        """A port answers the request of a chain, or a timer fires."""
+        request = self.requests.get(chain)
+        if request is None:
+            self.fire(chain)
+            return
+        event, bent = request.event, fault or request.bent
+        self.close_request(request)
+        if event.seq in self.aborted and fault != "finished":
+            answer = cancelled(event) if fault == "unstarted" else ports.given_up(event)
+        else:
+            answer = self._answer(request, bent)
+            if self.memory is not None:
+                answer = self.memory.answer(event, bent, answer)
+        self.answer(event, answer)
+        if fault == "twice":
+            self.answer(event, answer)
+
+    def _answer(self, request: Request, bent: str) -> Post:
+        event, body = request.event, request.event.body
+        if isinstance(body, CallModel):
+            asked = self.asked[event.seq]
+            says = ports.policy_says(self.scenario, asked)
+            return ports.replied(asked, body, ports.bent_says(bent, says) if bent else says)
+        if isinstance(body, CallTool):
+            return self._use(event, body, bent)
+        if isinstance(body, RequestApproval):
+            self.durable = max(self.durable, self.start_of(event))
+            return ports.given(self.scenario, event, body, bent)
+        assert isinstance(body, CheckSchema)
+        return ports.checked(self.scenario, body, bent)
+
+    def _use(self, event: Event, call: CallTool, bent: str) -> Post:
+        if call.effect != "read":
+            self.durable = max(self.durable, self.start_of(event))
+        answer = self.act(event, call)
+        limits = self.agent(event.sender).limits
+        return ports.bent_tool(bent, event, call, limits.tool_timeout_s or 0.0) or answer
+
+    def act(self, event: Event, call: CallTool) -> Post:
+        """A tool runs, and has its effect."""
+        self.effects.append(Effect(event.sender, call.turn, call.call, call.tool, call.effect))
+        return ports.returned(self.scenario, event, call)
+
+    # --- the client -----------------------------------------------------------------
+
+    def speak(self) -> None:
+        """The client says what is next on its list, having seen the outcome of what was before."""
+        self.offers.pop(CLIENT, None)
+        self.durable = max(self.durable, self._told)
+        self.say(self._script.pop())
+
+    def say(self, body: AnyMessage) -> None:
+        """The client says something, now."""
+        if isinstance(body, Ask) and not self.running:
+            self.running = body.request_id
+        self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+
+    def tell(self, event: Event) -> None:
+        """Something for the client, who goes on with its list once an ask has ended."""
+        super().tell(event)
+        self._told = event.seq
+        self.offer_client()
+
+    def offer_client(self) -> None:
+        """The client may go on, if it has something to say and waits for nothing."""
+        self.offers.pop(CLIENT, None)
+        if self._script and not self.running and not self.is_closed:
+            self.offers[CLIENT] = self.names.other(CLIENT, CLIENT, "client", "the client goes on")
+
+    def remember(self) -> None:
+        """After a crash: what the client has said is what the log holds of it; it says the rest again."""
+        said = {id(event.body) for event in self.log if event.sender == CLIENT}
+        self._script = [body for body in self._list if id(body) not in said][::-1]
+        open_asks: dict[str, bool] = {}
+        for event in self.log:
+            if isinstance(event.body, Ask):
+                open_asks[event.body.request_id] = True
+            elif isinstance(event.body, AskEnded):
+                open_asks.pop(event.body.request_id, None)
+        self.running = next(iter(open_asks), "")
+        self.is_closed = any(isinstance(event.body, SessionClosed) for event in self.log)
+        self._told = 0
+        self.offer_client()

@@ -1,0 +1,350 @@
+"""The board of a simulated session: what `runtime.board` is to a live one, with one thread and no disk.
+
+Same deciders, same step function, same desk. What the live board leaves to the event loop, to tasks and to
+the system's clock is an offer here: a move that somebody may let happen. Everything else happens at once, as
+it does live: posting, delivery into inboxes, refusals, and that a sub-agent at rest is forgotten.
+
+The clock stands still while anything else can happen. When nothing can, it jumps to whatever is due next: a
+timer, or a port that takes its time.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from callboard.actors.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
+from callboard.actors.agent_state import AgentState, request_of
+from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, owner_of
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import (
+    AskEnded,
+    Begin,
+    CallModel,
+    CallTool,
+    CheckSchema,
+    RequestApproval,
+    SessionClosed,
+    TimerFired,
+)
+from callboard.actors.recovery import Recovered
+from callboard.actors.request import ModelRequest
+from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.supervisor_state import SupervisorState
+from callboard.replay.testing.sessions.memory import Memory
+from callboard.replay.testing.sessions.names import (
+    approval_subject,
+    check_chain,
+    model_subject,
+    timer_chain,
+    tool_subject,
+)
+from callboard.replay.testing.sessions.scenario import START_MS, Scenario
+from callboard.replay.testing.world import Move
+
+GRACE_MS: Final = 5_000
+"""How long a tool that cannot be stopped is waited for, as the live tool port does."""
+
+RESCUES: Final = ("timer deadline", "timer grace")
+"""Timers that end what hangs. A session whose ports all answer never needs them."""
+
+
+class Request(NamedTuple):
+    """A port request that has no answer. bent: a fault that its answer will show, if any."""
+
+    event: Event
+    chain: str
+    bent: str = ""
+
+
+class Board:
+    """One session in progress.
+
+    offers: what can happen next, by chain. later: what can happen once the clock is there, in milliseconds
+    since 1970. requests: those that ports have and have not answered, by chain. asked: what models were
+    asked, by the seq of the grant. decided: called for every decision, for those who want to watch.
+    step: which one is being made; posters: by which step each event of the log was posted.
+    failure: why the session can go no further, as a live one would say it.
+    """
+
+    def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
+        event, state = scenario.opened
+        self.memory = memory
+        self.scenario = scenario
+        self.names = scenario.names
+        self.log: list[Event] = [event]
+        self.states: dict[str, ActorState] = {SUPERVISOR: state}
+        self.inboxes: dict[str, deque[Event]] = {SUPERVISOR: deque()}
+        self.desk = Desk()
+        self.now = START_MS
+        self.offers: dict[str, Move] = {}
+        self.later: dict[str, int] = {}
+        self.requests: dict[str, Request] = {}
+        self.asked: dict[int, ModelRequest] = {}
+        self.aborted: set[int] = set()
+        self.timers: dict[int, tuple[str, int]] = {}
+        self.running = ""
+        self.is_closed = False
+        self.is_continued = False
+        self.failure: Exception | None = None
+        self.rescued = ""
+        self.seen: set[tuple[str, str, type]] = set()
+        self.step = 0
+        self.posters = [0]
+        self._chains: dict[int, str] = {}
+        self._announced: dict[int, int] = {}
+
+    # --- posting --------------------------------------------------------------------
+
+    def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
+        """Number the posts of one decision or port, log them, deliver them, and do what follows."""
+        log, at, inboxes = self.log, self.now, self.inboxes
+        event_of = Event if self.memory is None else self.memory.event
+        actions: list[Action] = []
+        for one in posts:
+            recipient, body = one.recipient, one.body
+            event = event_of(len(log) + 1, at, sender, recipient, cause, body)
+            log.append(event)
+            self.posters.append(self.step)
+            inbox = inboxes.get(recipient)
+            if inbox is None and type(body) is Begin:
+                inbox = inboxes[recipient] = deque()
+            if inbox is not None:
+                if not inbox:
+                    self.offers[f"inbox {recipient}"] = self.names.delivery(event)
+                inbox.append(event)
+            elif recipient == CLIENT:
+                self.tell(event)
+            actions += self.desk.posted(event)
+        for action in actions:
+            self._act(action)
+
+    def tell(self, event: Event) -> None:
+        """Something for the client."""
+        body = event.body
+        if isinstance(body, AskEnded) and body.request_id == self.running:
+            self.running = ""
+        elif isinstance(body, SessionClosed):
+            self.is_closed = True
+
+    def answer(self, request: Event, post: Post) -> None:
+        """Post a port's answer to a request, unless it has one."""
+        if self.desk.may_answer(request.seq):
+            self.post(request.recipient, request.seq, (self.desk.as_known(request, post),))
+
+    # --- deciding -------------------------------------------------------------------
+
+    def deliver(self, address: str, error: str = "") -> None:
+        """Let an actor handle the head of its inbox. error: what its decider raises, by a fault."""
+        inbox = self.inboxes[address]
+        event = inbox.popleft()
+        memory = self.memory
+        before = self.states.get(address) or (memory.initial if memory else initial)(address)
+        self.seen.add((address, before.phase, type(event.body)))
+        try:
+            if error:
+                state, posts = failed(before, event, error)
+            else:
+                state, posts = step(before, event) if memory is None else memory.step(before, event)
+        except Exception as raised:
+            if address == SUPERVISOR:
+                self.fail(raised)
+                return
+            state, posts = failed(before, event, type(raised).__name__)
+        self.states[address] = state
+        self.decided(address, before, event, state)
+        if posts:
+            self.post(address, event.seq, posts)
+        self._next(address, inbox)
+        if address != HOST and is_at_rest(state):
+            self._forget(address)
+
+    def _next(self, address: str, inbox: deque[Event]) -> None:
+        """Offer what is at the head of an inbox now."""
+        if inbox:
+            self.offers[f"inbox {address}"] = self.names.delivery(inbox[0])
+        else:
+            self.offers.pop(f"inbox {address}", None)
+
+    def _forget(self, address: str) -> None:
+        """A sub-agent has drained: it posts nothing any more, so what it still gets is dropped."""
+        self.states[address] = forgotten(address)
+        self.inboxes.pop(address, None)
+        self.offers.pop(f"inbox {address}", None)
+
+    def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
+        """Called for every decision."""
+
+    def fail(self, error: Exception) -> None:
+        """The session can go no further in this process: nothing more is offered."""
+        self.failure = error
+        self.offers.clear()
+        self.later.clear()
+        self.requests.clear()
+
+    # --- ports ----------------------------------------------------------------------
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Start(request, _, announcement):
+                if announcement is not None:
+                    self.post(request.recipient, request.seq, (announcement,))
+                self._announced[request.seq] = len(self.log)
+                self.start(request)
+            case Refuse(request, sender, answer):
+                self.post(sender, request.seq, (answer,))
+            case Abort(request):
+                self._abort(request)
+            case Arm(timer, at, after_ms, request_seq):
+                self._arm(timer, at + after_ms, request_seq)
+            case Disarm(timer):
+                self._disarm(timer)
+
+    def start(self, request: Event) -> None:
+        """A port takes a request on; that it answers is on offer."""
+        body = request.body
+        if isinstance(body, CallModel):
+            self._note(request, body)
+            chain, label = f"model {model_subject(body)}", "answers"
+        elif isinstance(body, CallTool):
+            chain, label = f"tool {tool_subject(request.sender, body)}", "returns"
+        elif isinstance(body, RequestApproval):
+            chain, label = f"approval {approval_subject(request.sender, body)}", f"is given for {body.tool}"
+        else:
+            assert isinstance(body, CheckSchema)
+            chain, label = check_chain(self.supervisor, body.check, self.log), "answers"
+        while chain in self.requests:  # two of one name are two all the same
+            chain += " again"
+        self.requests[chain] = Request(request, chain)
+        self._chains[request.seq] = chain
+        self.offers[chain] = self.names.other(chain, f"ports {owner_of(request)}", "port", f"{chain} {label}")
+
+    def _note(self, request: Event, grant: CallModel) -> None:
+        """What the model is asked, as the agent's state says at the moment of the grant."""
+        state = self.states.get(grant.agent)
+        if not isinstance(state, AgentState) or state.digest != grant.digest:
+            self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
+            return
+        self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
+
+    def start_of(self, request: Event) -> int:
+        """Up to which seq the log must be durable before a port acts on a request that waits."""
+        return self._announced[request.seq]
+
+    def close_request(self, request: Request) -> None:
+        """A port is done with a request."""
+        self.requests.pop(request.chain, None)
+        self._chains.pop(request.event.seq, None)
+        self.offers.pop(request.chain, None)
+        self.later.pop(request.chain, None)
+
+    def actor_of(self, chain: str) -> str:
+        """Which moves a port's answer conflicts with: the other answers to the same agent."""
+        request = self.requests.get(chain)
+        return f"ports {owner_of(request.event)}" if request else chain
+
+    def delay(self, request: Request, bent: str, after_ms: int) -> None:
+        """A port takes its time over a request."""
+        self.requests[request.chain] = request._replace(bent=bent)
+        self.offers.pop(request.chain, None)
+        self.later[request.chain] = self.now + after_ms
+
+    def ignore(self, request: Request) -> None:
+        """Nobody answers a request, unless its agent is stopped."""
+        self.requests[request.chain] = request._replace(bent="ignored")
+        self.offers.pop(request.chain, None)
+
+    def _abort(self, request: Event) -> None:
+        """An agent was stopped: its port gives up, at once unless it is one that cannot."""
+        self.aborted.add(request.seq)
+        chain = self._chains.get(request.seq, "")
+        if chain in self.later:
+            if self.requests[chain].bent == "never" and isinstance(request.body, CallTool):
+                self.later[chain] = self.now + GRACE_MS
+            else:
+                self._due(chain)
+        elif chain and chain not in self.offers:  # nobody was going to answer
+            self._due(chain)
+
+    # --- going on -------------------------------------------------------------------
+
+    def restore(self, log: list[Event], recovered: Recovered) -> None:
+        """Go on where a log ended: with the states there, and what was left undone by then."""
+        self.posters = self.posters[: len(log)] + [self.step] * len(recovered.posted)
+        self.log = [*log, *recovered.posted]
+        self.desk = recovered.desk
+        self.states = dict(recovered.states)
+        self.inboxes = {
+            address: deque()
+            for address, state in self.states.items()
+            if address in (SUPERVISOR, HOST) or not is_at_rest(state)
+        }
+        for memory in (self.offers, self.later, self.requests, self.timers, self._chains, self._announced):
+            memory.clear()
+        self.asked.clear()
+        self.is_continued = True
+        self.aborted.clear()
+        for event in recovered.posted:
+            if event.recipient == CLIENT:
+                self.tell(event)
+        for timer in recovered.timers:
+            self._act(timer)
+        for start in recovered.starts:
+            self._act(start)
+
+    # --- the clock ------------------------------------------------------------------
+
+    def _arm(self, timer: int, due: int, request_seq: int) -> None:
+        chain = self.timers[timer][0] if timer in self.timers else timer_chain(self.supervisor, timer)
+        self.timers[timer] = (chain, request_seq)
+        self.later[chain] = due
+
+    def _disarm(self, timer: int) -> None:
+        chain, _ = self.timers.pop(timer, ("", 0))
+        self.later.pop(chain, None)
+        self.offers.pop(chain, None)
+
+    def fire(self, chain: str) -> None:
+        """A timer fires."""
+        timer, request = next((timer, seq) for timer, (name, seq) in self.timers.items() if name == chain)
+        self.offers.pop(chain, None)
+        self.later.pop(chain, None)
+        self.post(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
+
+    def jump(self) -> None:
+        """Put the clock forward to whatever is due next, and offer it."""
+        if self.later:
+            self.now = max(self.now, min(self.later.values()))
+            for chain in [chain for chain, due in self.later.items() if due <= self.now]:
+                self._due(chain)
+
+    def wake(self) -> None:
+        """Nothing else can happen: jump. Remember it if only a deadline can still end what hangs."""
+        is_ignored = any(request.bent == "ignored" for request in self.requests.values())
+        if not self.rescued and self.later and self.running and not is_ignored:
+            is_last_hope = all(chain.startswith(RESCUES) for chain in self.later)
+            self.rescued = min(self.later) if is_last_hope else ""
+        self.jump()
+
+    def _due(self, chain: str) -> None:
+        self.later.pop(chain, None)
+        label = "" if chain in self.requests else f"{chain} fires"
+        self.offers[chain] = self.names.other(chain, self.actor_of(chain), "port", label)
+
+    # --- looking --------------------------------------------------------------------
+
+    @property
+    def supervisor(self) -> SupervisorState:
+        """The supervisor's state."""
+        state = self.states[SUPERVISOR]
+        assert isinstance(state, SupervisorState)
+        return state
+
+    def agent(self, address: str = HOST) -> AgentState:
+        """An agent's state. Raises KeyError for one that never began."""
+        state = self.states[address]
+        assert isinstance(state, AgentState)
+        return state
+
+    def agents(self) -> list[str]:
+        """The addresses of all agents that ever began, in the order in which they were reached."""
+        return [address for address in self.states if is_agent(address)]

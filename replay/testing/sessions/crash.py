@@ -1,0 +1,89 @@
+"""The end of a process, and another one that goes on: crash, lost tail, resume; a store that takes no more.
+
+What must be durable at any moment is known, what else is, is chance: up to where tools with effects were told
+to start, and what the client was shown. A crash keeps at least that. How much of the rest it loses is chosen
+after it: "lose one" and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
+
+A `write` or `idempotent` tool that was under way has had its effect, so far as its start survives: that is
+the worst that can have happened. Whoever loses a session to another process appends nothing any more; the
+rule is the store's own (`runtime.log.refusals`).
+"""
+
+from typing import Final
+
+from callboard.actors.errors import StoreFailed
+from callboard.actors.messages import RULES, CallTool, Resumed, SessionClosed
+from callboard.actors.recovery import recover
+from callboard.replay.testing.sessions.acting import Acting, Down
+from callboard.replay.testing.world import Move
+from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.refusals import refusal
+
+RESUME: Final = "resume"
+SESSION: Final = "simulated"
+"""The id of every simulated session."""
+
+
+def crash(world: Acting) -> None:
+    """The process ends, here and now."""
+    running = tuple(
+        (request.event, world.start_of(request.event))
+        for request in world.requests.values()
+        if isinstance(request.event.body, CallTool) and request.event.body.effect != "read"
+    )
+    world.down = Down(running)
+    for memory in (world.offers, world.later, world.requests):
+        memory.clear()
+    world.log = list(world.log)
+    world.offers[RESUME] = world.names.other(RESUME, "process", "client", "a new process goes on")
+
+
+def losses(world: Acting) -> list[Move]:
+    """What the crash may have lost besides, of the end of the log."""
+    if len(world.log) <= world.durable:
+        return []
+    chains = ("fault lose one", "fault lose half")
+    return [world.names.other(chain, "process", "fault", chain.replace(" ", ": ", 1)) for chain in chains]
+
+
+def lose(world: Acting, how_much: str) -> None:
+    """The last event, or half of what need not be durable, did not reach the disk."""
+    tail = len(world.log) - world.durable
+    del world.log[len(world.log) - (1 if how_much == "one" else (tail + 1) // 2) :]
+
+
+def resume(world: Acting) -> None:
+    """A new process goes on from what the log holds."""
+    assert world.down is not None
+    running, world.down = world.down.running, None
+    for request, start in running:
+        if start <= len(world.log):
+            assert isinstance(request.body, CallTool)
+            world.act(request, request.body)
+    world.offers.clear()
+    world.durable = len(world.log)
+    if any(isinstance(event.body, SessionClosed) for event in world.log):
+        world.is_closed = True
+        return
+    first = Resumed(RULES) if world.log else world.scenario.first
+    recovered = recover(world.log, first, world.now)
+    world.restore(world.log, recovered)
+    world.remember()
+
+
+def refuse(world: Acting) -> None:
+    """The store takes no more: what it does not have is gone, and the session fail-stops."""
+    world.log = world.log[: world.durable]
+    world.fail(StoreFailed("a fault: the store refuses to write"))
+
+
+def fence(world: Acting) -> None:
+    """Another process takes the session over and goes on: nothing of this one's is appended any more.
+
+    Raises AssertionError if the store's own rule would let the loser append.
+    """
+    staged = Append(SESSION, world.durable, 1, world.log[world.durable :])
+    assert refusal(staged, 2, world.durable) is not None, "a fenced writer may append"
+    crash(world)
+    world.log = world.log[: world.durable]
+    resume(world)

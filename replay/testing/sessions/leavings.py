@@ -1,0 +1,81 @@
+"""What becomes of calls whose agent is stopped, and of those that a crash leaves open.
+
+given up    whoever is stopped has what is under way for it given up
+resumes     a model call that a crash cut off is charged, and a write tool that had started not run again
+"""
+
+from typing import Final
+
+from callboard.actors.events import Event
+from callboard.actors.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
+from callboard.replay.testing.sessions.watching import OfSessions
+from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.world import Violation
+
+GIVEN_UP: Final = "When an agent is stopped, every call that is under way for it is given up."
+RESUMED: Final = "What a crash cut off is charged and interrupted, and never what had not started."
+
+
+class GivenUp(OfSessions):
+    """Aborts."""
+
+    name = "given-up"
+    rule = GIVEN_UP
+
+    def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
+        """The calls of those who were told to stop."""
+        for request in world.requests.values():
+            event, body = request.event, request.event.body
+            owner = body.agent if isinstance(body, CallModel) else event.sender
+            if event.seq not in world.aborted and world.desk.is_stopped(owner):
+                return Violation(self.rule, at)
+        return None
+
+
+class Resumes(OfSessions):
+    """What was open in the log that a new process found."""
+
+    name = "resumes"
+    rule = RESUMED
+
+    def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
+        """Look once, right after a resume."""
+        made = world.made[-1] if world.made else None
+        if made is None or made.move.chain != "resume" or world.is_closed:
+            return None
+        found, added = world.log[: made.start], world.log[made.start :]
+        answers = {
+            event.cause: event for event in added if isinstance(event.body, ModelReplied | ToolReturned)
+        }
+        started = {event.cause for event in found if isinstance(event.body, ToolStarted)}
+        for request in _open_in(found):
+            if not _is_settled(request, answers.get(request.seq), request.seq in started):
+                return Violation(self.rule, at)
+        for request in added:  # these are new: nobody can have started them
+            answer = answers.get(request.seq)
+            if answer is None or not isinstance(request.body, CallModel | CallTool):
+                continue
+            if getattr(answer.body, "status", "") != "cancelled":
+                return Violation(self.rule, at)
+        return None
+
+
+def _open_in(log: list[Event]) -> list[Event]:
+    """The calls without an answer."""
+    answered = {event.cause for event in log if isinstance(event.body, ModelReplied | ToolReturned)}
+    calls = [event for event in log if isinstance(event.body, CallModel | CallTool)]
+    return [event for event in calls if event.seq not in answered]
+
+
+def _is_settled(request: Event, answer: Event | None, has_started: bool) -> bool:
+    """Whether an old call has the answer that a crash leaves."""
+    if isinstance(request.body, CallModel):
+        reply = answer.body if answer is not None else None
+        return (
+            isinstance(reply, ModelReplied) and reply.usage is None and reply.status in ("lost", "cancelled")
+        )
+    status = answer.body.status if answer is not None and isinstance(answer.body, ToolReturned) else ""
+    if has_started:
+        return status == "interrupted"
+    is_write = isinstance(request.body, CallTool) and request.body.effect == "write"
+    return not (is_write and status == "interrupted")

@@ -1,0 +1,236 @@
+"""The rules of a session as monitors of the explorer, and those that a log alone cannot show.
+
+    log        every rule of `invariants`, as the log grows
+    left       nothing is left at rest: no agent, no reservation, no timer, no request
+    rescue     no deadline has to end what hangs
+    effects    no tool with effect `write` runs twice, and none whose start is not in the log
+    stopped    a session that fails, fails by a fault
+    given up   whoever is stopped has what is under way for it given up
+    resumes    a model call that a crash cut off is charged, and a write tool that had started not run again
+    requests   the rules of what models are asked
+    replay     the deciders, run again on the log, post what they posted
+
+A rule that is broken is one `Violation`; `breaches_of(world)` tells the details of all of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from callboard.actors.agent_state import AgentState
+from callboard.actors.errors import StoreFailed
+from callboard.actors.messages import ApprovalGiven, AskEnded, ToolReturned, ToolStarted
+from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.usage import NOTHING
+from callboard.replay.testing.rules.base import Breach, Invariant
+from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
+from callboard.replay.testing.rules.requests import check_requests
+from callboard.replay.testing.sessions.leavings import GivenUp, Resumes
+from callboard.replay.testing.sessions.verdicts import Verdicts
+from callboard.replay.testing.sessions.watching import OfSessions
+from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.world import Violation
+from callboard.replay.verify import Verifier
+
+LEFT: Final = "At rest no agent lives, nothing is reserved, nobody waits and no timer is set."
+RESCUE: Final = "A session whose ports answer comes to its end without any deadline."
+EFFECTS: Final = "No write tool runs twice for one call, or without its start in the log."
+FAILED: Final = "A session fails only where the store does."
+REPLAY: Final = "The deciders, run again on the log, post what they posted."
+
+
+class LogRules(OfSessions):
+    """Every invariant, held against the whole log at rest: what is broken once stays in the log.
+
+    kinds: the invariants; all that need nothing but a log if not given.
+    """
+
+    name = "log"
+
+    def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
+        self._kinds = kinds
+        self._verdicts = Verdicts()
+
+    def found(self, world: SessionWorld) -> list[Breach]:
+        """All that the log breaks."""
+        is_at_rest = world.failure is None and world.down is None
+        return self._verdicts.of(
+            (is_at_rest, *world.log),
+            lambda: check_log(world.log, is_at_rest=is_at_rest, kinds=self._kinds),
+        )
+
+    def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
+        """The first rule that is broken, and the step that broke it."""
+        found = self.found(world)
+        return Violation(found[0].rule, world.posters[found[0].seq - 1]) if found else None
+
+
+class NothingLeft(OfSessions):
+    """At rest everything is over."""
+
+    name = "nothing-left"
+    rule = LEFT
+
+    def breach(self, world: SessionWorld) -> str:
+        """What is left."""
+        return "" if world.failure is not None or world.down is not None else _left(world)
+
+
+def _left(world: SessionWorld) -> str:
+    busy = [who for who in world.agents() if not _rests(world.states[who])]
+    left = {"timers": len(world.timers), "port requests": len(world.desk.open)}
+    if not _ended_in_doubt(world):
+        left |= _in_the_books(world.supervisor)
+    return ", ".join([*(f"{count} {what}" for what, count in left.items() if count), *busy])
+
+
+def _ended_in_doubt(world: SessionWorld) -> bool:
+    """Whether the session was closed before all had drained: its supervisor took no notice of the rest."""
+    ended = world.of(AskEnded)
+    return world.supervisor.phase == "closed" and bool(ended) and any(one.in_doubt for one in ended)
+
+
+def _in_the_books(state: SupervisorState) -> dict[str, int]:
+    left = {
+        "agents": state.live,
+        "model calls": state.in_flight,
+        "asks": int(state.ask is not None),
+        "in line": state.queue.size,
+        "timers set": state.timers.size,
+        "checks": state.checks.size if state.phase != "closed" else 0,  # after the end, answers are ignored
+    }
+    host = state.host
+    if host is not None:
+        left["reservations"] = int(host.account.reserved != NOTHING)
+        left["children"] = host.children.size + host.delegations.size + host.waiting.size
+    return left
+
+
+def _rests(state: object) -> bool:
+    return isinstance(state, AgentState) and state.phase in ("idle", "new")
+
+
+class NoRescue(OfSessions):
+    """Deadlines are for what hangs, and nothing hangs."""
+
+    name = "no-rescue"
+    rule = RESCUE
+
+    def breach(self, world: SessionWorld) -> str:
+        """The timer that would have to help."""
+        return f"only {world.rescued!r} could end what was left" if world.rescued else ""
+
+    def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
+        """As soon as the clock has to jump to a deadline."""
+        return Violation(self.rule, at) if world.rescued else None
+
+
+class Effects(OfSessions):
+    """What tools did to the world, against the log."""
+
+    name = "effects"
+    rule = EFFECTS
+
+    def breach(self, world: SessionWorld) -> str:
+        """The call that ran twice, or that the log knows nothing of."""
+        ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
+        ran.subtract(_repeated(world))
+        started = {
+            (event.recipient, event.body.turn, event.body.call)
+            for event in world.log
+            if isinstance(event.body, ToolStarted)
+        }
+        for call, times in ran.items():
+            if times > 1:
+                return f"call {call[1]}.{call[2]} of {call[0]} ran {times} times"
+            if call not in started:
+                return f"call {call[1]}.{call[2]} of {call[0]} ran, and the log does not know"
+        return _denied_effect(world)
+
+
+def _denied_effect(world: SessionWorld) -> str:
+    """A call that took effect although the log says that it certainly did not start."""
+    ran = {(e.address, e.turn, e.call) for e in world.effects if e.effect != "read"}
+    for event in world.events(ToolReturned):
+        body = event.body
+        assert isinstance(body, ToolReturned)
+        call = (event.recipient, body.turn, body.call)
+        if body.status == "cancelled" and call in ran:
+            return f"call {body.turn}.{body.call} of {event.recipient} ran and is told as not started"
+    return ""
+
+
+def _repeated(world: SessionWorld) -> list[tuple[str, int, int]]:
+    """Calls that a person let run again."""
+    given = [(event.recipient, event.body) for event in world.log if isinstance(event.body, ApprovalGiven)]
+    return [(who, one.turn, one.call) for who, one in given if one.is_repeat and one.verdict == "approved"]
+
+
+class FailsByFault(OfSessions):
+    """A session that can go no further says why."""
+
+    name = "fails-by-fault"
+    rule = FAILED
+
+    def breach(self, world: SessionWorld) -> str:
+        """The error, unless a fault made it."""
+        error = world.failure
+        return "" if error is None or isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
+
+
+class Requests(OfSessions):
+    """What models were asked. rule: the one that was broken."""
+
+    name = "requests"
+
+    def __init__(self) -> None:
+        self._verdicts = Verdicts()
+
+    def found(self, world: SessionWorld) -> list[Breach]:
+        """All that the requests break."""
+        if world.failure is not None:
+            return []
+        requests = None if world.is_continued else world.asked
+        return self._verdicts.of(
+            (*world.log, *(requests or {}).values()), lambda: check_requests(world.log, requests)
+        )
+
+    def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
+        """The first rule that is broken."""
+        found = self.found(world)
+        return Violation(found[0].rule, at) if found else None
+
+
+class Replays(OfSessions):
+    """Replay identity. every: look at one run out of so many; it costs as much as the run."""
+
+    name = "replay"
+    rule = REPLAY
+
+    def __init__(self, every: int = 1) -> None:
+        self._every = every
+        self._runs = 0
+
+    def begin(self, steps: int) -> None:
+        """Count."""
+        self._runs += 1
+
+    def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
+        """The rule, in the runs that are looked at."""
+        return super().at_rest(world, at) if self._runs % self._every == 0 else None
+
+    def breach(self, world: SessionWorld) -> str:
+        """The first divergence."""
+        found = Verifier(world.log).run()
+        return "" if found is None else "; ".join(found.lines()[:3])
+
+
+def session_monitors(replay_every: int = 20) -> list[OfSessions]:
+    """All rules of sessions. replay_every: in how many runs the log is replayed; 1 for each."""
+    at_rest = [LogRules(), NothingLeft(), NoRescue(), Effects(), FailsByFault(), Requests()]
+    return [*at_rest, GivenUp(), Resumes(), Replays(replay_every)]
+
+
+def breaches_of(world: SessionWorld) -> list[Breach]:
+    """Every rule that a session at rest breaks, with the place and the way."""
+    return [breach for monitor in session_monitors(1) for breach in monitor.found(world)]

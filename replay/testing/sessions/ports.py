@@ -1,0 +1,179 @@
+"""What scripted ports answer: a policy for the model, functions for tools and schema checks.
+
+Rules
+  - A port answers as a live one does: a policy that raises is a failed call, a tool that raises an error that
+    the model reads, a call that was given up is `cancelled`, or `interrupted` if its tool may have acted.
+  - A fault bends an answer into another one that a real service, tool or checker could have given. What no
+    port could hand in, because the boundary refuses it, no fault makes.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from callboard.actors.addresses import SUPERVISOR
+from callboard.actors.conversation import text_json
+from callboard.actors.desk import cancelled
+from callboard.actors.errors import MisuseError
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    CheckSchema,
+    ModelFailure,
+    ModelReplied,
+    RequestApproval,
+    SchemaChecked,
+    SchemaProblem,
+    ToolReturned,
+)
+from callboard.actors.prompts import REPORT_BACK
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.scenario import Scenario
+
+UNKNOWN_EFFECT: Final = text_json("It was cancelled while it ran; whether it had its effect is not known.")
+UNCHECKED: Final = SchemaProblem("", "the check took too long")
+HUGE_CHARS: Final = 50_000
+"""What the live tool port cuts an output to, where the limits say nothing else."""
+
+FAILURES: Final = {
+    "error": ModelFailure("invalid_request_error", "a fault"),
+    "overloaded": ModelFailure("overloaded_error", "a fault", is_retryable=True),
+    "timeout": ModelFailure("timeout", "a fault", is_retryable=True),
+    "full": ModelFailure("context_full", "a fault"),
+}
+"""Faults that leave a model call without an answer."""
+
+_NOT_A_REPORT: Final[dict[str, object]] = {"\u2400 no schema asks for this": True}
+
+
+def policy_says(scenario: Scenario, request: ModelRequest) -> Says:
+    """What the policy says; one that raises makes a failed call, as a live model does.
+
+    MisuseError passes: a policy that cannot be simulated is no model that failed.
+    """
+    try:
+        return scenario.policy(request)
+    except MisuseError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"[:500]
+        return Says(failure=ModelFailure("model_crashed", why), usage=None)
+
+
+def replied(request: ModelRequest, grant: CallModel, says: Says) -> Post:
+    """A model's answer, as it goes into the log."""
+    turn, attempt = grant.turn, grant.attempt
+    if says.is_lost:
+        return Post(grant.agent, ModelReplied(turn, attempt, "lost"))
+    usage = says.used(grant.need, request.model.max_tokens)
+    if says.failure is not None:
+        return Post(grant.agent, ModelReplied(turn, attempt, "error", usage=usage, failure=says.failure))
+    return Post(grant.agent, ModelReplied(turn, attempt, "ok", says.blocks(turn), says.stop_reason, usage))
+
+
+def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
+    """A tool's answer; one that raises makes an error that the model reads."""
+    try:
+        answer = scenario.tool(request.sender, call)
+    except MisuseError:
+        raise
+    except Exception as error:
+        answer = _tool_error(call, f"{type(error).__name__}: {error}"[:2_000])
+    return Post(request.sender, answer)
+
+
+def checked(scenario: Scenario, check: CheckSchema, fault: str = "") -> Post:
+    """The schema port's answer; a check that breaks is `failed`."""
+    if fault == "unchecked":
+        return Post(SUPERVISOR, SchemaChecked(check.check, "failed", (UNCHECKED,)))
+    try:
+        return Post(SUPERVISOR, scenario.check(check))
+    except Exception as error:
+        problem = SchemaProblem("", f"the check failed with {type(error).__name__}")
+        return Post(SUPERVISOR, SchemaChecked(check.check, "failed", (problem,)))
+
+
+def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str = "") -> Post:
+    """A person's answer; one who cannot be asked says no, as the live port has it."""
+    answer = ApprovalGiven(asked.turn, asked.call, "denied", "a fault", is_repeat=asked.is_repeat)
+    if fault != "denied":
+        try:
+            answer = scenario.approve(request.sender, asked)
+        except Exception as error:
+            note = f"{type(error).__name__}: {error}"[:500]
+            answer = ApprovalGiven(asked.turn, asked.call, "denied", note, is_repeat=asked.is_repeat)
+    return Post(request.sender, answer)
+
+
+def given_up(request: Event) -> Post:
+    """The answer to a call that was under way when its agent was stopped."""
+    body = request.body
+    if isinstance(body, CallModel):  # what it used is not known
+        return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))
+    if isinstance(body, CallTool) and body.effect != "read":
+        return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", UNKNOWN_EFFECT))
+    return cancelled(request)
+
+
+# --- answers that a fault bends ---------------------------------------------------
+
+
+def bent_says(fault: str, says: Says) -> Says:
+    """What the model says instead, by this fault."""
+    if fault in FAILURES:
+        return Says(failure=FAILURES[fault], usage=None)
+    bend = _BENT.get(fault)
+    return bend(says) if bend else says
+
+
+def bent_tool(fault: str, request: Event, call: CallTool, timeout_s: float) -> Post | None:
+    """What the tool answers instead, by this fault; None: what it always answers."""
+    if fault == "raises":
+        return Post(request.sender, _tool_error(call, "RuntimeError: a fault"))
+    if fault == "never":
+        return Post(request.sender, _tool_error(call, f"{call.tool} timed out after {timeout_s:g} s"))
+    if fault == "huge":
+        return Post(request.sender, ToolReturned(call.turn, call.call, "ok", text_json("x" * HUGE_CHARS)))
+    return None
+
+
+def _tool_error(call: CallTool, text: str) -> ToolReturned:
+    return ToolReturned(call.turn, call.call, "error", text_json(text))
+
+
+def _invalid_report(says: Says) -> Says:
+    uses = tuple((name, _NOT_A_REPORT if name == REPORT_BACK else value) for name, value in says.calls)
+    if uses == says.calls:
+        uses = ((REPORT_BACK, _NOT_A_REPORT),)
+    return replace(says, calls=uses, stop_reason="tool_use")
+
+
+def _many_reports(says: Says) -> Says:
+    """An invalid one, then what it was going to report, twice."""
+    own = [use for use in says.calls if use[0] == REPORT_BACK] or [(REPORT_BACK, {"value": says.text})]
+    return replace(says, calls=((REPORT_BACK, _NOT_A_REPORT), *own, *own), stop_reason="tool_use")
+
+
+def _unknown_tool(says: Says) -> Says:
+    return replace(says, calls=(*says.calls, ("no-such-tool", {})), stop_reason="tool_use")
+
+
+def _bad_arguments(says: Says) -> Says:
+    return replace(says, calls=tuple((name, {"\u2400": [name]}) for name, _ in says.calls))
+
+
+_BENT: Final[dict[str, Callable[[Says], Says]]] = {
+    "garbage": lambda says: replace(says, content=b'{"no": "list of blocks"}'),
+    "refusal": lambda says: Says("I will not.", stop_reason="refusal"),
+    "blank": lambda says: Says(""),
+    "greedy": lambda says: replace(says, percent=100),
+    "unmetered": lambda says: replace(says, usage=None, percent=None),
+    "invalid_report": _invalid_report,
+    "many_reports": _many_reports,
+    "unknown_tool": _unknown_tool,
+    "bad_arguments": _bad_arguments,
+}

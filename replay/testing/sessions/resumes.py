@@ -1,0 +1,69 @@
+"""Every prefix of a log resumes: what a crash at any event, with any tail lost, leaves goes on to a good end.
+
+    for breach in check_resumes(world.scenario, world.log):
+        print(breach)
+
+Quadratic in the length of the log, since every prefix is a session of its own: for small ones.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from callboard.actors.events import Event
+from callboard.actors.messages import RULES, AnyMessage, AskEnded, Resumed, ToolStarted
+from callboard.actors.recovery import recover
+from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld
+
+RESUMES: Final = "Every prefix of a log resumes to an end at which no rule is broken."
+KEPT: Final = "An outcome that was seen stays as it was seen."
+ONCE: Final = "A write tool that had started is not started again."
+
+Choose = Callable[[int], int]
+
+
+def go_on(
+    scenario: Scenario, events: Sequence[Event], *, at: int = 0, first: AnyMessage | None = None
+) -> SessionWorld:
+    """A session that goes on from these events, all of its log from the first; nothing has moved yet.
+
+    at: the time of the new process, in milliseconds since 1970; by default that of the last event. The client
+    asks nothing more than the log holds. Raises Diverged if the deciders do not do what the log says.
+    """
+    world = SessionWorld(replace(scenario, asks=(), closes=False))
+    world.now = max(at, events[-1].at if events else world.now)
+    first = first or (Resumed(RULES) if events else scenario.first)
+    world.restore(list(events), recover(events, first, world.now))
+    world.remember()
+    world.look_ahead()
+    return world
+
+
+def check_resumes(
+    scenario: Scenario, events: Sequence[Event], choose: Choose = lambda n: 0, *, start: int = 0
+) -> list[Breach]:
+    """What goes wrong after a crash at each event from `start` on. choose: the order of what follows."""
+    found: list[Breach] = []
+    for length in range(start, len(events) + 1):
+        prefix = events[:length]
+        world = go_on(scenario, prefix).run(choose)
+        found += [
+            Breach("resumes", RESUMES, length, f"after a crash behind event {length}: {breach}")
+            for breach in breaches_of(world)
+        ]
+        found += _changed(prefix, world)
+    return found
+
+
+def _changed(prefix: Sequence[Event], world: SessionWorld) -> list[Breach]:
+    seen = [event.body for event in prefix if isinstance(event.body, AskEnded)]
+    found = []
+    if world.of(AskEnded)[: len(seen)] != seen:
+        found.append(Breach("kept-outcome", KEPT, len(prefix), f"after a crash behind event {len(prefix)}"))
+    starts = [event.cause for event in world.events(ToolStarted)]
+    if len(starts) != len(set(starts)):
+        found.append(Breach("started-once", ONCE, len(prefix), f"after a crash behind event {len(prefix)}"))
+    return found

@@ -1,0 +1,162 @@
+"""A session that can be simulated: who is there, what models say and tools do, what the client asks.
+
+A scenario is a value: any number of worlds are made of it, and each starts alike. Everything in it that is
+called (policy, tools, schema checks) is given from outside and must be a pure function for a run to be
+replayed; nothing here can reach a model or a file.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import msgspec
+
+from callboard.actors.addresses import CLIENT, SUPERVISOR
+from callboard.actors.base import NULL, Json
+from callboard.actors.codec import encode
+from callboard.actors.conversation import text_json
+from callboard.actors.events import Event
+from callboard.actors.limits import Limits
+from callboard.actors.messages import (
+    RULES,
+    ApprovalGiven,
+    Ask,
+    CallTool,
+    CheckSchema,
+    RequestApproval,
+    SchemaChecked,
+    SchemaProblem,
+    SessionOpened,
+    ToolReturned,
+)
+from callboard.actors.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.step import ActorState, initial, step
+from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
+from callboard.replay.testing.sessions.names import Names
+from callboard.replay.testing.sessions.says import Policy
+
+START_MS = 1_767_225_600_000
+"""When every simulated session starts: the first moment of 2026, UTC."""
+
+NO_LIMITS = Limits()
+SCRIPTED = ModelSpec("scripted")
+ANY_OBJECT = Json(b'{"type":"object"}')
+
+Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
+"""What a tool answers to the agent of an address. May raise: the model is told."""
+
+Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
+"""What the schema port answers."""
+
+Approve: TypeAlias = Callable[[str, RequestApproval], ApprovalGiven]
+"""What a person answers to the agent of an address."""
+
+
+def did(address: str, call: CallTool) -> ToolReturned:
+    """A tool that does nothing, and says that it did."""
+    return ToolReturned(call.turn, call.call, "ok", text_json(f"did {call.tool}"))
+
+
+def approves(address: str, request: RequestApproval) -> ApprovalGiven:
+    """A person who lets everything run."""
+    return ApprovalGiven(request.turn, request.call, "approved", is_repeat=request.is_repeat)
+
+
+def check_required(request: CheckSchema) -> SchemaChecked:
+    """A schema port small enough to see through: `required` names only; `{"bad": ...}` is no schema."""
+    schema = msgspec.json.decode(request.schema)
+    if request.task == "accept":
+        problems = [SchemaProblem("/bad", "is not allowed")] if "bad" in schema else []
+    else:
+        value = msgspec.json.decode(request.value)
+        problems = [
+            SchemaProblem(f"/{name}", "is missing")
+            for name in schema.get("required", [])
+            if not isinstance(value, dict) or name not in value
+        ]
+    return SchemaChecked(request.check, "invalid" if problems else "ok", tuple(problems))
+
+
+def ask(prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, request_id: str = "r1") -> Ask:
+    """A prompt for the host. schema: of its answer, as a dict; None for text."""
+    raw = NULL if schema is None else Json(msgspec.json.encode(schema))
+    return Ask(request_id, text_json(prompt), raw, limits)
+
+
+def tool_spec(name: str, effect: Effect = "read", approval: Approval = "never") -> ToolSpec:
+    """A tool that takes any object."""
+    return ToolSpec(name, name, ANY_OBJECT, effect, approval=approval)
+
+
+def profile(
+    name: str,
+    agents: Sequence[str] = (),
+    tools: Sequence[str] = (),
+    *,
+    writes: Sequence[str] = (),
+    repeats: Sequence[str] = (),
+    asks: Sequence[str] = (),
+    limits: Limits = NO_LIMITS,
+    schema: object = None,
+    prices: Prices | None = None,
+    max_tokens: int = 100,
+) -> Profile:
+    """An agent in a few words.
+
+    tools, writes, repeats, asks: names of read, write and idempotent tools, and of write tools that always
+    want a person to be asked.
+    """
+    specs = [tool_spec(one) for one in tools] + [tool_spec(one, "write") for one in writes]
+    specs += [tool_spec(one, "idempotent") for one in repeats]
+    specs += [tool_spec(one, "write", "always") for one in asks]
+    return Profile(
+        name,
+        f"the {name}",
+        text_json(f"You are {name}."),
+        tuple(specs),
+        agents=tuple(agents),
+        schema=NULL if schema is None else Json(msgspec.json.encode(schema)),
+        limits=limits,
+        model=ModelSpec("scripted", max_tokens, prices=prices),
+    )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A session to simulate. profiles: the host first.
+
+    asks: what the client asks, one after the other's outcome. closes: whether it closes the session then.
+    limits: of the session. faults: what may go wrong.
+    """
+
+    profiles: Sequence[Profile]
+    policy: Policy
+    asks: Sequence[Ask] = ()
+    limits: Limits = NO_LIMITS
+    tool: Tool = did
+    check: Check = check_required
+    approve: Approve = approves
+    model: ModelSpec = SCRIPTED
+    closes: bool = False
+    faults: Faults = NO_FAULTS
+
+    @cached_property
+    def names(self) -> Names:
+        """What things are called, kept for all runs."""
+        return Names()
+
+    @cached_property
+    def first(self) -> SessionOpened:
+        """What the client says first."""
+        raw = tuple(Json(encode(one)) for one in self.profiles)
+        host = self.profiles[0]
+        return SessionOpened(RULES, host.name, raw, host.model or self.model, self.limits)
+
+    @cached_property
+    def opened(self) -> tuple[Event, ActorState]:
+        """The first event and the supervisor's state after it: the same in every run, so made once."""
+        event = Event(1, START_MS, CLIENT, SUPERVISOR, 0, self.first)
+        state, posts = step(initial(SUPERVISOR), event)
+        assert not posts
+        return event, state

@@ -1,0 +1,130 @@
+"""Faults as moves: where each can strike now, and what it does there."""
+
+from typing import Final
+
+from callboard.actors.addresses import SUPERVISOR
+from callboard.actors.limits import DEFAULTS, millis
+from callboard.actors.messages import CallModel, CallTool, Cancel, CheckSchema, Close, RequestApproval
+from callboard.replay.testing.sessions.acting import Acting
+from callboard.replay.testing.sessions.board import Request
+from callboard.replay.testing.sessions.crash import crash, fence, lose, refuse
+from callboard.replay.testing.sessions.faults import (
+    ABORTED,
+    ACTOR_FAULTS,
+    APPROVAL_FAULTS,
+    CLIENT_FAULTS,
+    CLOCK_FAULTS,
+    MODEL_FAULTS,
+    PROCESS_FAULTS,
+    SCHEMA_FAULTS,
+    STORE_FAULTS,
+    TOOL_FAULTS,
+)
+from callboard.replay.testing.sessions.scenario import ask
+from callboard.replay.testing.world import Move
+
+_MENUS: Final[dict[type, tuple[str, ...]]] = {
+    CallModel: MODEL_FAULTS,
+    CallTool: TOOL_FAULTS,
+    CheckSchema: SCHEMA_FAULTS,
+    RequestApproval: APPROVAL_FAULTS,
+}
+
+FAULTY_DECIDER = "Fault"
+"""The class of what a decider raises by a fault."""
+
+
+def weathers(world: Acting) -> list[Move]:
+    """The weathers to choose from, before the first step."""
+    faults = world.scenario.faults
+    found = []
+    for number in range(faults.weathers):
+        chain = f"fault weather {number}"
+        found.append(world.names.other(chain, "weather", "fault", f"weather {number}"))
+    return found
+
+
+def strikes(world: Acting) -> dict[str, Move]:
+    """Every fault that can strike now, by chain."""
+    found: dict[str, Move] = {}
+
+    def add(kind: str, where: str, actor: str) -> None:
+        chain = f"fault {kind} {where}".rstrip()
+        found[chain] = world.names.other(chain, actor, "fault", f"fault: {kind}")
+
+    of = world.scenario.faults.of
+    for request in list(world.requests.values()):
+        for kind in _kinds_for(world, request):
+            add(kind, request.chain, world.actor_of(request.chain))
+    for address, inbox in world.inboxes.items():
+        if inbox and address != SUPERVISOR:
+            for kind in of(ACTOR_FAULTS):
+                add(kind, address, address)
+    if not world.is_closed:
+        for kind in of(CLIENT_FAULTS):
+            if world.running or kind == "close":
+                add(kind, "", "client")
+        for kind in of(STORE_FAULTS + PROCESS_FAULTS):
+            add(kind, "", kind)
+    if world.later:
+        for kind in of(CLOCK_FAULTS):
+            add(kind, "", "clock")
+    return found
+
+
+def _kinds_for(world: Acting, request: Request) -> list[str]:
+    """The faults that can strike a request: some only if it was given up, the others only if it was not."""
+    body = request.event.body
+    kinds = world.scenario.faults.of(_MENUS[type(body)])
+    if request.event.seq in world.aborted:
+        return [kind for kind in kinds if kind in ABORTED and not request.bent]
+    return [] if request.bent else [kind for kind in kinds if kind not in ABORTED]
+
+
+def strike(world: Acting, chain: str) -> None:
+    """Let a fault strike."""
+    _, kind, where = (*chain.split(" ", 2), "")[:3]
+    if kind == "weather":
+        world.weather = world.scenario.faults.weather(int(where))
+        return
+    if kind == "lose":
+        lose(world, where)
+        return
+    world.struck.append(chain)
+    request = world.requests.get(where)
+    if request is not None:
+        _bend(world, request, kind)
+    elif kind == "crashes":
+        world.deliver(where, FAULTY_DECIDER)
+    elif kind == "cancel":
+        world.say(Cancel("a fault"))
+    elif kind == "close":
+        world.say(Close())
+    elif kind == "ask":
+        world.say(ask("again", request_id=f"busy {len(world.struck)}"))
+    elif kind == "jump":
+        world.jump()
+    elif kind == "refuse":
+        refuse(world)
+    elif kind == "fence":
+        fence(world)
+    elif kind == "crash":
+        crash(world)
+
+
+def _bend(world: Acting, request: Request, kind: str) -> None:
+    """A port answers otherwise than it would, or later."""
+    body = request.event.body
+    if kind == "ignored":
+        world.ignore(request)
+        return
+    if kind not in ("slow", "never", "timeout"):
+        world.reply(request.chain, kind)
+        return
+    agent = body.agent if isinstance(body, CallModel) else request.event.sender
+    limits = world.agent(agent).limits
+    if isinstance(body, CallModel):
+        wait = millis(limits.model_timeout_s or DEFAULTS.model_timeout_s)
+    else:
+        wait = millis(limits.tool_timeout_s or DEFAULTS.tool_timeout_s)
+    world.delay(request, kind, wait if kind != "slow" else wait // 2)

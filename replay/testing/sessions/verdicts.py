@@ -1,0 +1,41 @@
+"""What was found in a log, kept for the next run that has the same log.
+
+Runs of one scenario often come to the same log by different ways, and since a campaign makes equal events one
+object (`memory`), a log is known again by the identity of its events. So the rules read each log
+once, and not once a run.
+
+Rules
+  - Only for rules that are functions of what they are given here: the log, and the requests that models got.
+  - What was given is held on to, since objects that are gone give their identity to others.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from callboard.replay.testing.rules.base import Breach
+
+LOGS_MAX: Final = 4_096
+"""Logs that are kept: a log of 25 events takes about 1.5 KB, its events not counted."""
+
+Found: TypeAlias = list[Breach]
+
+
+class Verdicts:
+    """What a rule found in what it was given, by the very objects it was given."""
+
+    def __init__(self, most: int = LOGS_MAX) -> None:
+        self._most = most
+        self._known: dict[tuple[int, ...], tuple[tuple[object, ...], Found]] = {}
+
+    def of(self, given: Iterable[object], find: Callable[[], Found]) -> Found:
+        """What was found in these objects, in this order; `find` is asked if nothing is known of them."""
+        objects = tuple(given)
+        key = tuple(map(id, objects))
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        found = find()
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[key] = (objects, found)
+        return found

@@ -1,0 +1,268 @@
+"""A session as a world: the explorer chooses which of its moves happens next, and a schedule replays it.
+
+    inbox host.1             host.1 handles the head of its inbox
+    model host.1/3           the model answers the third turn of host.1
+    tool host.1/3.0          a tool returns: the first call of that turn
+    schema host.1            the schema port answers, about the delegation that host.1 works on first
+    timer deadline host.1    a timer fires
+    client                   the client asks what is next on its list, or closes
+    resume                   a new process takes the session up, after a crash
+    fault timeout model host.1/3, ...   see session_faults
+
+The world starts where the session is open and the first ask is posted. It is at rest when nobody can move
+and the clock has nothing left. Every log it leaves verifies, whatever the order and the faults.
+
+    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"), asks=[ask()]))
+    world.run().ended.text
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, Self, TypeVar
+
+from callboard.actors.addresses import CLIENT, HOST, PORTS, SUPERVISOR
+from callboard.actors.base import Message
+from callboard.actors.desk import owner_of
+from callboard.actors.events import Event
+from callboard.actors.limits import Limits
+from callboard.actors.messages import (
+    AskEnded,
+    Begin,
+    CallModel,
+    CallTool,
+    Cancel,
+    CheckSchema,
+    Close,
+    RequestApproval,
+    SessionClosed,
+    Stop,
+)
+from callboard.actors.supervisor_state import Record
+from callboard.replay.testing.sessions.acting import Acting
+from callboard.replay.testing.sessions.crash import losses, resume
+from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of
+from callboard.replay.testing.sessions.memory import Memory
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
+from callboard.replay.testing.sessions.strikes import strike, strikes, weathers
+from callboard.replay.testing.world import Move, Step
+
+M = TypeVar("M", bound=Message)
+
+GIVES_UP: Final = "client gives up"
+"""What the client does about an ask that cannot go on since a person does not answer."""
+
+STEPS_MAX: Final = 100_000
+"""More steps than this are a session that does not come to rest."""
+
+
+class _Made(NamedTuple):
+    """A move that was made: what it handled or answered, and where the log ended before it."""
+
+    move: Move
+    event: Event | None
+    log: list[Event]
+    start: int
+    posters: list[int]
+
+
+class SessionWorld(Acting):
+    """A session whose order is chosen from outside. made: the moves so far."""
+
+    def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
+        super().__init__(scenario, memory)
+        self.made: list[_Made] = []
+        self.is_faulty = bool(scenario.faults.kinds)
+
+    # --- the world ------------------------------------------------------------------
+
+    def moves(self) -> Sequence[Move]:
+        """What can happen next."""
+        offers = list(self.offers.values())
+        if self.is_faulty and self.failure is None:
+            self._add_faults(offers)
+        return offers
+
+    def _add_faults(self, offers: list[Move]) -> None:
+        if self.down is not None:
+            offers += losses(self)
+            return
+        if not self.made and self.scenario.faults.weathers:
+            offers += weathers(self)
+            return
+        if len(self.struck) >= self.scenario.faults.most:
+            return
+        if self.weather is None:
+            offers += strikes(self).values()
+        elif (fault := self.weather.offers(len(self.made), lambda: strikes(self))) is not None:
+            offers.append(fault)
+
+    def make(self, move: Move) -> None:
+        """Let one of the moves happen."""
+        kind = move.kind
+        self.step += 1
+        if kind == "deliver":
+            self.made.append(_Made(move, self.inboxes[move.actor][0], self.log, len(self.log), self.posters))
+            self.deliver(move.actor)
+        else:
+            event = self._struck(move) if kind == "fault" else self._requested(move.chain)
+            self.made.append(_Made(move, event, self.log, len(self.log), self.posters))
+            if kind == "port":
+                self.reply(move.chain)
+            elif kind == "client":
+                self._go_on(move.chain)
+            else:
+                strike(self, move.chain)
+        self.look_ahead()
+
+    def look_ahead(self) -> None:
+        """When nothing else can happen the clock jumps; when that does not help, the client gives up."""
+        if self.offers or self.failure is not None or self.down is not None:
+            return
+        self.wake()
+        if not self.offers and self.running and any(one.bent == "ignored" for one in self.requests.values()):
+            self.offers[GIVES_UP] = self.names.other(GIVES_UP, CLIENT, "client", "the client gives up")
+
+    def _requested(self, chain: str) -> Event | None:
+        request = self.requests.get(chain)
+        return request.event if request else None
+
+    def _struck(self, move: Move) -> Event | None:
+        """What a fault strikes: a request, or the message that an actor was to handle."""
+        where = (*move.chain.split(" ", 2), "")[2]
+        inbox = self.inboxes.get(where)
+        return inbox[0] if inbox else self._requested(where)
+
+    def _go_on(self, chain: str) -> None:
+        if chain == CLIENT:
+            self.speak()
+        elif chain == GIVES_UP:
+            del self.offers[GIVES_UP]
+            self.say(Cancel("nobody answers"))
+        else:
+            resume(self)
+
+    def heal(self) -> None:
+        """From now on nothing fails any more."""
+        self.is_faulty = False
+
+    def coverage(self) -> Collection[tuple[str, str, str]]:
+        """(supervisor, host or sub-agent; its phase; the kind of message) for every message handled."""
+        return {(_role(address), phase, kind.__name__) for address, phase, kind in self.seen}
+
+    def digest(self) -> bytes:
+        """Of all states and of what is under way, without the numbers that depend on the whole order."""
+        return rest_digest_of(self) if not self.offers else digest_of(self)
+
+    def trace(self) -> Sequence[Step]:
+        """One step for each move that was made."""
+        ends = [(one.log, one.start) for one in self.made[1:]] + [(self.log, len(self.log))]
+        return [
+            _step(place, made, end if log is made.log else len(made.log))
+            for place, (made, (log, end)) in enumerate(zip(self.made, ends, strict=True), 1)
+        ]
+
+    # --- by hand --------------------------------------------------------------------
+
+    def ask(
+        self, prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, request_id: str = "r1"
+    ) -> Self:
+        """Ask the host."""
+        self.say(ask(prompt, schema, limits, request_id))
+        return self
+
+    def cancel(self, reason: str = "enough") -> Self:
+        """Cancel what runs."""
+        self.say(Cancel(reason))
+        return self
+
+    def close(self) -> Self:
+        """End the session."""
+        self.say(Close())
+        return self
+
+    def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
+        """Go on until nothing moves; `choose` picks one of n moves, the oldest if nothing is said.
+
+        Raises AssertionError if it does not come to rest.
+        """
+        for _ in range(steps):
+            moves = self.moves()
+            if not moves:
+                return self
+            self.make(moves[choose(len(moves))])
+        raise AssertionError(f"the session does not come to rest within {steps:,} steps")
+
+    # --- looking --------------------------------------------------------------------
+
+    def of(self, kind: type[M]) -> list[M]:
+        """The messages of a kind, in the order of the log."""
+        return [event.body for event in self.log if isinstance(event.body, kind)]
+
+    def events(self, kind: type) -> list[Event]:
+        """The events with messages of a kind, in the order of the log."""
+        return [event for event in self.log if isinstance(event.body, kind)]
+
+    @property
+    def host(self) -> Record:
+        """What the supervisor knows of the host. Raises LookupError before it began."""
+        host = self.supervisor.host
+        if host is None:
+            raise LookupError("the host has not begun")
+        return host
+
+    @property
+    def ended(self) -> AskEnded:
+        """The outcome of the only ask. Raises LookupError if there is none, or more than one."""
+        ended = self.of(AskEnded)
+        if len(ended) != 1:
+            raise LookupError(f"{len(ended)} asks have ended")
+        return ended[0]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing but faults can happen."""
+        return not self.offers
+
+    @property
+    def closed(self) -> SessionClosed | None:
+        """The end of the session, if it has one."""
+        body = self.log[-1].body
+        return body if isinstance(body, SessionClosed) else None
+
+
+class Worlds:
+    """Makes the worlds of a campaign: one scenario, and what its runs have in common."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self._memory = Memory()
+
+    def __call__(self) -> SessionWorld:
+        """A world at its start."""
+        return SessionWorld(self.scenario, self._memory)
+
+
+def _step(place: int, made: _Made, end: int) -> Step:
+    move, event, log, start, posters = made
+    touched = set()
+    for one in log[start:end]:
+        if one.recipient not in PORTS:
+            touched.add(f"inbox {one.recipient}")
+        if isinstance(one.body, Stop | Begin):
+            touched.add(f"ports {one.recipient}")
+        elif isinstance(one.body, CallModel | CallTool | RequestApproval | CheckSchema):
+            touched.add(f"ports {owner_of(one)}")
+    return Step(
+        place,
+        move.chain,
+        move.kind,
+        event.sender if event else move.actor,
+        event.recipient if event else move.actor,
+        move.label,
+        posters[event.seq - 1] if event else 0,
+        tuple(sorted(touched)),
+        move.actor,
+    )
+
+
+def _role(address: str) -> str:
+    return address if address in (SUPERVISOR, HOST) else "sub-agent"

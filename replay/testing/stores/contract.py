@@ -1,0 +1,39 @@
+"""The contract that every store keeps. Inherit `StoreContract` and say where the log is:
+
+    class MyPlace:
+        def __init__(self, folder: Path) -> None: ...
+        def log(self, key: bytes | None = None) -> EventLog: ...
+        def reader(self) -> LogReader: ...
+        def after_crash(self) -> StorePlace | None: ...
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        def place(self, tmp_path: Path) -> StorePlace:
+            return MyPlace(tmp_path)
+
+A test fails if it takes more than half a minute, so a store that hangs is found as well. Nothing here asks
+how a store works: only what `EventLog` and `LogReader` promise.
+
+The kinds of cases (bounds of a page, counts of nothing, sessions nobody knows, a refused event between good
+neighbours, heads that outlive their writer, large events) are those of Apache Pekko's JournalSpec
+(https://github.com/apache/pekko/tree/main/persistence-tck); expected heads, epochs, the chain of digests,
+crashes and readers beside writers are callboard's own.
+"""
+
+import pytest
+
+_PARTS = ("store_bodies", "store_chain", "store_lasting", "store_reading", "store_writing")
+pytest.register_assert_rewrite(*(f"callboard.replay.testing.{part}" for part in _PARTS))
+
+from callboard.replay.testing.stores.bodies import BodyCases  # noqa: E402  # after the line above
+from callboard.replay.testing.stores.chain import ChainCases  # noqa: E402
+from callboard.replay.testing.stores.lasting import LastingCases  # noqa: E402
+from callboard.replay.testing.stores.place import StorePlace  # noqa: E402
+from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402
+from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402
+
+__all__ = ["StoreContract", "StorePlace"]
+
+
+class StoreContract(WritingCases, ReadingCases, BodyCases, ChainCases, LastingCases):
+    """Every case, for a store that is found at the fixture `place`."""

@@ -1,0 +1,184 @@
+"""Every invariant holds of good logs, and fails on a log that breaks it: that one, and no other."""
+
+from collections.abc import Callable
+
+import pytest
+
+from callboard.actors.base import Json
+from callboard.actors.conversation import text_json
+from callboard.actors.errors import UnknownName
+from callboard.actors.limits import Limits
+from callboard.actors.messages import (
+    ApprovalGiven,
+    AskEnded,
+    Begin,
+    CallTool,
+    DelegationEnded,
+    Finished,
+    ReportJudged,
+    SessionOpened,
+    SetTimer,
+    Settled,
+    Stop,
+    Stopped,
+    ToolReturned,
+    ToolStarted,
+    TurnSettled,
+)
+from callboard.actors.usage import Usage
+from callboard.replay.testing.rules.answers import AnswerInTime
+from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
+from callboard.replay.testing.sessions.plans import Plan, play
+from callboard.replay.testing.sessions.world import SessionWorld
+from tests.golden import SESSIONS, golden
+from tests.replay.testing.casts import TWO, cancelled, closed, rich
+from tests.replay.testing.doctor import (
+    Log,
+    Which,
+    again,
+    appended,
+    edited,
+    elsewhere,
+    find,
+    inserted,
+    limited,
+    of_kind,
+    swapped,
+)
+
+RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
+PAIR = SessionWorld(TWO).run().log
+
+
+def below(address: str) -> Which:
+    """The Begins of an agent and of those below it."""
+    return lambda event: isinstance(event.body, Begin) and event.recipient.startswith(address)
+
+
+def earlier() -> Log:
+    log = list(RICH)
+    last = log[-1]
+    return [*log[:-1], type(last)(last.seq, 0, last.sender, last.recipient, last.cause, last.body)]
+
+
+def started_for_the_stopped() -> Log:
+    call = find(CANCELLED, of_kind(CallTool, sender="host"))
+    return appended(CANCELLED, "tools", "host", call.seq, ToolStarted(1, 0))
+
+
+def settled_after_the_stop() -> Log:
+    stop = find(CANCELLED, of_kind(Stop, "host"))
+    return appended(CANCELLED, "host", "supervisor", stop.seq, TurnSettled(Settled()))
+
+
+def parents_first() -> Log:
+    child, parent = find(CANCELLED, of_kind(Stop, "host.1.1")), find(CANCELLED, of_kind(Stop, "host.1"))
+    return swapped(CANCELLED, child, parent)
+
+
+def after_the_end() -> Log:
+    return appended(CLOSED, "supervisor", "clock", 2, SetTimer(7, 1))
+
+
+def answered_after_its_end() -> Log:
+    first = find(PAIR, of_kind(DelegationEnded))
+    return inserted(PAIR, first, "host.2", Stop("cancelled"))
+
+
+DOCTORED: dict[str, Callable[[], Log]] = {
+    "order": earlier,
+    "one-answer": lambda: again(RICH, of_kind(ToolReturned)),
+    "one-end": lambda: again(RICH, of_kind(DelegationEnded)),
+    "one-judgement": lambda: again(RICH, of_kind(ReportJudged)),
+    "one-life": lambda: again(RICH, of_kind(Finished, sender="host.1.1")),
+    "nothing-after-the-end": after_the_end,
+    "nothing-after-stop": started_for_the_stopped,
+    "only-drains": settled_after_the_stop,
+    "transitive-stop": parents_first,
+    "first-valid-wins": lambda: edited(RICH, _reported, value=Json(b'{"n":3}')),
+    "depth": lambda: edited(RICH, of_kind(Begin, "host.2"), depth=2),
+    "turns": lambda: limited(RICH, below("host.1"), max_report_attempts=1),
+    "children": lambda: limited(RICH, of_kind(Begin), max_children=2),
+    "parallel-calls": lambda: limited(RICH, of_kind(Begin), max_parallel_calls=1),
+    "budgets": lambda: edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=1_000)),
+    "nothing-refused-that-fits": lambda: edited(CANCELLED, of_kind(Stop, "host.1"), reason="budget"),
+    "usage-is-the-sum": lambda: edited(RICH, of_kind(AskEnded), usage=Usage(1)),
+    "narrowing": lambda: limited(RICH, of_kind(Begin, "host.2"), max_agents=5_000),
+    "approvals": lambda: edited(RICH, of_kind(ApprovalGiven), verdict="denied"),
+    "isolation": lambda: edited(RICH, of_kind(Begin, "host.1"), prompt=text_json("and all I know")),
+}
+
+
+def _reported(event: object) -> bool:
+    body = getattr(event, "body", None)
+    return isinstance(body, DelegationEnded) and body.kind == "reported"
+
+
+@pytest.mark.parametrize("name", [one.name for one in INVARIANTS if one.name in DOCTORED])
+def test_a_log_that_breaks_one_rule_breaks_that_rule_and_no_other(name: str) -> None:
+    found = check_log(DOCTORED[name]())
+    assert {breach.name for breach in found} == {name}, [str(breach) for breach in found]
+    assert found[0].rule == invariant(name).rule
+    assert found[0].detail
+
+
+def test_an_answer_of_somebody_who_had_ended_breaks_its_rule() -> None:
+    found = check_log(answered_after_its_end(), kinds=(*INVARIANTS, AnswerInTime))
+    assert {breach.name for breach in found} == {"answer-in-time"}
+
+
+def test_a_grant_that_is_never_settled_is_left_over_when_all_have_drained() -> None:
+    log = elsewhere(CANCELLED, of_kind(Stopped, sender="host.1.1"), "clock")
+    assert {breach.name for breach in check_log(log, is_at_rest=True)} == {"nothing-reserved", "order"}
+
+
+@pytest.mark.parametrize("log", [RICH, CANCELLED, CLOSED], ids=["rich", "cancelled", "closed"])
+def test_good_logs_break_no_rule_and_neither_does_any_prefix_of_them(log: Log) -> None:
+    assert check_log(log, is_at_rest=True) == []
+    for length in range(len(log)):
+        assert check_log(log[:length]) == []
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_recorded_sessions_break_no_rule(name: str) -> None:
+    assert check_log(golden(name), is_at_rest=True) == []
+
+
+def test_what_is_open_is_a_breach_only_of_a_log_to_which_nothing_comes() -> None:
+    asked = find(RICH, of_kind(Begin)).seq
+    assert check_log(RICH[:asked]) == []
+    assert {breach.name for breach in check_log(RICH[:asked], is_at_rest=True)} == {"one-life"}
+
+
+def test_a_checker_hears_a_log_as_it_grows() -> None:
+    checker = LogChecker()
+    for event in DOCTORED["depth"]():
+        checker.hear(event)
+        is_told = event.recipient == "host.2"
+        if is_told:
+            break
+    assert not checker.is_clean
+    assert checker.breaches[0].seq == event.seq
+    assert "host.2" in str(checker.breaches[0])
+
+
+def test_an_invariant_is_found_by_its_name() -> None:
+    assert invariant("depth").name == "depth"
+    with pytest.raises(UnknownName, match="there is no invariant 'nonsense'; there are: order,"):
+        invariant("nonsense")
+    assert len({one.name for one in INVARIANTS}) == len(INVARIANTS)
+    assert all(one.rule.endswith(".") for one in INVARIANTS)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_checking_reads_each_event_once_whatever_the_session(seed: int) -> None:
+    """The checker keeps what is open and alive: twice the log takes about twice the steps."""
+    world = play(Plan(seed))
+    assert check_log(iter(world.log), is_at_rest=world.failure is None) == []
+
+
+@pytest.mark.parametrize("log", [RICH, CANCELLED, CLOSED], ids=["rich", "cancelled", "closed"])
+def test_whichever_event_a_log_lacks_the_gap_is_named(log: Log) -> None:
+    for place in range(len(log) - 1):
+        found = check_log([*log[:place], *log[place + 1 :]], is_at_rest=True)
+        assert any(one.name == "order" and one.detail == f"event {place + 1} is missing" for one in found)

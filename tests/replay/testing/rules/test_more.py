@@ -1,0 +1,169 @@
+"""The rules that are not ready-made ones hold of good logs too, and fail on logs that break them."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.limits import Limits
+from callboard.actors.messages import (
+    AskEnded,
+    Begin,
+    CallModel,
+    CallTool,
+    CancelTimer,
+    Close,
+    Finished,
+    ReportJudged,
+    SessionClosed,
+    SessionOpened,
+    SetTimer,
+    Stop,
+    ToolStarted,
+    TurnRequested,
+)
+from callboard.actors.request import ModelRequest
+from callboard.actors.usage import Usage
+from callboard.replay.testing.rules.answers import Cancelled, Closed
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.checks import Checked
+from callboard.replay.testing.rules.ends import OneAnswer
+from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.rules.line import Closing, FirstCome
+from callboard.replay.testing.rules.once import OneStop
+from callboard.replay.testing.rules.reasons import Deserved
+from callboard.replay.testing.rules.spending import Spending
+from callboard.replay.testing.rules.starts import Started
+from callboard.replay.testing.rules.timers import Timers
+from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
+from tests.golden import SESSIONS, golden
+from tests.replay.testing.casts import PROFILES, cancelled, closed, policy, rich
+from tests.replay.testing.doctor import Log, again, appended, edited, find, limited, of_kind
+
+RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
+TIMED = SessionWorld(Scenario(PROFILES, policy, [ask(limits=Limits(deadline_s=5))])).run().log
+ONE_SLOT = SessionWorld(Scenario(PROFILES, policy, [ask()], Limits(max_parallel_calls=1))).run().log
+
+
+def not_closed() -> Log:
+    close = find(CLOSED, of_kind(Close))
+    rest = [event for event in CLOSED if not isinstance(event.body, SessionClosed)]
+    return appended(rest, "supervisor", "clock", close.seq, SetTimer(9, 1))
+
+
+def never_started() -> Log:
+    return [replace(event, cause=1) if isinstance(event.body, ToolStarted) else event for event in RICH]
+
+
+DOCTORED: dict[type[Invariant], Callable[[], Log]] = {
+    Checked: lambda: edited(RICH, _is_accepted, verdict="invalid"),
+    Timers: lambda: edited(TIMED, of_kind(CancelTimer), timer=99),
+    Deserved: lambda: edited(RICH, of_kind(Finished, sender="host.1.1"), kind="iteration_cap"),
+    Closing: lambda: edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=1_000)),
+    FirstCome: lambda: limited(ONE_SLOT, of_kind(Begin), max_parallel_calls=3),
+    Spending: lambda: edited(RICH, of_kind(AskEnded), usage=Usage(1)),
+    OneStop: lambda: again(CANCELLED, of_kind(Stop)),
+    Closed: not_closed,
+    Cancelled: lambda: edited(CANCELLED, of_kind(AskEnded), kind="answered"),
+    Started: never_started,
+}
+
+
+def _is_accepted(event: object) -> bool:
+    body = getattr(event, "body", None)
+    return isinstance(body, ReportJudged) and body.verdict == "accepted"
+
+
+@pytest.mark.parametrize("rule", DOCTORED, ids=lambda rule: rule.name)
+def test_a_log_that_breaks_a_rule_is_found(rule: type[Invariant]) -> None:
+    found = check_log(DOCTORED[rule](), is_at_rest=True, kinds=(rule,))
+    assert {breach.rule for breach in found} == {rule.rule}
+    assert all(breach.detail for breach in found)
+
+
+@pytest.mark.parametrize("log", [RICH, CANCELLED, CLOSED, TIMED, ONE_SLOT])
+def test_good_logs_break_none_of_them_and_neither_does_any_prefix(log: Log) -> None:
+    assert check_log(log, is_at_rest=True, kinds=tuple(DOCTORED)) == []
+    for length in range(len(log)):
+        assert check_log(log[:length], kinds=tuple(DOCTORED)) == []
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_recorded_sessions_break_none_of_them(name: str) -> None:
+    assert check_log(golden(name), is_at_rest=True, kinds=tuple(DOCTORED)) == []
+
+
+# --- the line -----------------------------------------------------------------------
+
+
+def two_teams(request: ModelRequest) -> Says:
+    """A team with two helpers, and one with one helper; whoever leads uses all that it may."""
+    if request.turn > 1 or request.profile == "helper":
+        return Says("done")
+    if request.profile == "host":
+        return calls(task("pair"), task("single"))
+    helpers = (task("helper"), task("helper")) if request.profile == "pair" else (task("helper"),)
+    return replace(calls(*helpers), percent=100)
+
+
+def in_line() -> SessionWorld:
+    """The second helper of the first team waits for its team's budget and the session's; another one asks."""
+    people = [
+        profile("host", ["pair", "single"]),
+        profile("pair", ["helper"], limits=Limits(tokens=4_300)),
+        profile("single", ["helper"]),
+        profile("helper"),
+    ]
+    world = SessionWorld(Scenario(people, two_teams, [ask()], Limits(tokens=6_500)))
+    while moves := [move for move in world.moves() if not move.chain.startswith("model host.1.")]:
+        world.make(moves[0])
+    return world
+
+
+def test_who_waits_for_two_budgets_is_not_passed_by_one_below_the_wider_one() -> None:
+    log = in_line().log
+    asked = {event.sender: event for event in log if isinstance(event.body, TurnRequested)}
+    granted = {event.body.agent for event in log if isinstance(event.body, CallModel)}
+    assert "host.1.1" in granted
+    assert asked["host.1.2"].seq < asked["host.2.1"].seq
+    assert not granted & {"host.1.2", "host.2.1"}
+    wish = asked["host.2.1"].body
+    assert isinstance(wish, TurnRequested)
+    grant = CallModel("host.2.1", 1, 1, wish.need, wish.digest)
+    passed = appended(log, "supervisor", "model", asked["host.2.1"].seq, grant)
+    found = check_log(passed, is_at_rest=True, kinds=(FirstCome,))
+    assert [breach.detail for breach in found] == [
+        "host.2.1 overtakes host.1.2, which waits for a budget of both"
+    ]
+
+
+def test_an_ask_that_nobody_cancelled_does_not_end_as_cancelled() -> None:
+    log = edited(RICH, of_kind(AskEnded), kind="cancelled")
+    assert [breach.name for breach in check_log(log, is_at_rest=True, kinds=(Cancelled,))] == ["cancelled"]
+
+
+def test_who_waits_in_line_breaks_no_rule() -> None:
+    assert check_log(in_line().run().log, is_at_rest=True, kinds=(*DOCTORED,)) == []
+
+
+# --- answers ------------------------------------------------------------------------
+
+
+def test_the_answers_of_one_that_fails_while_it_drains_may_come_after_the_outcome() -> None:
+    policy = Scenario(
+        [profile("host", [], ["look"])], lambda request: calls(("look", {}), ("look", {})), [ask()]
+    )
+    world = SessionWorld(policy)
+    while len(world.of(CallTool)) < 2:
+        world.make(world.moves()[0])
+    world.reply("tool host/1.0")
+    world.deliver("host", "Fault")
+    while not world.of(Stop):
+        world.deliver("supervisor")
+    world.deliver("host", "Fault")
+    world.deliver("supervisor")
+    world.deliver("supervisor")
+    world.run()
+    assert check_log(world.log, is_at_rest=True, kinds=(OneAnswer,)) == []

@@ -1,0 +1,160 @@
+"""A process ends at any event, with any tail lost, and another one goes on: nothing durable is undone."""
+
+from dataclasses import replace
+
+import pytest
+
+from callboard.actors.messages import (
+    AskEnded,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.request import ModelRequest
+from callboard.replay.testing.sessions.faults import faults
+from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.plans import in_random_order
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
+from tests.replay.testing.casts import RICH
+
+CRASHING = replace(RICH, faults=faults("crash", "fence", most=9, weathers=0))
+
+
+def saving(request: ModelRequest) -> Says:
+    return calls(("save", {}), ("put", {})) if request.turn == 1 else Says("done")
+
+
+SAVING = Scenario(
+    [profile("host", writes=["save"], repeats=["put"])],
+    saving,
+    [ask(), ask(request_id="r2")],
+    faults=faults("crash", "fence", weathers=0),
+)
+
+
+def make(world: SessionWorld, chain: str) -> None:
+    world.make(next(move for move in world.moves() if move.chain == chain))
+
+
+def until(world: SessionWorld, chain: str) -> SessionWorld:
+    """Go on, first come, first served, until something is on offer."""
+    while chain not in world.offers:
+        world.make(next(iter(world.offers.values())))
+    return world
+
+
+def finish(world: SessionWorld) -> SessionWorld:
+    world.heal()
+    return world.run()
+
+
+def test_after_a_crash_a_session_goes_on_to_its_end() -> None:
+    world = until(SessionWorld(CRASHING), "model host/1")
+    make(world, "fault crash")
+    assert [move.chain for move in world.moves()] == ["resume", "fault lose one", "fault lose half"]
+    make(world, "resume")
+    assert breaches_of(finish(world)) == []
+    assert [event.kind for event in world.log if isinstance(event.body, Resumed)] == ["Resumed"]
+    assert world.ended.kind == "answered"
+
+
+def test_what_was_lost_is_gone_from_the_log_and_happens_again() -> None:
+    world = until(SessionWorld(CRASHING), "model host/1")
+    length = len(world.log)
+    make(world, "fault crash")
+    make(world, "fault lose one")
+    assert len(world.log) == length - 1
+    make(world, "fault lose half")
+    assert len(world.log) < length - 1
+    make(world, "resume")
+    assert breaches_of(finish(world)) == []
+
+
+def test_a_session_that_lost_all_begins_anew() -> None:
+    world = SessionWorld(CRASHING)
+    make(world, "fault crash")
+    while any(move.chain == "fault lose one" for move in world.moves()):
+        make(world, "fault lose one")
+    assert world.log == []
+    make(world, "resume")
+    assert isinstance(world.log[0].body, SessionOpened)
+    assert [move.chain for move in world.offers.values()] == ["client"], "the client asks again"
+    assert breaches_of(finish(world)) == []
+    assert world.ended.kind == "answered"
+
+
+def test_what_the_client_was_shown_and_what_tools_did_stays() -> None:
+    world = until(SessionWorld(SAVING), "client")
+    world.make(world.offers["client"])
+    shown = world.events(AskEnded)[0]
+    make(world, "fault crash")
+    while any(move.chain == "fault lose half" for move in world.moves()):
+        make(world, "fault lose half")
+    assert world.log[-1].seq == world.durable >= shown.seq
+    make(world, "resume")
+    assert world.of(AskEnded)[0] == shown.body
+    assert breaches_of(finish(world)) == []
+    assert [ended.request_id for ended in world.of(AskEnded)] == ["r1", "r2"]
+
+
+def test_a_write_tool_that_was_under_way_has_run_and_never_runs_again() -> None:
+    world = until(SessionWorld(SAVING), "tool host/1.0")
+    assert len(world.of(ToolStarted)) == 1
+    make(world, "fault crash")
+    make(world, "resume")
+    finish(world)
+    assert [effect.tool for effect in world.effects].count("save") == 1
+    assert [effect.tool for effect in world.effects].count("put") == 2, "an idempotent one runs again"
+    assert "interrupted" in {one.status for one in world.of(ToolReturned)}
+    assert breaches_of(world) == []
+
+
+def test_a_write_tool_whose_start_was_lost_has_not_run() -> None:
+    world = until(SessionWorld(SAVING), "tool host/1.0")
+    make(world, "fault crash")
+    while any(isinstance(event.body, ToolStarted) for event in world.log):
+        make(world, "fault lose one")
+    make(world, "resume")
+    assert "save" not in [effect.tool for effect in world.effects]
+    assert breaches_of(finish(world)) == []
+
+
+def test_whoever_is_fenced_appends_nothing_and_the_other_goes_on() -> None:
+    world = until(SessionWorld(SAVING), "tool host/1.1")
+    world.make(world.offers["tool host/1.0"])
+    before, durable = list(world.log), world.durable
+    assert durable < len(before)
+    make(world, "fault fence")
+    assert world.log[:durable] == before[:durable]
+    assert (
+        isinstance(world.log[durable].body, Resumed | ToolReturned)
+        or world.log[durable].body == before[durable].body
+    )
+    assert breaches_of(finish(world)) == []
+
+
+def test_a_closed_session_is_not_gone_on_with() -> None:
+    world = SessionWorld(replace(CRASHING, closes=True))
+    until(world, "client")
+    world.make(world.offers["client"])
+    while not world.of(SessionClosed):
+        world.make(next(iter(world.offers.values())))
+    world.durable = len(world.log)
+    world.is_closed = False  # the process dies before anybody has noticed
+    make(world, "fault crash")
+    make(world, "resume")
+    assert world.is_closed
+    assert not world.offers
+    assert not world.of(Resumed)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_sessions_that_die_again_and_again_come_to_a_good_end(seed: int) -> None:
+    world = SessionWorld(CRASHING).run(in_random_order(seed))
+    assert world.struck
+    assert breaches_of(world) == []
+    assert len(world.trace()) == len(world.made)

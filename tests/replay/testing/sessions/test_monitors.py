@@ -1,0 +1,222 @@
+"""The rules that need more than a log: each holds of good sessions, and fails where it is broken."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from callboard.actors.messages import AskEnded, CallModel, ToolReturned
+from callboard.actors.request import ModelRequest
+from callboard.actors.usage import Usage
+from callboard.replay.testing.explore import explore
+from callboard.replay.testing.rules.requests import check_requests, requests_of
+from callboard.replay.testing.sessions.acting import Effect
+from callboard.replay.testing.sessions.monitors import (
+    Effects,
+    FailsByFault,
+    LogRules,
+    NoRescue,
+    NothingLeft,
+    Replays,
+    Requests,
+    breaches_of,
+    session_monitors,
+)
+from callboard.replay.testing.sessions.scenario import START_MS
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from tests.replay.testing.casts import RICH, TWO, cancelled, closed, rich
+
+
+@pytest.mark.parametrize("make", [rich, cancelled, closed], ids=lambda make: make.__name__)
+def test_good_sessions_break_nothing(make: Callable[[], SessionWorld]) -> None:
+    world = make()
+    assert breaches_of(world) == []
+    for monitor in session_monitors(1):
+        monitor.begin(100)
+        assert monitor.after(world, 5, 0) is None
+        assert monitor.at_rest(world, len(world.made)) is None
+
+
+def test_what_is_left_is_named() -> None:
+    world = rich()
+    world.timers[7] = ("timer grace", 3)
+    assert NothingLeft().breach(world) == "1 timers"
+    (breach,) = NothingLeft().found(world)
+    assert (breach.name, breach.seq) == ("nothing-left", len(world.log))
+    unfinished = SessionWorld(TWO)
+    while not unfinished.of(CallModel):
+        unfinished.make(unfinished.moves()[0])
+    left = NothingLeft().breach(unfinished)
+    assert all(
+        what in left for what in ("port requests", "1 agents", "1 model calls", "reservations", "host")
+    )
+
+
+def test_a_deadline_that_had_to_help_is_a_violation_at_once() -> None:
+    world = rich()
+    world.rescued = "timer deadline host"
+    violation = NoRescue().after(world, 9, 0)
+    assert violation is not None
+    assert violation.at == 9
+    assert "timer deadline host" in NoRescue().breach(world)
+
+
+def test_a_write_that_ran_twice_or_unannounced_or_against_the_log_is_found() -> None:
+    world = rich()
+    (saved,) = [effect for effect in world.effects if effect.tool == "save"]
+    assert Effects().breach(world) == ""
+    world.effects.append(saved)
+    assert "ran 2 times" in Effects().breach(world)
+    world = rich()
+    world.effects.append(Effect("host", 9, 9, "save", "write"))
+    assert "the log does not know" in Effects().breach(world)
+    world = rich()
+    place = next(
+        n
+        for n, event in enumerate(world.log)
+        if event.sender == "tools"
+        and event.cause
+        and b"did save" in bytes(getattr(event.body, "output", b""))
+    )
+    event = world.log[place]
+    denied = msgspec.structs.replace(event.body, status="cancelled")
+    assert isinstance(denied, ToolReturned)
+    world.log[place] = msgspec.structs.replace(event, body=denied)
+    assert "told as not started" in Effects().breach(world)
+
+
+def test_a_session_that_fails_by_itself_is_found() -> None:
+    world = rich()
+    world.fail(ValueError("oh"))
+    assert FailsByFault().breach(world) == "ValueError: oh"
+
+
+def test_a_log_that_does_not_replay_is_found() -> None:
+    world = rich()
+    place = next(n for n, event in enumerate(world.log) if isinstance(event.body, AskEnded))
+    event = world.log[place]
+    world.log[place] = msgspec.structs.replace(
+        event, body=msgspec.structs.replace(event.body, usage=Usage(1))
+    )
+    assert "diverged at seq" in Replays().breach(world)
+    violation = LogRules().at_rest(world, 99)
+    assert violation is not None
+    assert violation.at == world.posters[event.seq - 1], "the step that posted it"
+
+
+def test_replaying_now_and_then_looks_at_one_run_in_so_many() -> None:
+    monitor, world = Replays(every=3), rich()
+    world.log[-1] = msgspec.structs.replace(world.log[-1], recipient="nobody")
+    found = []
+    for _ in range(6):
+        monitor.begin(100)
+        found.append(monitor.at_rest(world, 1) is not None)
+    assert found == [False, False, True, False, False, True]
+
+
+# --- requests -------------------------------------------------------------------------
+
+
+def changed(world: SessionWorld, seq: int, **fields: object) -> dict[int, ModelRequest]:
+    """The requests of a session with one of them changed."""
+    asked = world.asked[seq]
+    parts = {
+        name: getattr(asked, name)
+        for name in (
+            "address",
+            "profile",
+            "model",
+            "turn",
+            "attempt",
+            "system",
+            "tools",
+            "force_tool",
+            "digest",
+        )
+    }
+    made = ModelRequest(**{**parts, "history": asked._history, **fields})
+    return {**world.asked, seq: made}
+
+
+def last_of(world: SessionWorld, address: str) -> int:
+    return max(seq for seq, asked in world.asked.items() if asked.address == address)
+
+
+def test_requests_worked_out_from_the_log_are_those_that_were_made() -> None:
+    world = rich()
+    again = requests_of(world.log)
+    assert again.keys() == world.asked.keys()
+    assert all(again[seq].body() == asked.body() for seq, asked in world.asked.items())
+    assert check_requests(world.log) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        ("granted", {"digest": "0"}),
+        ("append-only", {"system": msgspec.Raw(b'"You are somebody else."')}),
+    ],
+)
+def test_a_request_that_is_not_the_granted_one_or_begins_otherwise_is_found(
+    rule: str, fields: dict[str, object]
+) -> None:
+    world = rich()
+    found = check_requests(world.log, changed(world, last_of(world, "host.1"), **fields))
+    assert {breach.name for breach in found} == {rule}
+
+
+def test_a_conversation_with_something_of_the_parents_in_it_is_found() -> None:
+    world = rich()
+    seq = last_of(world, "host.1.1")
+    history = world.asked[seq]._history
+    stolen = world.asked[last_of(world, "host")].messages[0]
+    leaked = history.put(len(history), stolen)
+    found = check_requests(world.log, changed(world, seq, history=leaked))
+    assert {breach.name for breach in found} == {"provenance"}
+
+
+def test_a_conversation_that_no_service_would_take_is_found() -> None:
+    world = rich()
+    seq = last_of(world, "host.1")
+    history = world.asked[seq]._history
+    found = check_requests(world.log, changed(world, seq, history=history.drop(len(history) - 1)))
+    assert "sendable" in {breach.name for breach in found}
+
+
+# --- campaigns ------------------------------------------------------------------------
+
+
+def test_a_campaign_of_a_good_session_finds_nothing() -> None:
+    explored = explore(Worlds(TWO), session_monitors(), runs=60, seed=1)
+    assert explored.is_ok
+    assert explored.figures.ends == 1, "every order comes to the same end"
+
+
+@pytest.mark.slow
+def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that forgets the last copy of a race when another one wins."""
+    from callboard.actors import supervisor_ending
+
+    stop_one = supervisor_ending.stop_one
+
+    def forgets(work: object, address: str, kind: str) -> None:
+        if not (kind == "lost_race" and address.endswith(".3")):
+            stop_one(work, address, kind)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(supervisor_ending, "stop_one", forgets)
+    explored = explore(Worlds(RICH), session_monitors(), runs=200, seed=1)
+    assert not explored.is_ok
+    found = explored.counterexamples[0]
+    assert len(found.schedule.chains) <= len(found.found.chains)
+
+
+def test_the_memory_of_a_campaign_changes_nothing() -> None:
+    worlds = Worlds(TWO)
+    for seed in range(30):
+        from callboard.replay.testing.sessions.plans import in_random_order
+
+        one, other = worlds().run(in_random_order(seed)), SessionWorld(TWO).run(in_random_order(seed))
+        assert one.log == other.log
+        assert one.digest() == other.digest()
+    assert worlds().log[0].at == START_MS
+    assert Requests().found(worlds().run()) == []

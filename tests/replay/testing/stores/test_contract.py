@@ -1,0 +1,229 @@
+"""The contract can fail: stores with one fault each, all of which it finds."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from callboard.actors.events import Event
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+
+# --- one fault each -----------------------------------------------------------------
+
+
+class TakesAnyHead(MemoryLog):
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        fitted = []
+        for part in batch:
+            session = self._sessions.get(part.session_id)
+            head = session.head.seq if session else 0
+            events = [_numbered(one, seq) for seq, one in enumerate(part.events, head + 1)]
+            fitted.append(part._replace(expected_head=head, events=events))
+        return await super().append(fitted)
+
+
+def _numbered(event: Event, seq: int) -> Event:
+    return Event(seq, event.at, event.sender, event.recipient, event.cause, event.body)
+
+
+class TakesAnyEpoch(MemoryLog):
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        epochs = {name: session.epoch for name, session in self._sessions.items()}
+        fitted = [part._replace(epoch=epochs.get(part.session_id, 0)) for part in batch]
+        return await super().append(fitted)
+
+
+class ForgetsTheEpochs(MemoryLog):
+    async def close(self) -> None:
+        await super().close()
+        for session in self._sessions.values():
+            session.epoch = 1
+
+
+class FailsTheWholeBatch(MemoryLog):
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        for answer in await super().append(batch):
+            if isinstance(answer, Exception):
+                raise answer
+        return [self._sessions[part.session_id].head for part in batch]
+
+
+class StoresHalf(MemoryLog):
+    """Of an append that is refused, what came before the fault stays."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        answers = await super().append(batch)
+        for part, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Exception):
+                for one in part.events:
+                    await super().append([part._replace(events=[one], expected_head=one.seq - 1)])
+        return answers
+
+
+class AcknowledgesAndDrops(MemoryLog):
+    async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
+        answers = await super().append(batch)
+        for part in batch:
+            session = self._sessions.get(part.session_id)
+            if session and len(part.events) == 3 and len(session.rows) > 6:
+                session.rows.pop()
+        return answers
+
+
+class MakesASessionAnew(MemoryLog):
+    async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
+        self._sessions.pop(session_id, None)
+        return await super().create(session_id, created_ms, title, origin)
+
+
+class IgnoresTheOrigin(MemoryLog):
+    async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
+        return await super().create(session_id, created_ms, title)
+
+
+class IgnoresTheKey(MemoryLog):
+    def __init__(self, key: bytes | None = None) -> None:
+        super().__init__()
+
+
+class ListsOldestFirst(MemoryLog):
+    async def sessions(self) -> list[SessionRow]:
+        return sorted(await super().sessions(), key=lambda row: row.created_ms)
+
+
+class StartsPagesOneLate(MemoryLog):
+    async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        return await super().read(session_id, max(start, 1) + (start > 20), limit)
+
+
+class GivesOneEventTooMany(MemoryLog):
+    async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        return await super().read(session_id, start, limit + 1)
+
+
+class TidiesJson(MemoryLog):
+    async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        rows = await super().read(session_id, start, limit)
+        return [_tidied(row) for row in rows]
+
+
+def _tidied(row: Stored) -> Stored:
+    return Stored(
+        row.seq, row.at, row.sender, row.recipient, row.cause, row.body.replace(b" ", b""), row.digest
+    )
+
+
+class WorksWhenClosed(MemoryLog):
+    def _check_open(self) -> None:
+        pass
+
+
+class DeletesNothing(MemoryLog):
+    async def delete(self, session_id: str) -> int:
+        return self._session(session_id).head.seq
+
+
+class DeletesSharedValues(MemoryLog):
+    async def delete(self, session_id: str) -> int:
+        count = await super().delete(session_id)
+        self._blobs.clear()
+        return count
+
+
+class ReaderWithoutHeads(MemoryReader):
+    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
+        return super().verify_chain(session_id, key)
+
+
+class LateReader(MemoryReader):
+    """Sees everything but the newest event."""
+
+    def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
+        return super().events(session_id, start, limit)[: max(0, super().head(session_id).seq - start)]
+
+
+FAULTS: list[tuple[type[MemoryLog], type[MemoryReader]]] = [
+    *(
+        (log, MemoryReader)
+        for log in (
+            TakesAnyHead,
+            TakesAnyEpoch,
+            ForgetsTheEpochs,
+            FailsTheWholeBatch,
+            StoresHalf,
+            AcknowledgesAndDrops,
+            MakesASessionAnew,
+            IgnoresTheOrigin,
+            IgnoresTheKey,
+            ListsOldestFirst,
+            StartsPagesOneLate,
+            GivesOneEventTooMany,
+            TidiesJson,
+            WorksWhenClosed,
+            DeletesNothing,
+            DeletesSharedValues,
+        )
+    ),
+    (MemoryLog, ReaderWithoutHeads),
+    (MemoryLog, LateReader),
+]
+
+
+class Faulty:
+    def __init__(self, log: type[MemoryLog], reader: type[MemoryReader]) -> None:
+        self._made: list[MemoryLog] = []
+        self._log = log
+        self._reader = reader
+
+    def log(self, key: bytes | None = None) -> MemoryLog:
+        if not self._made:
+            self._made.append(self._log(key))
+        return self._made[0]
+
+    def reader(self) -> MemoryReader:
+        return self._reader(self._made[0])
+
+    def after_crash(self) -> None:
+        return None
+
+
+def cases() -> Iterator[Callable[[StorePlace], None]]:
+    """The quick cases of the contract, with the first of their parameters."""
+    contract = StoreContract()
+    for name, case in inspect.getmembers(contract, inspect.ismethod):
+        marks = getattr(case, "pytestmark", [])
+        if name.startswith("test_") and not any(mark.name == "slow" for mark in marks):
+            yield from _with_parameters(case, [mark for mark in marks if mark.name == "parametrize"])
+
+
+def _with_parameters(case: Callable[..., None], marks: list[Any]) -> Iterator[Callable[[StorePlace], None]]:
+    if not marks:
+        yield case
+        return
+    names, values = marks[0].args
+    for value in values:
+        given = dict(zip(names, value, strict=True)) if isinstance(names, tuple) else {names: value}
+        yield partial(case, **given)
+
+
+def fails(case: Callable[[StorePlace], None], place: StorePlace) -> bool:
+    try:
+        case(place)
+    except (Exception, pytest.fail.Exception):
+        return True
+    return False
+
+
+def test_a_good_store_passes_every_case() -> None:
+    found = list(cases())
+    assert len(found) > 50
+    assert not any(fails(case, Faulty(MemoryLog, MemoryReader)) for case in found)
+
+
+@pytest.mark.parametrize(("log", "reader"), FAULTS, ids=lambda kind: kind.__name__)
+def test_every_fault_is_found(log: type[MemoryLog], reader: type[MemoryReader]) -> None:
+    assert any(fails(case, Faulty(log, reader)) for case in cases())
