@@ -28,7 +28,7 @@ QUICK = (
     "torn-decision-not-completed",
     "write-runs-again",
     "failure-counts-twice",
-    "check-of-another-ask",
+    "stop-skips-the-checking",
 )
 """From eight parts of the core; none is found without a particular order or a fault."""
 
