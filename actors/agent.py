@@ -34,16 +34,15 @@ from callboard.actors.messages import (
     ApprovalGiven,
     Begin,
     DelegationEnded,
-    ModelFailure,
     ModelReplied,
     ReportJudged,
-    Settled,
     Stop,
     Stopped,
     ToolReturned,
     ToolStarted,
     TurnRequested,
 )
+from callboard.actors.parts import ModelFailure, Settled
 from callboard.actors.retry import backoff_ms
 from callboard.actors.usage import priced
 

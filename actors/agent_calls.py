@@ -22,7 +22,8 @@ from callboard.actors.content import ToolUse
 from callboard.actors.conversation import text_json, tool_result, user_message
 from callboard.actors.events import Post
 from callboard.actors.fixed import Fixed
-from callboard.actors.messages import CallTool, Delegate, ReportBack, RequestApproval, Settled, TurnSettled
+from callboard.actors.messages import CallTool, Delegate, ReportBack, RequestApproval, TurnSettled
+from callboard.actors.parts import Settled
 
 COPIES_MAX: Final = 10_000
 """More racers than this are a mistake of the model, whatever the limits allow."""

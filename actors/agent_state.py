@@ -11,7 +11,7 @@ from callboard.actors.conversation import rolled
 from callboard.actors.fixed import Fixed
 from callboard.actors.intmap import IntMap
 from callboard.actors.limits import DEFAULTS, Limits
-from callboard.actors.messages import Settled
+from callboard.actors.parts import Settled
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Need, bound

@@ -11,7 +11,8 @@ from callboard.actors.base import Json
 from callboard.actors.conversation import text_json, tool_result
 from callboard.actors.endings import Kind
 from callboard.actors.events import Post
-from callboard.actors.messages import Finished, Settled, Stopped, TurnRequested
+from callboard.actors.messages import Finished, Stopped, TurnRequested
+from callboard.actors.parts import Settled
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and what is posted, in order."""

@@ -19,9 +19,10 @@ models repeat and invent those.
 
 from typing import Literal, TypeAlias
 
-from callboard.actors.base import NULL, Json, Message, RichMessage, Value
+from callboard.actors.base import NULL, Json, Message, RichMessage
 from callboard.actors.endings import Kind
 from callboard.actors.limits import Limits
+from callboard.actors.parts import ModelFailure, Reason, SchemaProblem, Settled
 from callboard.actors.profiles import Effect, ModelSpec
 from callboard.actors.usage import ZERO, Need, Usage
 
@@ -30,41 +31,6 @@ ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 
 RULES = 1
 """The rule set of this code's deciders; `SessionOpened` carries the one that a session lives by."""
-
-
-class Settled(Value, frozen=True):
-    """The end of a grant: what the call used (None: not known, charge the reservation) and last said."""
-
-    usage: Usage | None = None
-    text: str = ""
-
-
-class SchemaProblem(Value, frozen=True):
-    """One way in which a value does not match its schema, or a schema is none: where, and what."""
-
-    path: str
-    message: str
-
-
-class Reason(Value, frozen=True):
-    """How one of a delegation's agents ended."""
-
-    address: str
-    kind: Kind
-    detail: str = ""
-
-
-class ModelFailure(Value, frozen=True):
-    """Why a model call has no answer.
-
-    code: the service's own error type, or ours (`timeout`, `connection`, `broken_stream`, `garbage`, ...).
-    retry_after_ms: how long the service asked to wait; None where it said nothing.
-    """
-
-    code: str
-    message: str = ""
-    is_retryable: bool = False
-    retry_after_ms: int | None = None
 
 
 # --- client -> supervisor ---------------------------------------------------------

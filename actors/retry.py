@@ -8,7 +8,7 @@ refused together do not come back together, and every replay waits alike.
 from typing import Final
 
 from callboard.actors.conversation import rolled
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 
 FIRST_MS: Final = 500
 LONGEST_MS: Final = 30_000

@@ -24,13 +24,13 @@ from callboard.actors.messages import (
     Resumed,
     SchemaChecked,
     SessionOpened,
-    Settled,
     Stopped,
     SupervisorInput,
     TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.supervisor_delegating import on_delegate
 from callboard.actors.supervisor_ending import (
     agent_crashed,

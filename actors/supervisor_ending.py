@@ -18,7 +18,8 @@ from callboard.actors.accounts import add
 from callboard.actors.addresses import CLIENT, HOST, parent_of
 from callboard.actors.base import NULL, Json
 from callboard.actors.endings import STATUS, Kind
-from callboard.actors.messages import DelegationEnded, Reason, ReportJudged, Stop
+from callboard.actors.messages import DelegationEnded, ReportJudged, Stop
+from callboard.actors.parts import Reason
 from callboard.actors.supervisor_line import leave_line
 from callboard.actors.supervisor_state import AskOutcome, Delegation, Pending, Record
 from callboard.actors.supervisor_work import Work

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from callboard.actors.addresses import CLIENT, parent_of
 from callboard.actors.base import NULL
-from callboard.actors.messages import ReportBack, ReportJudged, SchemaChecked, SchemaProblem
+from callboard.actors.messages import ReportBack, ReportJudged, SchemaChecked
+from callboard.actors.parts import SchemaProblem
 from callboard.actors.supervisor_asks import begin_host
 from callboard.actors.supervisor_delegating import ask_schema, begin
 from callboard.actors.supervisor_ending import end_delegation, fail_if_over, judge_late, win

@@ -17,7 +17,8 @@ from callboard.actors.base import NULL, Json
 from callboard.actors.endings import Kind
 from callboard.actors.intmap import IntMap
 from callboard.actors.limits import DEFAULTS, Limits
-from callboard.actors.messages import Delegate, Reason, TurnRequested
+from callboard.actors.messages import Delegate, TurnRequested
+from callboard.actors.parts import Reason
 from callboard.actors.profiles import ModelSpec, Profile
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
 

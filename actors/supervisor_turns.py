@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from callboard.actors import accounts
 from callboard.actors.addresses import HOST, MODEL
-from callboard.actors.messages import CallModel, Settled, TurnRequested
+from callboard.actors.messages import CallModel, TurnRequested
+from callboard.actors.parts import Settled
 from callboard.actors.supervisor_ending import end_agent
 from callboard.actors.supervisor_line import blocked_at, call_from, line_up, park
 from callboard.actors.supervisor_state import Record, Timer

@@ -22,11 +22,11 @@ from callboard.actors.messages import (
     ApprovalGiven,
     CallTool,
     CheckSchema,
-    ModelFailure,
     RequestApproval,
     SchemaChecked,
     ToolReturned,
 )
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import Profile
 from callboard.actors.request import ModelRequest
 from callboard.replay.testing.sessions.says import Policy as PurePolicy

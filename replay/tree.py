@@ -23,10 +23,10 @@ from callboard.actors.messages import (
     ReportBack,
     ReportJudged,
     RequestApproval,
-    Settled,
     Stop,
     TurnRequested,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.usage import ZERO, Usage, plus
 
 

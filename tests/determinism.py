@@ -16,7 +16,7 @@ from typing import TypeVar
 from callboard.actors.codec import encode
 from callboard.actors.events import Event
 from callboard.actors.limits import Limits
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import Prices
 from callboard.actors.request import ModelRequest
 from callboard.actors.step import ActorState

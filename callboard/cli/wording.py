@@ -35,7 +35,6 @@ from callboard.actors.messages import (
     RequestApproval,
     Resumed,
     SchemaChecked,
-    SchemaProblem,
     SessionClosed,
     SessionOpened,
     SetTimer,
@@ -47,6 +46,7 @@ from callboard.actors.messages import (
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.parts import SchemaProblem
 from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.safe import safe_line
 from callboard.replay.tree import prompt_text

@@ -69,7 +69,7 @@ class SessionMachine(RuleBasedStateMachine):
     def wait(self) -> None:
         """Nothing happens: after the end there is nothing else."""
 
-    @precondition(lambda self: not self.world.running and self.world.failure is None)
+    @precondition(lambda self: self.world.down is None and not self.world.running and not self.world.failure)
     @rule(place=st.integers(0, 1))
     def ask(self, place: int) -> None:
         """The client asks."""

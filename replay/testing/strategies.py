@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from callboard.actors.limits import Limits
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import Effect, Prices, Profile
 from callboard.actors.prompts import REPORT_BACK, TASK
 from callboard.actors.request import ModelRequest

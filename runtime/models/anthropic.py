@@ -17,7 +17,7 @@ import msgspec
 
 from callboard.actors.base import NULL, Json
 from callboard.actors.errors import MissingKey, MisuseError
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec, Prices
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import ZERO

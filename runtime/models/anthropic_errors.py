@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.usage import ZERO, Usage
 
 MESSAGE_CHARS_MAX: Final = 4_000

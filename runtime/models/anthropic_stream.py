@@ -22,7 +22,7 @@ shorter valid one. Here it is kept as the text it is, under INVALID_INPUT_KEY.
 
 from typing import Final
 
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.usage import Usage
 from callboard.runtime.models.anthropic_answer import answer_of, parsed, usage_of
 from callboard.runtime.models.anthropic_errors import NoAnswer, broken, garbage, refused

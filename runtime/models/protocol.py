@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from callboard.actors.base import NULL, Json, Part
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from callboard.actors.errors import ScriptError
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.request import ModelRequest
 
 Ask: TypeAlias = Callable[[ModelRequest], object]

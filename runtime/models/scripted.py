@@ -22,7 +22,7 @@ import msgspec
 from callboard.actors.base import Json
 from callboard.actors.content import read
 from callboard.actors.errors import ScriptError
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec, Prices
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage

@@ -14,7 +14,8 @@ from callboard.actors.base import NULL, Json
 from callboard.actors.errors import CallboardError, InvalidPrompt
 from callboard.actors.events import Event, Post
 from callboard.actors.limits import DEFAULTS
-from callboard.actors.messages import CallModel, ModelFailure, ModelReplied
+from callboard.actors.messages import CallModel, ModelReplied
+from callboard.actors.parts import ModelFailure
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
 from callboard.runtime.board import Board

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from callboard.actors.addresses import SUPERVISOR
 from callboard.actors.events import Event, Post
-from callboard.actors.messages import CheckSchema, SchemaChecked, SchemaProblem
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.parts import SchemaProblem
 from callboard.runtime.board import Board
 from callboard.runtime.ports.tasks import Tasks
 

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from callboard.actors.base import Json
-from callboard.actors.messages import CheckSchema, SchemaChecked, SchemaProblem
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.parts import SchemaProblem
 from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.acceptance import Accepted, Refused, TooMuch, accept, refuse_by_length
 from callboard.runtime.schemas.fast import Check, compile_fast

@@ -18,7 +18,8 @@ import msgspec
 from callboard.actors.base import NULL, Json, Message
 from callboard.actors.codec import encode
 from callboard.actors.errors import InvalidPrompt
-from callboard.actors.messages import AnyMessage, Ask, ModelFailure, ModelReplied, SessionOpened
+from callboard.actors.messages import AnyMessage, Ask, ModelReplied, SessionOpened
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec, Profile
 from callboard.runtime.secrets.redactor import Redactor
 

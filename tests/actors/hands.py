@@ -15,15 +15,14 @@ from callboard.actors.messages import (
     Ask,
     Begin,
     Finished,
-    ModelFailure,
     ModelReplied,
     SchemaChecked,
     SessionOpened,
-    Settled,
     SupervisorInput,
     ToolReturned,
     TurnRequested,
 )
+from callboard.actors.parts import ModelFailure, Settled
 from callboard.actors.profiles import ModelSpec, Profile
 from callboard.actors.supervisor import decide_supervisor, initial_supervisor
 from callboard.actors.supervisor_phases import AgentStatus, SessionStatus, agent_status, session_status

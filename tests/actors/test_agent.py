@@ -11,16 +11,14 @@ from callboard.actors.messages import (
     Begin,
     DelegationEnded,
     Finished,
-    ModelFailure,
     ModelReplied,
     ReportBack,
     ReportJudged,
-    SchemaProblem,
-    Settled,
     ToolReturned,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.parts import ModelFailure, SchemaProblem, Settled
 from callboard.actors.profiles import Prices
 from callboard.actors.usage import Need, Usage
 from callboard.replay.testing.sessions.says import Says, calls, report

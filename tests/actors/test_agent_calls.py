@@ -7,7 +7,8 @@ from callboard.actors import prompts
 from callboard.actors.agent_calls import COPIES_MAX
 from callboard.actors.base import NULL, Json
 from callboard.actors.limits import Limits
-from callboard.actors.messages import CallTool, Delegate, ReportBack, Settled, TurnRequested, TurnSettled
+from callboard.actors.messages import CallTool, Delegate, ReportBack, TurnRequested, TurnSettled
+from callboard.actors.parts import Settled
 from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import ARGUMENTS, SCHEMA, USED, Hand, kinds

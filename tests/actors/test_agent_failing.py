@@ -7,7 +7,8 @@ from callboard.actors import prompts
 from callboard.actors.agent_state import AgentState
 from callboard.actors.agent_turns import Decision
 from callboard.actors.limits import Limits
-from callboard.actors.messages import Settled, Stop, Stopped, ToolStarted, TurnRequested
+from callboard.actors.messages import Stop, Stopped, ToolStarted, TurnRequested
+from callboard.actors.parts import Settled
 from callboard.replay.testing.sessions.says import Says
 from tests.actors.hands import USED, Hand
 

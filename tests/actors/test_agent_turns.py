@@ -10,11 +10,11 @@ from callboard.actors.messages import (
     Finished,
     ModelReplied,
     ReportJudged,
-    Settled,
     Stop,
     Stopped,
     TurnRequested,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.usage import ZERO
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS

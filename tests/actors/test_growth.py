@@ -15,15 +15,8 @@ import pytest
 from callboard.actors.base import Json
 from callboard.actors.conversation import text_json
 from callboard.actors.limits import Limits
-from callboard.actors.messages import (
-    Cancel,
-    DeciderFailed,
-    Delegate,
-    ReportBack,
-    SchemaChecked,
-    Settled,
-    TurnSettled,
-)
+from callboard.actors.messages import Cancel, DeciderFailed, Delegate, ReportBack, SchemaChecked, TurnSettled
+from callboard.actors.parts import Settled
 from callboard.actors.usage import Usage
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

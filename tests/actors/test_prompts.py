@@ -6,7 +6,8 @@ import pytest
 from callboard.actors import prompts
 from callboard.actors.base import NULL, Json
 from callboard.actors.endings import EXPLAINED, STATUS, Kind
-from callboard.actors.messages import DelegationEnded, Reason, ReportJudged, SchemaProblem
+from callboard.actors.messages import DelegationEnded, ReportJudged
+from callboard.actors.parts import Reason, SchemaProblem
 
 
 def value(raw: Json) -> dict[str, object]:

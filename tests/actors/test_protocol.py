@@ -17,11 +17,11 @@ from callboard.actors.messages import (
     CallModel,
     DeciderFailed,
     DelegationEnded,
-    ModelFailure,
     Stop,
     TimerFired,
     TurnRequested,
 )
+from callboard.actors.parts import ModelFailure
 from callboard.actors.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.retry import LONGEST_ASKED_MS, LONGEST_MS, backoff_ms
 
 BUSY = ModelFailure("overloaded", is_retryable=True)

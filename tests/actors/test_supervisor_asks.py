@@ -18,15 +18,14 @@ from callboard.actors.messages import (
     Finished,
     ReportBack,
     SchemaChecked,
-    SchemaProblem,
     SessionClosed,
     SessionOpened,
     SetTimer,
-    Settled,
     Stopped,
     TimerFired,
     TurnSettled,
 )
+from callboard.actors.parts import SchemaProblem, Settled
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

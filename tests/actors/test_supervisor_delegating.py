@@ -14,11 +14,11 @@ from callboard.actors.messages import (
     Delegate,
     DelegationEnded,
     SchemaChecked,
-    SchemaProblem,
     SetTimer,
     Stopped,
     TimerFired,
 )
+from callboard.actors.parts import SchemaProblem
 from callboard.actors.profiles import ModelSpec, Prices, Profile
 from callboard.actors.usage import ZERO, Need
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

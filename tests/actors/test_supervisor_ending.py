@@ -20,16 +20,15 @@ from callboard.actors.messages import (
     Delegate,
     DelegationEnded,
     Finished,
-    Reason,
     ReportBack,
     ReportJudged,
     SchemaChecked,
-    Settled,
     Stop,
     Stopped,
     TimerFired,
     TurnSettled,
 )
+from callboard.actors.parts import Reason, Settled
 from callboard.actors.usage import Need, Usage
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said

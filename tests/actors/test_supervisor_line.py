@@ -7,7 +7,8 @@ import pytest
 from callboard.actors.conversation import text_json
 from callboard.actors.events import Post
 from callboard.actors.limits import Limits
-from callboard.actors.messages import CallModel, DeciderFailed, Delegate, Settled, Stop, TurnSettled
+from callboard.actors.messages import CallModel, DeciderFailed, Delegate, Stop, TurnSettled
+from callboard.actors.parts import Settled
 from callboard.actors.supervisor_state import Record
 from callboard.actors.usage import Usage
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

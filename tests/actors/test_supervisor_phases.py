@@ -23,13 +23,13 @@ from callboard.actors.messages import (
     Resumed,
     SchemaChecked,
     SessionOpened,
-    Settled,
     Stopped,
     SupervisorInput,
     TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.supervisor_phases import AgentStatus, SessionStatus
 from callboard.actors.usage import Usage

@@ -17,11 +17,11 @@ from callboard.actors.messages import (
     ReportBack,
     ReportJudged,
     SchemaChecked,
-    SchemaProblem,
     Stop,
     Stopped,
     TimerFired,
 )
+from callboard.actors.parts import SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import SCHEMA, Head, raw, said
 

@@ -14,13 +14,13 @@ from callboard.actors.messages import (
     Finished,
     ReportBack,
     SetTimer,
-    Settled,
     Stop,
     Stopped,
     TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.hands import Head, said

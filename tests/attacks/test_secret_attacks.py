@@ -38,7 +38,8 @@ from callboard import (
 from callboard.actors.codec import encode
 from callboard.actors.errors import InvalidPrompt
 from callboard.actors.events import Event
-from callboard.actors.messages import AskEnded, ModelFailure
+from callboard.actors.messages import AskEnded
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.cli.main import cli

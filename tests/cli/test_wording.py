@@ -9,12 +9,11 @@ from callboard.actors.messages import (
     Ask,
     CallTool,
     Delegate,
-    ModelFailure,
     ModelReplied,
     ReportJudged,
-    SchemaProblem,
     TurnRequested,
 )
+from callboard.actors.parts import ModelFailure, SchemaProblem
 from callboard.actors.usage import Need, Usage
 from callboard.cli.wording import text_of, words
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import Prices
 from callboard.actors.prompts import REPORT_BACK, TASK
 from callboard.actors.request import ModelRequest

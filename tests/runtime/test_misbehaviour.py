@@ -10,7 +10,7 @@ from callboard import Agent, CallboardError, Limits, Runtime, ScriptedModel, Usa
 from callboard.actors import step as step_module
 from callboard.actors.base import Json
 from callboard.actors.errors import InvalidAgent, InvalidPrompt, MisuseError, SessionFailed
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.runtime.log.memory import MemoryLog

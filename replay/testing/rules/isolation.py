@@ -19,10 +19,10 @@ from callboard.actors.messages import (
     Finished,
     ModelReplied,
     ReportJudged,
-    Settled,
     ToolReturned,
     TurnRequested,
 )
+from callboard.actors.parts import Settled
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Facts, Life
 from callboard.replay.testing.rules.ledger import Ledger

@@ -18,10 +18,10 @@ from callboard.actors.messages import (
     CheckSchema,
     Delegate,
     Finished,
-    Settled,
     Stopped,
     TurnRequested,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.replay.testing.rules.facts import Facts, Handled
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from callboard.actors.limits import Limits
-from callboard.actors.messages import Ask, ModelFailure
+from callboard.actors.messages import Ask
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import Prices, Profile
 from callboard.actors.prompts import REPORT_BACK, TASK
 from callboard.actors.request import ModelRequest

@@ -22,13 +22,12 @@ from callboard.actors.messages import (
     CallModel,
     CallTool,
     CheckSchema,
-    ModelFailure,
     ModelReplied,
     RequestApproval,
     SchemaChecked,
-    SchemaProblem,
     ToolReturned,
 )
+from callboard.actors.parts import ModelFailure, SchemaProblem
 from callboard.actors.prompts import REPORT_BACK
 from callboard.actors.request import ModelRequest
 from callboard.replay.testing.sessions.says import Says

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from callboard.actors.base import Json
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.prompts import REPORT_BACK, TASK
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Need, Usage

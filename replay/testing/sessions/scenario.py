@@ -26,10 +26,10 @@ from callboard.actors.messages import (
     CheckSchema,
     RequestApproval,
     SchemaChecked,
-    SchemaProblem,
     SessionOpened,
     ToolReturned,
 )
+from callboard.actors.parts import SchemaProblem
 from callboard.actors.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
 from callboard.actors.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults

@@ -21,6 +21,32 @@ def test_no_interactive_session_breaks_a_rule() -> None:
     run_state_machine_as_test(Rich, settings=settings(max_examples=25, stateful_step_count=30, deadline=None))
 
 
+class Dies(SessionMachine):
+    """Its process dies often, and whoever may ask does."""
+
+    scenario = replace(RICH, faults=faults("crash", most=3, weathers=0))
+
+
+def test_nobody_asks_a_process_that_has_died() -> None:
+    machine = Dies()
+    machine.open()
+    (ask,) = [rule for rule in machine.rules if rule.function.__name__ == "ask"]
+
+    def may_ask() -> bool:
+        return all(check(machine) for check in ask.preconditions)
+
+    assert may_ask()
+    machine.fail(next(n for n, move in enumerate(machine._faults()) if "crash" in move.chain))
+    assert machine.world.down is not None
+    assert not may_ask()
+    machine.teardown()
+
+
+@pytest.mark.slow
+def test_no_interactive_session_with_a_dying_process_breaks_a_rule() -> None:
+    run_state_machine_as_test(Dies, settings=settings(max_examples=25, stateful_step_count=30, deadline=None))
+
+
 class Lonely(SessionMachine):
     scenario = RICH
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from callboard.actors.base import NULL, Json
 from callboard.actors.intmap import IntMap
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.runtime.models.anthropic import AnthropicModel

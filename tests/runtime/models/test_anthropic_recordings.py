@@ -11,7 +11,7 @@ from typing import cast
 import anthropic
 import pytest
 
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.usage import ZERO, Usage
 from callboard.runtime.models.anthropic_stream import INVALID_INPUT_KEY
 from callboard.runtime.models.protocol import ModelAnswer

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from callboard.actors.base import NULL
 from callboard.actors.errors import ScriptError
 from callboard.actors.intmap import IntMap
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec
 from callboard.actors.request import ModelRequest
 from callboard.runtime.models.script import Script

@@ -13,7 +13,7 @@ from callboard.actors.base import NULL, Json
 from callboard.actors.content import read
 from callboard.actors.errors import InvalidPrompt, ScriptError
 from callboard.actors.intmap import IntMap
-from callboard.actors.messages import ModelFailure
+from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec, Prices
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage

@@ -1,6 +1,7 @@
 import msgspec
 
-from callboard.actors.messages import CheckSchema, SchemaChecked, SchemaProblem
+from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.parts import SchemaProblem
 from callboard.runtime.schemas import frames
 
 

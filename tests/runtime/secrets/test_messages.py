@@ -8,14 +8,13 @@ from callboard.actors.messages import (
     AnyMessage,
     Ask,
     Cancel,
-    ModelFailure,
     ModelReplied,
     SchemaChecked,
-    SchemaProblem,
     SessionOpened,
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.parts import ModelFailure, SchemaProblem
 from callboard.actors.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.usage import Usage
 from callboard.runtime.boundary import to_json

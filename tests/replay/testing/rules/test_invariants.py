@@ -18,13 +18,13 @@ from callboard.actors.messages import (
     ReportJudged,
     SessionOpened,
     SetTimer,
-    Settled,
     Stop,
     Stopped,
     ToolReturned,
     ToolStarted,
     TurnSettled,
 )
+from callboard.actors.parts import Settled
 from callboard.actors.usage import Usage
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
 from callboard.replay.testing.sessions.plans import Plan, play

@@ -11,12 +11,12 @@ from callboard.actors.messages import (
     CallModel,
     CheckSchema,
     DeciderFailed,
-    ModelFailure,
     ModelReplied,
     SessionClosed,
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.parts import ModelFailure
 from callboard.actors.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
