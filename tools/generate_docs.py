@@ -20,6 +20,7 @@ from callboard.actors.supervisor_phases import (
     Moves,
 )
 from tools.cli_docs import cli_page
+from tools.rules_docs import rules_page
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 NOTICE: Final = "<!-- Generated from the code by `python -m tools.generate_docs`; do not edit. -->"
@@ -79,7 +80,9 @@ def states() -> str:
     )
 
 
-PAGES: Final = MappingProxyType[str, Callable[[], str]]({"cli.md": cli_page, "states.md": states})
+PAGES: Final = MappingProxyType[str, Callable[[], str]](
+    {"cli.md": cli_page, "rules.md": lambda: rules_page(NOTICE), "states.md": states}
+)
 """File in docs/ -> what is in it."""
 
 

@@ -34,7 +34,7 @@ SENDABLE: Final = "In every request each tool call is answered in the next messa
 PROVENANCE: Final = "Every byte of an agent's conversation came in a message to it, or is a fixed word."
 GRANTED: Final = "A model is asked what was granted: the request has the digest of its grant."
 
-_RULES: Final = {
+REQUEST_RULES: Final = {
     "append-only": APPEND_ONLY,
     "sendable": SENDABLE,
     "provenance": PROVENANCE,
@@ -82,7 +82,7 @@ def check_requests(
 
 
 def _breach(name: str, seq: int, detail: str) -> Breach:
-    return Breach(name, _RULES[name], seq, detail)
+    return Breach(name, REQUEST_RULES[name], seq, detail)
 
 
 class _Grants:
