@@ -133,6 +133,7 @@ class Desk:
         self._of: dict[str, set[int]] = {}
         self._stopped: set[str] = set()
         self._repeated: set[int] = set()
+        self._interrupted: set[tuple[str, int, int]] = set()
 
     def posted(self, event: Event) -> tuple[Action, ...]:
         """What is to be done now that this event is posted."""
@@ -173,11 +174,13 @@ class Desk:
         return Start(event, waits=True, announcement=Post(event.sender, ToolStarted(body.turn, body.call)))
 
     def _request(self, event: Event) -> tuple[Action, ...]:
-        owner = owner_of(event)
+        owner, body = owner_of(event), event.body
         self.open[event.seq] = event
+        if isinstance(body, CallTool) and (owner, body.turn, body.call) in self._interrupted:
+            self._repeated.add(event.seq)
         if owner in self._stopped:
             sender = event.recipient
-            return (Refuse(event, sender, cancelled(event)),)
+            return (Refuse(event, sender, self.as_known(event, cancelled(event))),)
         if owner != SUPERVISOR:
             self._of.setdefault(owner, set()).add(event.seq)
         return (self.start_of(event),)
@@ -188,6 +191,9 @@ class Desk:
             seqs.discard(request.seq)
             if not seqs:
                 del self._of[owner]
+        body = event.body
+        if isinstance(body, ToolReturned) and body.status == "interrupted":
+            self._interrupted.add((event.recipient, body.turn, body.call))
         return ()
 
     def _stop(self, event: Event) -> tuple[Action, ...]:

@@ -200,7 +200,7 @@ class _Recovery:
     def _given_up(self, request: Event) -> Post:
         """The answer to a request of an agent that is stopped."""
         if request.seq > len(self.events):
-            return cancelled(request)
+            return self.desk.as_known(request, cancelled(request))
         if request.seq in self.refused:
             return self.refused[request.seq]
         body = request.body
@@ -209,7 +209,8 @@ class _Recovery:
         may_have_acted = isinstance(body, CallTool) and (
             body.effect == "idempotent" or request.seq in self.started
         )
-        return interrupted(request) if may_have_acted else cancelled(request)
+        answer = interrupted(request) if may_have_acted else cancelled(request)
+        return self.desk.as_known(request, answer)
 
     def _left_by_crash(self, request: Event) -> Post | None:
         """The answer to a request of a living agent; None if the port is to be asked again."""

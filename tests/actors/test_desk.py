@@ -216,3 +216,25 @@ def test_nothing_is_kept_of_what_is_over() -> None:
         desk.use(agent)
         desk.post("tools", agent, ToolReturned(1, 0, "ok", text_json("x")), cause=len(desk.events))
     assert (desk.open, desk._of, desk._stopped) == ({}, {}, set())
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "write"])
+def test_a_call_that_was_interrupted_and_is_made_again_is_never_said_not_to_have_started(
+    effect: Effect,
+) -> None:
+    """The first attempt may have had its effect, whatever becomes of the second."""
+    desk = Counter()
+    desk.use("host", effect)
+    cut = interrupted(desk.last)
+    desk.post("tools", "host", cut.body, cause=desk.last.seq)
+    desk.use("host", effect)
+    again = desk.last
+    assert desk.as_known(again, cancelled(again)) == interrupted(again)
+    desk.post("tools", "host", interrupted(again).body, cause=again.seq)
+    desk.stop("host")
+    (refused,) = desk.use("host", effect)
+    assert isinstance(refused, Refuse)
+    assert refused.answer == interrupted(desk.last)
+    (other,) = desk.use("host", effect, call=1)
+    assert isinstance(other, Refuse)
+    assert other.answer == cancelled(desk.last)

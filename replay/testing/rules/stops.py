@@ -31,6 +31,7 @@ class NothingAfterStop(Invariant):
         super().__init__(facts, ledger)
         self._stopped: dict[str, int] = {}
         self._refused: set[int] = set()
+        self._interrupted: set[tuple[str, int, int]] = set()
 
     def on_Stop(self, event: Event) -> None:
         """From here on."""
@@ -58,10 +59,19 @@ class NothingAfterStop(Invariant):
 
     def on_ModelReplied(self, event: Event) -> None:
         """What was asked for after the Stop has certainly not started."""
-        assert isinstance(event.body, ModelReplied | ToolReturned)
+        assert isinstance(event.body, ModelReplied)
         self._answered(event, event.body.status)
 
-    on_ToolReturned = on_ModelReplied
+    def on_ToolReturned(self, event: Event) -> None:
+        """Unless it is a call made again that was interrupted once: then nobody knows."""
+        body = event.body
+        assert isinstance(body, ToolReturned)
+        call = (event.recipient, body.turn, body.call)
+        if body.status != "interrupted":
+            self._answered(event, body.status)
+        elif call not in self._interrupted:
+            self._answered(event, body.status)
+            self._interrupted.add(call)
 
     def on_ApprovalGiven(self, event: Event) -> None:
         """Nor was anybody asked."""

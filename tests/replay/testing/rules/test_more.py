@@ -19,6 +19,7 @@ from callboard.actors.messages import (
     SessionOpened,
     SetTimer,
     Stop,
+    ToolReturned,
     ToolStarted,
     TurnRequested,
 )
@@ -167,3 +168,20 @@ def test_the_answers_of_one_that_fails_while_it_drains_may_come_after_the_outcom
     world.deliver("supervisor")
     world.run()
     assert check_log(world.log, is_at_rest=True, kinds=(OneAnswer,)) == []
+
+
+def test_a_call_that_was_interrupted_is_never_told_as_not_started_when_it_is_made_again() -> None:
+    called = find(RICH, lambda event: isinstance(event.body, CallTool) and event.body.effect == "write")
+    log = edited(
+        RICH,
+        lambda event: event.cause == called.seq and isinstance(event.body, ToolReturned),
+        status="interrupted",
+    )
+    returned = find(log, lambda event: event.cause == called.seq and isinstance(event.body, ToolReturned))
+    once_more = replace(called, seq=len(log) + 1)
+    told = replace(returned, seq=len(log) + 2, cause=once_more.seq)
+    assert check_log([*log, once_more, told], kinds=(Started,)) == []
+    assert isinstance(told.body, ToolReturned)
+    claimed = replace(told, body=replace(told.body, status="cancelled"))
+    found = check_log([*log, once_more, claimed], kinds=(Started,))
+    assert [breach.name for breach in found] == ["started"]
