@@ -51,13 +51,21 @@ class Resumes(OfSessions):
         for request in _open_in(found):
             if not _is_settled(request, answers.get(request.seq), request.seq in started):
                 return Violation(self.rule, at)
+        cut = {_call_of(event) for event in world.log if getattr(event.body, "status", "") == "interrupted"}
         for request in added:  # these are new: nobody can have started them
             answer = answers.get(request.seq)
             if answer is None or not isinstance(request.body, CallModel | CallTool):
                 continue
-            if getattr(answer.body, "status", "") != "cancelled":
+            may_say = {"cancelled", "interrupted"} if _call_of(answer) in cut else {"cancelled"}
+            if getattr(answer.body, "status", "") not in may_say:
                 return Violation(self.rule, at)
         return None
+
+
+def _call_of(answer: Event) -> tuple[str, int, int] | None:
+    """The tool call that this answers, which may be made again."""
+    body = answer.body
+    return (answer.recipient, body.turn, body.call) if isinstance(body, ToolReturned) else None
 
 
 def _open_in(log: list[Event]) -> list[Event]:

@@ -77,17 +77,19 @@ class NothingLeft(OfSessions):
 
 
 def _left(world: SessionWorld) -> str:
-    busy = [who for who in world.agents() if not _rests(world.states[who])]
+    doubtful = _in_doubt(world)
+    busy = [who for who in world.agents() if who not in doubtful and not _rests(world.states[who])]
     left = {"timers": len(world.timers), "port requests": len(world.desk.open)}
-    if not _ended_in_doubt(world):
+    if not doubtful:
         left |= _in_the_books(world.supervisor)
     return ", ".join([*(f"{count} {what}" for what, count in left.items() if count), *busy])
 
 
-def _ended_in_doubt(world: SessionWorld) -> bool:
-    """Whether the session was closed before all had drained: its supervisor took no notice of the rest."""
-    ended = world.of(AskEnded)
-    return world.supervisor.phase == "closed" and bool(ended) and any(one.in_doubt for one in ended)
+def _in_doubt(world: SessionWorld) -> set[str]:
+    """Who had not drained when the session was closed: its supervisor takes no notice of what they say."""
+    if world.supervisor.phase != "closed":
+        return set()
+    return {who for ended in world.of(AskEnded) for who in ended.in_doubt}
 
 
 def _in_the_books(state: SupervisorState) -> dict[str, int]:
