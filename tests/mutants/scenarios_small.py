@@ -17,6 +17,7 @@ from tests.mutants.wording import (
     GOOD,
     LOOK,
     OTHER,
+    PAY,
     PUT,
     SAVE,
     SCHEMA,
@@ -45,6 +46,16 @@ def repeats() -> Scenario:
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["put"])]
     chosen = faults("crash", "unstarted", weathers=7, seed=217)
     return Scenario(people, policy, [ask()], faults=chosen)
+
+
+def asked_again() -> Scenario:
+    """Calls that a person approved, cut off and asked for again, of one who loses a race meanwhile."""
+    policy = script(
+        host=[calls(task("kid", copies=2)), DONE],
+        kid=[by_place(calls(LOOK), calls(*[PAY] * 6)), DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"], asks=["pay"])]
+    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=7, seed=5))
 
 
 def in_time() -> Scenario:

@@ -30,6 +30,13 @@ CALLS: Final = (
         "            pass\n",
     ),
     Mutant(
+        "interrupted-call-not-remembered",
+        "The desk forgets that a call that is made again was interrupted once.",
+        "desk",
+        "            self._repeated.add(event.seq)\n",
+        "            pass\n",
+    ),
+    Mutant(
         "torn-agent-decision-lost",
         "A decision that the end of the log cut off is completed only if it was the supervisor's.",
         "recovery",

@@ -61,6 +61,7 @@ def race(*agents: str, schema: object = None) -> Use:
 LOOK: Final[Use] = ("look", {"path": "x"})
 SAVE: Final[Use] = ("save", {"text": "x"})
 PUT: Final[Use] = ("put", {"text": "x"})
+PAY: Final[Use] = ("pay", {"text": "x"})
 GOOD: Final[Use] = (REPORT_BACK, {"n": 1})
 BETTER: Final[Use] = (REPORT_BACK, {"n": 2})
 BAD: Final[Use] = (REPORT_BACK, {"m": 1})
