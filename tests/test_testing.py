@@ -292,3 +292,16 @@ def test_a_rule_that_is_broken_before_the_first_step_is_told_and_replays(
     assert one.violation.rule in ("never", "Nothing raises LookupError: 2 events, and none of them")
     assert str(found).startswith(f"broken at the start: {one.violation.rule}\n\n(no step was made)")
     assert found.replay().schedule.chains == ()
+
+
+def test_a_session_without_end_is_told_and_may_have_more_steps() -> None:
+    busy = Agent("host", tools=[look])
+
+    def long(request: ModelRequest) -> Step:
+        return call("look", path="x") if request.turn < 8 else say("done")
+
+    short = explore(busy, long, runs=3, steps=2)
+    assert not short.is_ok
+    with pytest.raises(RuleBroken, match="no run came to rest"):
+        short.raise_if_broken()
+    assert explore(busy, long, runs=3, steps=20).is_ok

@@ -8,6 +8,7 @@ Rules
     violation, as long as it is bounded by runs and not by seconds.
   - It stops at the first violation, or goes on and keeps the first of every rule.
   - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
+  - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
   - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
 """
 
@@ -71,8 +72,13 @@ class Explored(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """No rule was broken, and every goal was reached."""
-        return not self.counterexamples and not self.unmet_goals
+        """No rule was broken, every goal was reached, and if runs were ended by bounds, others were not."""
+        return not (self.counterexamples or self.unmet_goals or self.is_without_end)
+
+    @property
+    def is_without_end(self) -> bool:
+        """Whether bounds ended runs, and no run came to rest."""
+        return self.figures.unfinished > 0 and not self.figures.at_rest
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -140,7 +146,8 @@ class Campaign(Generic[W]):
             first = measured
         run = perform(world, self._monitors, first, self._any, self._plan.bounds)
         scheduler.finish(world)
-        seen.add(world, run.made, run.is_at_rest and run.violation is None, run.is_cut)
+        is_at_rest = run.is_at_rest and run.violation is None
+        seen.add(world, run.made, is_at_rest, run.is_cut, run.is_unfinished)
         if is_sampled:
             seen.look_closely(world, run.made, widest)
         if run.violation is not None and run.violation.rule not in self.counterexamples:

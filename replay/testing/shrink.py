@@ -57,7 +57,7 @@ class _Search(Generic[W]):
         self._monitors = monitors
         self._rule = run.violation.rule
         self._steps = run.steps
-        self._completes = run.is_at_rest or run.healed_at is not None
+        self._completes = run.is_at_rest or (run.healed_at is not None and not run.is_broken_unfinished)
         self._left = budget_steps
         self.tries = 0
         self.best = Guessed(run, [0] * len(run.made))
