@@ -210,6 +210,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "schedule": found.text,
         "command": job.command(found.text),
         "steps": found.steps,
+        "races": found.races,
         "decided_by": found.decided_by,
         "is_minimal": found.is_minimal,
         "run": found.run,

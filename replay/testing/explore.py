@@ -25,7 +25,7 @@ from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.seen import Figures, Seen
-from callboard.replay.testing.shrink import Shrunk, shrink
+from callboard.replay.testing.shrink import Pair, Shrunk, shrink
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W
 
@@ -37,14 +37,16 @@ class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
     run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
-    schedule, violation, steps: of the small one. decided_by: pairs of steps that race, and whose other order
-    does not break the rule. is_minimal: whether the search for it was finished.
+    schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
+    need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
+    the run completed. is_minimal: whether the search for it was finished.
     """
 
     violation: Violation
     schedule: Schedule
     steps: tuple[Step, ...]
-    decided_by: tuple[tuple[int, int], ...]
+    races: tuple[Pair, ...]
+    decided_by: tuple[Pair, ...]
     is_minimal: bool
     found: Schedule
     run: int
@@ -169,6 +171,7 @@ class Campaign(Generic[W]):
             violation=small.violation,
             schedule=small.schedule,
             steps=tuple(world.trace()),
+            races=small.races,
             decided_by=small.decided_by,
             is_minimal=small.is_minimal,
             found=run.schedule,

@@ -26,7 +26,7 @@ def counterexample_lines(
     """The lines of one counterexample. command: what to type for a schedule's text."""
     at = found.violation.at
     where = f"after step {at}" if at else "at the start"
-    marked = {step for pair in found.decided_by for step in pair}
+    marked = {step for pair in found.races for step in pair}
     small = "the smallest found" if found.is_minimal else "not shrunk to the end"
     return [
         f"broken {where}: {found.violation.rule}",
@@ -41,12 +41,14 @@ def counterexample_lines(
 
 
 def _overtakings(found: Counterexample) -> Iterator[str]:
-    """Who beat whom."""
+    """Who beat whom, and whether that alone decides."""
     steps = found.steps
-    for early, late in found.decided_by:
+    for early, late in found.races:
         first, second = steps[early - 1], steps[late - 1]
-        yield f"step {early} ({first.label}) came before step {late} ({second.label});"
-        yield "  the other way round the rule is not broken"
+        decides = (early, late) in found.decided_by
+        yield f"step {early} ({first.label}) came before step {late} ({second.label}){';' * decides}"
+        if decides:
+            yield "  the other way round the rule is not broken"
 
 
 def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] = _no_command) -> list[str]:

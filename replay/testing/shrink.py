@@ -10,10 +10,12 @@ Rules
     as long as the rule stays broken. So an overtaking that is still there is one that matters.
   - A schedule is found by making it, so the result replays exactly. There is a budget of steps; within it the
     result is minimal in this sense: no single step can be dropped, no single one moved up.
+  - That the order of two steps decides is only said where the other order was tried with all else in it, see
+    `swap`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Generic
+from typing import Generic, TypeAlias
 
 import msgspec
 
@@ -22,16 +24,21 @@ from callboard.replay.testing.order import Order
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
+from callboard.replay.testing.swap import Plan, plan_of, swap
 from callboard.replay.testing.world import MakeWorld, Monitor, Violation, W
 
 BUDGET_STEPS = 500_000
+
+Pair: TypeAlias = tuple[int, int]
+"""Two steps, by their place in the run, the earlier first."""
 
 
 class Shrunk(msgspec.Struct, frozen=True):
     """A run that breaks a rule and is small. steps_before: what it was shrunk from. tries: runs made for it.
 
-    decided_by: pairs of steps of one actor that race, and whose other order does not break the rule.
-    is_minimal: the budget was enough.
+    races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
+    whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
+    enough.
     """
 
     schedule: Schedule
@@ -39,7 +46,8 @@ class Shrunk(msgspec.Struct, frozen=True):
     steps_before: int
     tries: int = 0
     is_minimal: bool = False
-    decided_by: tuple[tuple[int, int], ...] = ()
+    races: tuple[Pair, ...] = ()
+    decided_by: tuple[Pair, ...] = ()
 
 
 class _Spent(Exception):
@@ -137,19 +145,25 @@ class _Search(Generic[W]):
                     break
         return better
 
-    def decisive(self) -> Iterator[tuple[int, int]]:
-        """The races whose other order does not break the rule, as pairs of steps."""
+    def races(self) -> Iterator[tuple[Pair, Plan]]:
+        """The races whose other order, made of these steps alone, does not break the rule; with that plan."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule, self._monitors)
         order = Order(world.trace())
-        chains = self.best.chains
         for i, j in sorted(order.races()):
-            instead = order.without(i, j)
-            head = chains[:i] + [chains[k] for k in instead]
-            rest = [chains[k] for k in range(i, len(chains)) if k not in instead]
-            other = self.make(head + rest)
-            if other.chains[: len(head)] == head and not self.breaks(other):
-                yield i + 1, j + 1
+            plan = plan_of(order, i, j)
+            other = self.make(plan.head + plan.rest)
+            if other.chains[: len(plan.head)] == plan.head and not self.breaks(other):
+                yield (i + 1, j + 1), plan
+
+    def is_decided_by(self, plan: Plan) -> bool:
+        """Whether every rule is kept where a race goes the other way and nothing is lost. Raises _Spent."""
+        if self._left <= 0:
+            raise _Spent
+        other = swap(self._make_world, plan, self._monitors, self._steps)
+        self._left -= len(other.run.made) + 1
+        self.tries += 1
+        return other.holds
 
 
 def shrink(
@@ -160,16 +174,28 @@ def shrink(
 ) -> Shrunk:
     """The smallest run found that breaks the rule that `run` broke."""
     search = _Search(make_world, monitors, run, budget_steps)
-    pairs: list[tuple[int, int]] = []
+    races: list[Pair] = []
+    decided_by: list[Pair] = []
     is_minimal = True
     try:
         better = True
         while better:
             steps = (search.drop_outside, search.drop_chains, search.drop_stretches, search.move_up)
             better = sum(step() for step in steps) > 0
-        pairs.extend(search.decisive())
+        for pair, plan in search.races():
+            races.append(pair)
+            if search.is_decided_by(plan):
+                decided_by.append(pair)
     except _Spent:
         is_minimal = False
     best = search.best.run
     assert best.violation is not None
-    return Shrunk(best.schedule, best.violation, len(run.made), search.tries, is_minimal, tuple(pairs))
+    return Shrunk(
+        best.schedule,
+        best.violation,
+        len(run.made),
+        search.tries,
+        is_minimal,
+        tuple(races),
+        tuple(decided_by),
+    )

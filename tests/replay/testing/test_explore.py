@@ -1,4 +1,5 @@
 import pytest
+from msgspec import structs
 
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.findings import counterexample_lines, lines
@@ -113,7 +114,12 @@ def test_the_lines_have_the_rule_the_chart_who_overtook_whom_and_how_to_see_it_a
     text = "\n".join(lines(found, command=lambda schedule: f"replay {schedule}"))
     assert text.startswith("broken after step 6: The cache has what the store has, or nothing\n")
     assert "client2" in text.splitlines()[2]
-    assert "came before step" in text
+    assert text.count("came before step") == len(one.races) == 2
+    assert text.count(";\n  the other way round the rule is not broken") == len(one.decided_by) == 2
+    unsure = structs.replace(one, decided_by=())
+    assert "the other way round" not in "\n".join(counterexample_lines(unsure))
+    marked = [line for line in counterexample_lines(unsure) if line[3:4] == "*"]
+    assert len(marked) == len({step for pair in one.races for step in pair})
     assert f"replay {one.text}" in text
     assert "a run of pct finds a bug of depth d with p >= d=1 1/" in text
     assert all(len(line) <= 80 for line in text.splitlines()[2:10])

@@ -53,7 +53,7 @@ def test_where_order_does_not_matter_nothing_overtakes_and_nothing_is_decided() 
     rule = always("less than three", lambda world: len(world.states["c"]) < 3)
     found = small(program, rule)
     assert guess(program.world, found.schedule.chains, [], completes=False, steps=50).overtakings() == 0
-    assert (len(found.schedule.chains), found.decided_by) == (5, ())
+    assert (len(found.schedule.chains), found.races) == (5, ())
 
 
 def test_an_overtaking_that_matters_stays_and_is_named() -> None:
@@ -64,7 +64,7 @@ def test_an_overtaking_that_matters_stays_and_is_named() -> None:
     both = always("m1 comes before m2", lambda world: world.states["c"][:2] != ("m2", "m1"))
     found = small(two, both)
     assert found.schedule.chains == ("s2>c", "s1>c")
-    assert found.decided_by == ((1, 2),)
+    assert found.races == found.decided_by == ((1, 2),)
 
 
 def test_faults_and_clients_are_dropped_first_even_if_that_takes_more_steps() -> None:
@@ -154,4 +154,16 @@ def test_what_cannot_come_the_other_way_round_decides_nothing() -> None:
     rule = always("less than two", lambda world: world.states["a"] < 2)
     run = perform(Forgetful(program), [rule], last, last)
     assert len(run.made) == 2
-    assert shrink(lambda: Forgetful(program), run, [rule]).decided_by == ()
+    assert shrink(lambda: Forgetful(program), run, [rule]).races == ()
+
+
+def test_an_order_that_does_not_decide_since_more_comes_is_told_without_that_claim() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        if message == "open":
+            return 1, ()
+        return (2, ()) if state else (0, [("a", message)])  # who comes too early comes again
+
+    program = Program({"a": Actor(0, step)}, [Send("s2", "a", "enter"), Send("s1", "a", "open")])
+    found = small(program, always("nobody enters", lambda world: world.states["a"] < 2))
+    assert found.schedule.chains == ("s1>a", "s2>a")
+    assert (found.races, found.decided_by) == (((1, 2),), ())
