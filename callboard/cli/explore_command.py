@@ -52,7 +52,11 @@ class Job(NamedTuple):
     show_envvar=True,
     help=f"Runs to make: {RUNS:,}, or with --seconds as many as there is time for.",
 )
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop after so many seconds; what is found late has one more to be made small.",
+)
 @click.option(
     "--seed",
     default="0",

@@ -5,7 +5,7 @@
 
 Rules
   - A campaign is its seed and options: with the same ones it makes the same runs and finds the same
-    violation, as long as it is bounded by runs and not by seconds.
+    violation, as long as it is bounded by runs and not by seconds; these bound shrinking too.
   - It stops at the first violation, or goes on and keeps the first of every rule.
   - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
   - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
@@ -31,6 +31,8 @@ from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Viola
 
 RUNS = 10_000
 PROGRESS_RUNS = 256
+LATE_S = 1.0
+"""To shrink in, for a violation that is found when the time of a campaign is all but over."""
 
 
 class Counterexample(msgspec.Struct, frozen=True):
@@ -117,11 +119,12 @@ class Campaign(Generic[W]):
         self.seen = Seen()
         self.counterexamples: dict[str, Counterexample] = {}
         self.is_exhausted = False
+        self._watch = Stopwatch()
 
     def run(self, stops: Callable[[], bool] = lambda: False) -> None:
         """Make runs until the plan is fulfilled or `stops()`, which is asked now and then."""
         plan, seen = self._plan, self.seen
-        watch = Stopwatch()
+        watch = self._watch = Stopwatch()
         while seen.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
             if plan.seconds is not None and watch.seconds >= plan.seconds:
                 return
@@ -160,11 +163,19 @@ class Campaign(Generic[W]):
         """A fair choice."""
         return offered[int(self._fair() * len(offered))]
 
+    def _time_to_shrink(self) -> Callable[[], bool]:
+        """Whether the time of the campaign is over: never if it has no bound, and not for a moment yet."""
+        watch, seconds = self._watch, self._plan.seconds
+        if seconds is None:
+            return lambda: False
+        end = max(seconds, watch.seconds + LATE_S)
+        return lambda: watch.seconds >= end
+
     def _counterexample(self, run: Run, violation: Violation) -> Counterexample:
         plan = self._plan
         small = Shrunk(run.schedule, violation, len(run.made))
         if plan.shrinks:
-            small = shrink(self._make_world, run, self._monitors)
+            small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
         replay_on(world, small.schedule, self._monitors)
         return Counterexample(

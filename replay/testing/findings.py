@@ -27,7 +27,7 @@ def counterexample_lines(
     at = found.violation.at
     where = f"after step {at}" if at else "at the start"
     marked = {step for pair in found.races for step in pair}
-    small = "the smallest found" if found.is_minimal else "not shrunk to the end"
+    small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
         f"broken {where}: {found.violation.rule}",
         "",

@@ -8,13 +8,14 @@ Rules
     of the smallest.
   - What is left is brought closer to first come, first served: a move that could have been made earlier is,
     as long as the rule stays broken. So an overtaking that is still there is one that matters.
-  - A schedule is found by making it, so the result replays exactly. There is a budget of steps; within it the
-    result is minimal in this sense: no single step can be dropped, no single one moved up.
+  - A schedule is found by making it, so the result replays exactly. There is a budget of steps, and there may
+    be one of time (`is_over`); when one is used up, the best run so far is the result. Else the result is
+    minimal in this sense: no single step can be dropped, no single one moved up.
   - That the order of two steps decides is only said where the other order was tried with all else in it, see
     `swap`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeAlias
 
 import msgspec
@@ -51,14 +52,19 @@ class Shrunk(msgspec.Struct, frozen=True):
 
 
 class _Spent(Exception):
-    """The budget of steps is used up."""
+    """The budget of steps is used up, or there is no more time."""
 
 
 class _Search(Generic[W]):
     """The best run so far, and what may be tried in its place."""
 
     def __init__(
-        self, make_world: MakeWorld[W], monitors: Sequence[Monitor[W]], run: Run, budget_steps: int
+        self,
+        make_world: MakeWorld[W],
+        monitors: Sequence[Monitor[W]],
+        run: Run,
+        budget_steps: int,
+        is_over: Callable[[], bool],
     ) -> None:
         assert run.violation is not None
         self._make_world = make_world
@@ -67,25 +73,28 @@ class _Search(Generic[W]):
         self._steps = run.steps
         self._completes = run.is_at_rest or (run.healed_at is not None and not run.is_broken_unfinished)
         self._left = budget_steps
+        self._is_over = is_over
         self.tries = 0
         self.best = Guessed(run, [0] * len(run.made))
-        self._keep(run)
 
-    def _keep(self, run: Run) -> None:
+    def measure(self) -> None:
         """Measure the first run; a guess that completes otherwise than the run did leaves it as it is."""
-        found = self.make([move.chain for move in run.made])
+        found = self.make(self.best.chains)
         if self.breaks(found):
             self.best = found
 
     def make(self, chains: Sequence[str], completes: bool = False) -> Guessed:
         """Make the run of a guess. Raises _Spent."""
-        if self._left <= 0:
-            raise _Spent
+        self._check_means()
         completes |= self._completes
         found = guess(self._make_world, chains, self._monitors, completes=completes, steps=self._steps)
         self._left -= len(found.run.made) + 1
         self.tries += 1
         return found
+
+    def _check_means(self) -> None:
+        if self._left <= 0 or self._is_over():
+            raise _Spent
 
     def breaks(self, found: Guessed) -> bool:
         """Whether the same rule is broken."""
@@ -158,8 +167,7 @@ class _Search(Generic[W]):
 
     def is_decided_by(self, plan: Plan) -> bool:
         """Whether every rule is kept where a race goes the other way and nothing is lost. Raises _Spent."""
-        if self._left <= 0:
-            raise _Spent
+        self._check_means()
         other = swap(self._make_world, plan, self._monitors, self._steps)
         self._left -= len(other.run.made) + 1
         self.tries += 1
@@ -171,13 +179,18 @@ def shrink(
     run: Run,
     monitors: Sequence[Monitor[W]],
     budget_steps: int = BUDGET_STEPS,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Shrunk:
-    """The smallest run found that breaks the rule that `run` broke."""
-    search = _Search(make_world, monitors, run, budget_steps)
+    """The smallest run found that breaks the rule that `run` broke; `run` itself if there is no time.
+
+    is_over: asked before each run, whether there is no more time.
+    """
+    search = _Search(make_world, monitors, run, budget_steps, is_over)
     races: list[Pair] = []
     decided_by: list[Pair] = []
     is_minimal = True
     try:
+        search.measure()
         better = True
         while better:
             steps = (search.drop_outside, search.drop_chains, search.drop_stretches, search.move_up)

@@ -172,3 +172,28 @@ def test_runs_that_do_not_end_are_told_beside_those_that_do() -> None:
     assert found.is_ok
     assert found.figures.unfinished > 0 < found.figures.at_rest
     assert any("cut after 70 steps and not at rest" in line for line in lines(found))
+
+
+def test_the_time_of_a_campaign_bounds_shrinking_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.replay.testing.explore.LATE_S", 0.0)
+    slow = [0.0]
+
+    class Clock:
+        """Half a minute passes whenever one looks."""
+
+        @property
+        def seconds(self) -> float:
+            slow[0] += 30
+            return slow[0]
+
+    monkeypatch.setattr("callboard.replay.testing.explore.Stopwatch", Clock)
+    found = explore(PROGRAM.world, RULES, seconds=10_000, seed=3)
+    (one,) = found.counterexamples
+    assert one.is_minimal
+    assert explore(PROGRAM.world, RULES, seed=3).counterexamples == found.counterexamples
+    slow[0] = 0
+    found = explore(PROGRAM.world, RULES, seconds=30 * found.figures.runs + 40, seed=3)
+    (short,) = found.counterexamples
+    assert not short.is_minimal
+    assert any("a smaller one may be there" in line for line in lines(found))
+    assert replay(PROGRAM.world, short.schedule, RULES).violation == short.violation

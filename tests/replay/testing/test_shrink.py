@@ -167,3 +167,21 @@ def test_an_order_that_does_not_decide_since_more_comes_is_told_without_that_cla
     found = small(program, always("nobody enters", lambda world: world.states["a"] < 2))
     assert found.schedule.chains == ("s1>a", "s2>a")
     assert (found.races, found.decided_by) == (((1, 2),), ())
+
+
+def test_a_search_without_time_keeps_what_was_found_and_says_so() -> None:
+    rule = always("less than three", lambda world: len(world.states["c"]) < 3)
+    run = perform(crowd().world(), [rule], last, last)
+    at_once = shrink(crowd().world, run, [rule], is_over=lambda: True)
+    assert (at_once.schedule, at_once.violation, at_once.is_minimal) == (run.schedule, run.violation, False)
+    asked: list[int] = []
+
+    def is_over() -> bool:
+        asked.append(1)
+        return len(asked) > 4
+
+    soon = shrink(crowd().world, run, [rule], is_over=is_over)
+    assert (soon.tries, soon.is_minimal) == (4, False)
+    assert replay(crowd().world, soon.schedule, [rule]).violation == soon.violation
+    whole = shrink(crowd().world, run, [rule])
+    assert len(whole.schedule.chains) <= len(soon.schedule.chains) <= len(run.made)
