@@ -66,10 +66,12 @@ class ExploreFixture(Protocol):
         seconds: float | None = None,
         seed: int | str | None = None,
         scheduler: str | None = None,
+        steps: int = 200,
     ) -> "Explored":
-        """Explore it, and fail the test if a rule is broken or a goal never reached.
+        """Explore it. Fails the test if a rule is broken, a goal never reached, or no run comes to rest.
 
         runs, seconds, seed, scheduler: for this campaign, unless somebody asks for others when it is run.
+        steps: of a run before its faults are over; it has ten times as many to come to rest.
         """
         ...
 

@@ -7,7 +7,8 @@ from typing import TypeAlias
 import pytest
 
 from callboard.replay.testing.explore import Explored, Plan, explore
-from callboard.replay.testing.schedule import Schedule, fingerprint, parse
+from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
 from callboard.replay.testing.seen import Seen
 from callboard.replay.testing.shares import Share, together
 from callboard.testing_runs import Scenario
@@ -42,6 +43,7 @@ class Explorer:
         seconds: float | None = None,
         seed: int | str | None = None,
         scheduler: str | None = None,
+        steps: int = STEPS_MAX,
     ) -> Explored:
         """Explore a scenario, or make the one run that was asked for if it is of this scenario."""
         __tracebackhide__ = True
@@ -56,6 +58,7 @@ class Explorer:
             runs=runs or _RUNS_IN_TIME,
             seconds=seconds,
             seed=seed,
+            bounds=bounds_of(steps),
             scenario=subject.fingerprint,
         )
         self._judge(subject, found)

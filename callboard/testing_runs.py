@@ -29,8 +29,8 @@ from callboard.replay.testing.explore import RUNS, Counterexample, Explored
 from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.run import DEFAULT, Bounds
-from callboard.replay.testing.schedule import Schedule, parse
+from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
@@ -131,13 +131,15 @@ class Scenario:
         seconds: float | None = None,
         scheduler: str | Scheduler = "portfolio",
         seed: int | str = 0,
-        bounds: Bounds = DEFAULT,
+        steps: int = STEPS_MAX,
         keeps_going: bool = False,
     ) -> "Exploration":
         """A campaign: run after run until a rule is broken, or `runs` or `seconds` are over.
 
-        scheduler: portfolio, random, pos, pct, delays, exhaustive. keeps_going: do not stop at the first
-        violation.
+        scheduler: portfolio, random, pos, pct, delays, exhaustive. steps: of a run, before its faults are
+        over; it has ten times as many to come to rest. keeps_going: do not stop at the first violation.
+
+        Raises MisuseError for less than one step.
         """
         worlds, monitors = self()
         explored = explore_worlds(
@@ -147,7 +149,7 @@ class Scenario:
             runs=runs,
             seconds=seconds,
             seed=seed,
-            bounds=bounds,
+            bounds=bounds_of(steps),
             scenario=self.fingerprint,
             keeps_going=keeps_going,
         )
@@ -247,7 +249,7 @@ class Exploration:
 
     @property
     def is_ok(self) -> bool:
-        """No rule was broken, and every goal was reached."""
+        """No rule was broken, every goal was reached, and some run came to rest."""
         return self.explored.is_ok
 
     @property
@@ -284,7 +286,7 @@ class Exploration:
 
 
 class RuleBroken(AssertionError):
-    """A campaign found a run that breaks a rule, or never reached a goal."""
+    """A campaign found a run that breaks a rule, never reached a goal, or had no run that came to rest."""
 
 
 def simulate(
@@ -329,6 +331,7 @@ def explore(
     seconds: float | None = None,
     scheduler: str | Scheduler = "portfolio",
     seed: int | str = 0,
+    steps: int = STEPS_MAX,
 ) -> Exploration:
     """Explore a session's orders and faults; for the options see `Scenario` and `Scenario.explore`."""
     scenario = Scenario(
@@ -342,4 +345,4 @@ def explore(
         faults=faults,
         monitors=monitors,
     )
-    return scenario.explore(runs=runs, seconds=seconds, scheduler=scheduler, seed=seed)
+    return scenario.explore(runs=runs, seconds=seconds, scheduler=scheduler, seed=seed, steps=steps)

@@ -67,6 +67,13 @@ def test_it(callboard_explore):
     found = callboard_explore(fine{})
     print("made", found.figures.runs, found.scheduler, found.seed)
 """
+ENDLESS = """
+def endless():
+    return Program({"a": Actor(0, lambda *_: (0, [("a", "m")]))}, [Send("s", "a", "m")]).world, []
+
+def test_it(callboard_explore):
+    callboard_explore(endless, runs=5, steps=3, scheduler="pct")
+"""
 
 
 def command_of(result: pytest.RunResult) -> list[str]:
@@ -202,3 +209,11 @@ def test_until_a_test_explores_the_plugin_loads_nothing(tmp_path: Path) -> None:
         "callboard",
         "callboard.pytest_plugin",
     ]
+
+
+def test_a_campaign_in_which_no_run_comes_to_rest_fails_the_test(run: Pytest) -> None:
+    result = run(ENDLESS)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["no run came to rest, so no rule about the end was looked at", "5 runs were cut after 30 steps*"]
+    )

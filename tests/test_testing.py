@@ -16,12 +16,14 @@ from callboard.actors.messages import RequestApproval, ToolReturned
 from callboard.actors.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.schedule import BadSchedule
+from callboard.replay.testing.world import Monitor
 from callboard.runtime.models.scripted import Policy as ScriptedPolicy
 from callboard.runtime.models.scripted import Step
 from callboard.testing import (
     Faults,
     RuleBroken,
     Scenario,
+    SessionWorld,
     always,
     check_log,
     explore,
@@ -273,3 +275,33 @@ def test_a_goal_that_one_campaign_reached_is_open_again_in_the_next() -> None:
     goal = scenario.monitors[0]
     assert goal is not scenario()[1][-1]
     assert goal.is_met is False  # type: ignore[attr-defined]
+
+
+def _raises(world: SessionWorld) -> bool:
+    raise LookupError(f"{len(world.log)} events, and none of them")
+
+
+@pytest.mark.parametrize(
+    "rule", [always("never", lambda world: False), always("raises", _raises), sometimes("raises", _raises)]
+)
+def test_a_rule_that_is_broken_before_the_first_step_is_told_and_replays(
+    rule: Monitor[SessionWorld],
+) -> None:
+    found = explore(Agent("host"), lambda request: say("done"), monitors=[rule], runs=5)
+    (one,) = found.counterexamples
+    assert one.violation.rule in ("never", "Nothing raises LookupError: 2 events, and none of them")
+    assert str(found).startswith(f"broken at the start: {one.violation.rule}\n\n(no step was made)")
+    assert found.replay().schedule.chains == ()
+
+
+def test_a_session_without_end_is_told_and_may_have_more_steps() -> None:
+    busy = Agent("host", tools=[look])
+
+    def long(request: ModelRequest) -> Step:
+        return call("look", path="x") if request.turn < 8 else say("done")
+
+    short = explore(busy, long, runs=3, steps=2)
+    assert not short.is_ok
+    with pytest.raises(RuleBroken, match="no run came to rest"):
+        short.raise_if_broken()
+    assert explore(busy, long, runs=3, steps=20).is_ok

@@ -17,8 +17,8 @@ from callboard.cli.scenarios import Named, load_subject
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.parallel import explore_in_parallel
-from callboard.replay.testing.run import Run
-from callboard.replay.testing.schedule import parse
+from callboard.replay.testing.run import Run, bounds_of
+from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
 from callboard.replay.testing.shares import Share, share_of, together
 from callboard.replay.testing.stopwatch import Stopwatch
@@ -52,7 +52,11 @@ class Job(NamedTuple):
     show_envvar=True,
     help=f"Runs to make: {RUNS:,}, or with --seconds as many as there is time for.",
 )
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop after so many seconds; what is found late has one more to be made small.",
+)
 @click.option(
     "--seed",
     default="0",
@@ -67,6 +71,13 @@ class Job(NamedTuple):
     default="portfolio",
     show_default=True,
     help=f"Who picks what happens next: {', '.join(NAMES)}; pct:2, delays:3, exhaustive:2 with a bound.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    default=STEPS_MAX,
+    show_default=True,
+    help="Steps of a run before its faults are over; it has ten times as many to come to rest.",
 )
 @click.option(
     "--jobs",
@@ -94,6 +105,7 @@ def explore(
     seconds: float | None,
     seed: str,
     scheduler: str,
+    steps: int,
     jobs: int,
     schedule: str,
     keep_going: bool,
@@ -114,8 +126,9 @@ def explore(
 
     Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign with what it has found.
 
-    Exit code 0 if all is well, 1 if a rule was broken, a goal was never reached, or two processes came to
-    different states, 2 if the command cannot work, such as a schedule that no longer fits the code.
+    Exit code 0 if all is well, 1 if a rule was broken, a goal was never reached, no run came to rest, or two
+    processes came to different states, 2 if the command cannot work, such as a schedule that no longer fits
+    the code.
 
     \b
     Examples:
@@ -132,7 +145,7 @@ def explore(
         raise misused("--check-determinism has processes of its own: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
-    plan = Plan(scheduler, count, seconds, seed, scenario=subject.fingerprint, keeps_going=keep_going)
+    plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint, keep_going)
     job = Job(subject, scenario, plan, jobs, check_determinism)
     try:
         if schedule:
@@ -179,6 +192,7 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
         "scenario": job.spec,
         "fingerprint": job.subject.fingerprint,
         "is_ok": found.is_ok,
+        "is_without_end": found.is_without_end,
         "is_interrupted": is_interrupted,
         "is_exhausted": found.is_exhausted,
         "scheduler": found.scheduler,
@@ -200,6 +214,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "schedule": found.text,
         "command": job.command(found.text),
         "steps": found.steps,
+        "races": found.races,
         "decided_by": found.decided_by,
         "is_minimal": found.is_minimal,
         "run": found.run,

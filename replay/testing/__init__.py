@@ -19,6 +19,7 @@ Public as `callboard.testing`. Exploring, from the bottom up (each module opens 
               processes
   seen        its figures: partial orders, end states, coverage, faults, the bound of PCT
   guess, shrink     a run that breaks a rule, made small
+  swap              the same with one race the other way round
   chart, findings   what was found, as lines: the rule, a message-sequence chart, who overtook whom
   stopwatch   the only clock in here
 

@@ -5,9 +5,10 @@
 
 Rules
   - A campaign is its seed and options: with the same ones it makes the same runs and finds the same
-    violation, as long as it is bounded by runs and not by seconds.
+    violation, as long as it is bounded by runs and not by seconds; these bound shrinking too.
   - It stops at the first violation, or goes on and keeps the first of every rule.
   - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
+  - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
   - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
 """
 
@@ -24,26 +25,30 @@ from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.seen import Figures, Seen
-from callboard.replay.testing.shrink import Shrunk, shrink
+from callboard.replay.testing.shrink import Pair, Shrunk, shrink
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W
 
 RUNS = 10_000
 PROGRESS_RUNS = 256
+LATE_S = 1.0
+"""To shrink in, for a violation that is found when the time of a campaign is all but over."""
 
 
 class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
     run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
-    schedule, violation, steps: of the small one. decided_by: pairs of steps that race, and whose other order
-    does not break the rule. is_minimal: whether the search for it was finished.
+    schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
+    need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
+    the run completed. is_minimal: whether the search for it was finished.
     """
 
     violation: Violation
     schedule: Schedule
     steps: tuple[Step, ...]
-    decided_by: tuple[tuple[int, int], ...]
+    races: tuple[Pair, ...]
+    decided_by: tuple[Pair, ...]
     is_minimal: bool
     found: Schedule
     run: int
@@ -71,8 +76,13 @@ class Explored(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """No rule was broken, and every goal was reached."""
-        return not self.counterexamples and not self.unmet_goals
+        """No rule was broken, every goal was reached, and if runs were ended by bounds, others were not."""
+        return not (self.counterexamples or self.unmet_goals or self.is_without_end)
+
+    @property
+    def is_without_end(self) -> bool:
+        """Whether bounds ended runs, and no run came to rest."""
+        return self.figures.unfinished > 0 and not self.figures.at_rest
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -109,11 +119,12 @@ class Campaign(Generic[W]):
         self.seen = Seen()
         self.counterexamples: dict[str, Counterexample] = {}
         self.is_exhausted = False
+        self._watch = Stopwatch()
 
     def run(self, stops: Callable[[], bool] = lambda: False) -> None:
         """Make runs until the plan is fulfilled or `stops()`, which is asked now and then."""
         plan, seen = self._plan, self.seen
-        watch = Stopwatch()
+        watch = self._watch = Stopwatch()
         while seen.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
             if plan.seconds is not None and watch.seconds >= plan.seconds:
                 return
@@ -140,7 +151,8 @@ class Campaign(Generic[W]):
             first = measured
         run = perform(world, self._monitors, first, self._any, self._plan.bounds)
         scheduler.finish(world)
-        seen.add(world, run.made, run.is_at_rest and run.violation is None, run.is_cut)
+        is_at_rest = run.is_at_rest and run.violation is None
+        seen.add(world, run.made, is_at_rest, run.is_cut, run.is_unfinished)
         if is_sampled:
             seen.look_closely(world, run.made, widest)
         if run.violation is not None and run.violation.rule not in self.counterexamples:
@@ -151,17 +163,26 @@ class Campaign(Generic[W]):
         """A fair choice."""
         return offered[int(self._fair() * len(offered))]
 
+    def _time_to_shrink(self) -> Callable[[], bool]:
+        """Whether the time of the campaign is over: never if it has no bound, and not for a moment yet."""
+        watch, seconds = self._watch, self._plan.seconds
+        if seconds is None:
+            return lambda: False
+        end = max(seconds, watch.seconds + LATE_S)
+        return lambda: watch.seconds >= end
+
     def _counterexample(self, run: Run, violation: Violation) -> Counterexample:
         plan = self._plan
         small = Shrunk(run.schedule, violation, len(run.made))
         if plan.shrinks:
-            small = shrink(self._make_world, run, self._monitors)
+            small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
         replay_on(world, small.schedule, self._monitors)
         return Counterexample(
             violation=small.violation,
             schedule=small.schedule,
             steps=tuple(world.trace()),
+            races=small.races,
             decided_by=small.decided_by,
             is_minimal=small.is_minimal,
             found=run.schedule,

@@ -26,8 +26,8 @@ def counterexample_lines(
     """The lines of one counterexample. command: what to type for a schedule's text."""
     at = found.violation.at
     where = f"after step {at}" if at else "at the start"
-    marked = {step for pair in found.decided_by for step in pair}
-    small = "the smallest found" if found.is_minimal else "not shrunk to the end"
+    marked = {step for pair in found.races for step in pair}
+    small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
         f"broken {where}: {found.violation.rule}",
         "",
@@ -41,12 +41,14 @@ def counterexample_lines(
 
 
 def _overtakings(found: Counterexample) -> Iterator[str]:
-    """Who beat whom."""
+    """Who beat whom, and whether that alone decides."""
     steps = found.steps
-    for early, late in found.decided_by:
+    for early, late in found.races:
         first, second = steps[early - 1], steps[late - 1]
-        yield f"step {early} ({first.label}) came before step {late} ({second.label});"
-        yield "  the other way round the rule is not broken"
+        decides = (early, late) in found.decided_by
+        yield f"step {early} ({first.label}) came before step {late} ({second.label}){';' * decides}"
+        if decides:
+            yield "  the other way round the rule is not broken"
 
 
 def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] = _no_command) -> list[str]:
@@ -55,6 +57,8 @@ def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] 
     for one in explored.counterexamples:
         found += [*counterexample_lines(one, width, command), ""]
     found += [f"never reached: {goal}" for goal in explored.unmet_goals]
+    if explored.is_without_end and not explored.counterexamples:
+        found.append("no run came to rest, so no rule about the end was looked at")
     return found + figures_lines(explored)
 
 
@@ -62,13 +66,16 @@ def figures_lines(explored: Explored) -> list[str]:
     """How much was tried."""
     figures = explored.figures
     rate = f" ({figures.runs / explored.seconds:,.0f}/s)" if explored.seconds > 0 else ""
-    extent = "all there are" if explored.is_exhausted else f"seed {explored.seed}"
+    every = "all there are within the bounds" if figures.unfinished else "all there are"
+    extent = every if explored.is_exhausted else f"seed {explored.seed}"
     found = [
         f"{figures.runs:,} {'run' if figures.runs == 1 else 'runs'}{rate} by {explored.scheduler}, {extent}; "
         f"{figures.steps:,} steps, {figures.longest} at most",
         f"{_count(figures.orders, figures.orders_at_least)} partial orders, "
         f"{_count(figures.ends, figures.ends_at_least)} end states of {figures.at_rest:,} runs at rest",
     ]
+    if figures.unfinished:
+        found.append(_unfinished(figures))
     if figures.coverage:
         found.append(
             f"{len(figures.coverage)} situations (role, state, message) in the runs looked at closely"
@@ -77,6 +84,15 @@ def figures_lines(explored: Explored) -> list[str]:
     if faults:
         found.append("faults: " + ", ".join(faults))
     return found if explored.is_exhausted else [*found, _bound(figures)]
+
+
+def _unfinished(figures: Figures) -> str:
+    """How many runs were ended by bounds. Whichever was has as many steps as any may have."""
+    were = "run was" if figures.unfinished == 1 else "runs were"
+    return (
+        f"{figures.unfinished:,} {were} cut after {figures.longest:,} steps and not at rest: "
+        "give more (--steps, steps=), or find what does not end"
+    )
 
 
 def _count(number: int, is_at_least: bool) -> str:

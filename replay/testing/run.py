@@ -7,6 +7,8 @@ Rules
   - The second part begins at rest too if the world wants to know of it (`Heals`): what it does then counts.
   - Faults are never owed: where nothing else is offered, the world is at rest, and the rules are looked at
     so; but the scheduler may go on with a fault.
+  - A run that a bound ends is unfinished: no rule of rest can be held against it, and those monitors look at
+    it that have something to say about the beginning of a run (`JudgesUnfinished`).
   - Whatever a decider or the world raises is a violation of its own at that step; the text of an assertion is
     the rule. Misuse of the explorer is not.
   - The loop below is the hot one: everything that can be is decided before it.
@@ -19,7 +21,7 @@ import msgspec
 
 from callboard.actors.errors import MisuseError
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule
-from callboard.replay.testing.world import Heals, Monitor, Move, Violation, W
+from callboard.replay.testing.world import Heals, JudgesUnfinished, Monitor, Move, Violation, W
 
 FAIR_FACTOR = 10
 
@@ -37,6 +39,13 @@ class Bounds(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "steps_in_all", FAIR_FACTOR * self.steps)
 
 
+def bounds_of(steps: int) -> Bounds:
+    """The bounds that somebody asked for. Raises MisuseError for less than one step."""
+    if steps < 1:
+        raise MisuseError(f"a run has at least one step, not {steps}")
+    return Bounds(steps)
+
+
 DEFAULT = Bounds()
 
 
@@ -44,7 +53,7 @@ class Run(msgspec.Struct):
     """What one run did. made: its moves. healed_at: the steps before its faults were over, if they were.
 
     is_at_rest: nothing more was going to happen. is_cut: the scheduler had seen the rest before.
-    steps: N of its bounds.
+    steps: N of its bounds. is_broken_unfinished: the rule was looked at without the end of the run.
     """
 
     made: list[Move]
@@ -53,6 +62,12 @@ class Run(msgspec.Struct):
     healed_at: int | None = None
     is_at_rest: bool = False
     is_cut: bool = False
+    is_broken_unfinished: bool = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a bound ended it, and nothing else."""
+        return self.violation is None and not self.is_at_rest and not self.is_cut
 
     @property
     def schedule(self) -> Schedule:
@@ -93,8 +108,8 @@ def perform(
             if isinstance(world, Heals):
                 world.heal()
             _second(world, monitors, second, bounds.steps_in_all, run)
-        if run.is_at_rest and run.violation is None:
-            _look_at_rest(world, monitors, run)
+        if run.violation is None:
+            (_look_at_rest if run.is_at_rest else _look_unfinished)(world, monitors, run)
     except MisuseError:
         raise
     except Exception as error:
@@ -165,3 +180,12 @@ def _look_at_rest(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
         run.violation = monitor.at_rest(world, len(run.made))
         if run.violation is not None:
             return
+
+
+def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
+    for monitor in monitors:
+        if isinstance(monitor, JudgesUnfinished):
+            run.violation = monitor.unfinished(world, len(run.made))
+            if run.violation is not None:
+                run.is_broken_unfinished = True
+                return

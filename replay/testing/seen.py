@@ -69,11 +69,13 @@ class Seen:
     """The figures of a campaign so far.
 
     longest: steps of the longest run. widest: most moves offered at once. chains: most of them in one run.
-    cut: runs given up because the rest was known. at_rest: runs that came to their end.
+    cut: runs given up because the rest was known. at_rest: runs that came to their end. unfinished: runs
+    that a bound ended before.
     """
 
     def __init__(self) -> None:
-        self.runs = self.steps = self.longest = self.widest = self.chains = self.cut = self.at_rest = 0
+        self.runs = self.steps = self.longest = self.widest = self.chains = 0
+        self.cut = self.at_rest = self.unfinished = 0
         self.orders = Distinct()
         self.ends = Distinct()
         self.coverage: set[tuple[str, str, str]] = set()
@@ -83,10 +85,18 @@ class Seen:
         """Whether the next run is one of those that are looked at closely."""
         return self.runs < SAMPLED_FIRST or self.runs % SAMPLED_EVERY == 0
 
-    def add(self, world: World, made: Sequence[Move], is_at_rest: bool, is_cut: bool) -> None:
+    def add(
+        self,
+        world: World,
+        made: Sequence[Move],
+        is_at_rest: bool,
+        is_cut: bool,
+        is_unfinished: bool = False,
+    ) -> None:
         """Count a run."""
         self.runs += 1
         self.cut += is_cut
+        self.unfinished += is_unfinished
         self.steps += len(made)
         self.longest = max(self.longest, len(made))
         if not is_cut:
@@ -111,7 +121,7 @@ class Seen:
 
     def merge(self, other: "Seen") -> None:
         """Add the figures of another process."""
-        for name in ("runs", "steps", "cut", "at_rest"):
+        for name in ("runs", "steps", "cut", "at_rest", "unfinished"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("longest", "widest", "chains"):
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
@@ -137,6 +147,7 @@ class Figures(msgspec.Struct, frozen=True):
     steps: int
     at_rest: int
     cut: int
+    unfinished: int
     longest: int
     widest: int
     chains: int
@@ -156,6 +167,7 @@ class Figures(msgspec.Struct, frozen=True):
             steps=seen.steps,
             at_rest=seen.at_rest,
             cut=seen.cut,
+            unfinished=seen.unfinished,
             longest=seen.longest,
             widest=seen.widest,
             chains=seen.chains,

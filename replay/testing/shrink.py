@@ -8,12 +8,15 @@ Rules
     of the smallest.
   - What is left is brought closer to first come, first served: a move that could have been made earlier is,
     as long as the rule stays broken. So an overtaking that is still there is one that matters.
-  - A schedule is found by making it, so the result replays exactly. There is a budget of steps; within it the
-    result is minimal in this sense: no single step can be dropped, no single one moved up.
+  - A schedule is found by making it, so the result replays exactly. There is a budget of steps, and there may
+    be one of time (`is_over`); when one is used up, the best run so far is the result. Else the result is
+    minimal in this sense: no single step can be dropped, no single one moved up.
+  - That the order of two steps decides is only said where the other order was tried with all else in it, see
+    `swap`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Generic
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeAlias
 
 import msgspec
 
@@ -22,16 +25,21 @@ from callboard.replay.testing.order import Order
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
+from callboard.replay.testing.swap import Plan, plan_of, swap
 from callboard.replay.testing.world import MakeWorld, Monitor, Violation, W
 
 BUDGET_STEPS = 500_000
+
+Pair: TypeAlias = tuple[int, int]
+"""Two steps, by their place in the run, the earlier first."""
 
 
 class Shrunk(msgspec.Struct, frozen=True):
     """A run that breaks a rule and is small. steps_before: what it was shrunk from. tries: runs made for it.
 
-    decided_by: pairs of steps of one actor that race, and whose other order does not break the rule.
-    is_minimal: the budget was enough.
+    races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
+    whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
+    enough.
     """
 
     schedule: Schedule
@@ -39,45 +47,54 @@ class Shrunk(msgspec.Struct, frozen=True):
     steps_before: int
     tries: int = 0
     is_minimal: bool = False
-    decided_by: tuple[tuple[int, int], ...] = ()
+    races: tuple[Pair, ...] = ()
+    decided_by: tuple[Pair, ...] = ()
 
 
 class _Spent(Exception):
-    """The budget of steps is used up."""
+    """The budget of steps is used up, or there is no more time."""
 
 
 class _Search(Generic[W]):
     """The best run so far, and what may be tried in its place."""
 
     def __init__(
-        self, make_world: MakeWorld[W], monitors: Sequence[Monitor[W]], run: Run, budget_steps: int
+        self,
+        make_world: MakeWorld[W],
+        monitors: Sequence[Monitor[W]],
+        run: Run,
+        budget_steps: int,
+        is_over: Callable[[], bool],
     ) -> None:
         assert run.violation is not None
         self._make_world = make_world
         self._monitors = monitors
         self._rule = run.violation.rule
         self._steps = run.steps
-        self._completes = run.is_at_rest or run.healed_at is not None
+        self._completes = run.is_at_rest or (run.healed_at is not None and not run.is_broken_unfinished)
         self._left = budget_steps
+        self._is_over = is_over
         self.tries = 0
         self.best = Guessed(run, [0] * len(run.made))
-        self._keep(run)
 
-    def _keep(self, run: Run) -> None:
+    def measure(self) -> None:
         """Measure the first run; a guess that completes otherwise than the run did leaves it as it is."""
-        found = self.make([move.chain for move in run.made])
+        found = self.make(self.best.chains)
         if self.breaks(found):
             self.best = found
 
     def make(self, chains: Sequence[str], completes: bool = False) -> Guessed:
         """Make the run of a guess. Raises _Spent."""
-        if self._left <= 0:
-            raise _Spent
+        self._check_means()
         completes |= self._completes
         found = guess(self._make_world, chains, self._monitors, completes=completes, steps=self._steps)
         self._left -= len(found.run.made) + 1
         self.tries += 1
         return found
+
+    def _check_means(self) -> None:
+        if self._left <= 0 or self._is_over():
+            raise _Spent
 
     def breaks(self, found: Guessed) -> bool:
         """Whether the same rule is broken."""
@@ -137,19 +154,24 @@ class _Search(Generic[W]):
                     break
         return better
 
-    def decisive(self) -> Iterator[tuple[int, int]]:
-        """The races whose other order does not break the rule, as pairs of steps."""
+    def races(self) -> Iterator[tuple[Pair, Plan]]:
+        """The races whose other order, made of these steps alone, does not break the rule; with that plan."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule, self._monitors)
         order = Order(world.trace())
-        chains = self.best.chains
         for i, j in sorted(order.races()):
-            instead = order.without(i, j)
-            head = chains[:i] + [chains[k] for k in instead]
-            rest = [chains[k] for k in range(i, len(chains)) if k not in instead]
-            other = self.make(head + rest)
-            if other.chains[: len(head)] == head and not self.breaks(other):
-                yield i + 1, j + 1
+            plan = plan_of(order, i, j)
+            other = self.make(plan.head + plan.rest)
+            if other.chains[: len(plan.head)] == plan.head and not self.breaks(other):
+                yield (i + 1, j + 1), plan
+
+    def is_decided_by(self, plan: Plan) -> bool:
+        """Whether every rule is kept where a race goes the other way and nothing is lost. Raises _Spent."""
+        self._check_means()
+        other = swap(self._make_world, plan, self._monitors, self._steps)
+        self._left -= len(other.run.made) + 1
+        self.tries += 1
+        return other.holds
 
 
 def shrink(
@@ -157,19 +179,36 @@ def shrink(
     run: Run,
     monitors: Sequence[Monitor[W]],
     budget_steps: int = BUDGET_STEPS,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Shrunk:
-    """The smallest run found that breaks the rule that `run` broke."""
-    search = _Search(make_world, monitors, run, budget_steps)
-    pairs: list[tuple[int, int]] = []
+    """The smallest run found that breaks the rule that `run` broke; `run` itself if there is no time.
+
+    is_over: asked before each run, whether there is no more time.
+    """
+    search = _Search(make_world, monitors, run, budget_steps, is_over)
+    races: list[Pair] = []
+    decided_by: list[Pair] = []
     is_minimal = True
     try:
+        search.measure()
         better = True
         while better:
             steps = (search.drop_outside, search.drop_chains, search.drop_stretches, search.move_up)
             better = sum(step() for step in steps) > 0
-        pairs.extend(search.decisive())
+        for pair, plan in search.races():
+            races.append(pair)
+            if search.is_decided_by(plan):
+                decided_by.append(pair)
     except _Spent:
         is_minimal = False
     best = search.best.run
     assert best.violation is not None
-    return Shrunk(best.schedule, best.violation, len(run.made), search.tries, is_minimal, tuple(pairs))
+    return Shrunk(
+        best.schedule,
+        best.violation,
+        len(run.made),
+        search.tries,
+        is_minimal,
+        tuple(races),
+        tuple(decided_by),
+    )

@@ -154,5 +154,17 @@ class Monitor(Protocol[W_contra]):
         ...
 
 
+@runtime_checkable
+class JudgesUnfinished(Protocol[W_contra]):
+    """A monitor that has something to say about a run that ends before it is at rest.
+
+    A bound ended it, or its schedule is over. Only what is there can be wrong, not what is missing.
+    """
+
+    def unfinished(self, world: W_contra, at: int) -> Violation | None:
+        """Look at the world as far as it came: to step `at`."""
+        ...
+
+
 Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]
 """What to explore: how a world is made, and the rules. Other processes find it by its name in its module."""

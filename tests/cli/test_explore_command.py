@@ -72,6 +72,9 @@ def endless():
         return make_world()
     return slowly, rules
 
+def restless():
+    return Program({"c": Actor(0, lambda *_: (0, [("c", "m")]))}, [Send("s", "c", "m")]).world, []
+
 def impure():
     make_world, _ = calm()
     def step(state, sender, message):
@@ -147,6 +150,16 @@ def test_a_goal_that_was_never_reached_fails_the_campaign(callboard: Callboard) 
     done = callboard("explore", "shop:unmet", "--runs", "20")
     assert done.exit_code == FAILED
     assert done.stdout.startswith("never reached: five are booked")
+
+
+def test_a_campaign_in_which_no_run_comes_to_rest_fails_and_says_what_to_do(callboard: Callboard) -> None:
+    done = callboard("explore", "shop:restless", "--runs", "4", "--steps", "3", "--scheduler", "pct")
+    assert done.exit_code == FAILED
+    assert done.stdout.startswith("no run came to rest, so no rule about the end was looked at\n")
+    assert "4 runs were cut after 30 steps and not at rest: give more (--steps, steps=)" in done.stdout
+    done = callboard("explore", "shop:restless", "--runs", "4", "--scheduler", "pct", "--json")
+    told = json.loads(done.stdout)
+    assert (told["is_ok"], told["is_without_end"], told["figures"]["unfinished"]) == (False, True, 4)
 
 
 def test_the_same_seed_finds_the_same(callboard: Callboard) -> None:

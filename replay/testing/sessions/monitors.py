@@ -40,7 +40,7 @@ REPLAY: Final = "The deciders, run again on the log, post what they posted."
 
 
 class LogRules(OfSessions):
-    """Every invariant, held against the whole log at rest: what is broken once stays in the log.
+    """Every invariant, held against the whole log in the end: what is broken once stays in the log.
 
     kinds: the invariants; all that need nothing but a log if not given.
     """
@@ -53,7 +53,7 @@ class LogRules(OfSessions):
 
     def found(self, world: SessionWorld) -> list[Breach]:
         """All that the log breaks."""
-        is_at_rest = world.failure is None and world.down is None
+        is_at_rest = world.is_at_rest and world.failure is None and world.down is None
         return self._verdicts.of(
             (is_at_rest, *world.log),
             lambda: check_log(world.log, is_at_rest=is_at_rest, kinds=self._kinds),
@@ -63,6 +63,10 @@ class LogRules(OfSessions):
         """The first rule that is broken, and the step that broke it."""
         found = self.found(world)
         return Violation(found[0].rule, world.posters[found[0].seq - 1]) if found else None
+
+    def unfinished(self, world: SessionWorld, at: int) -> Violation | None:
+        """The same, for a log that ends in the middle: that is no breach, but what is there may be."""
+        return self.at_rest(world, at)
 
 
 class NothingLeft(OfSessions):

@@ -154,7 +154,8 @@ class SessionWorld(Acting):
 
     def trace(self) -> Sequence[Step]:
         """One step for each move that was made."""
-        ends = [(one.log, one.start) for one in self.made[1:]] + [(self.log, len(self.log))]
+        nexts = [(one.log, one.start) for one in self.made[1:]]
+        ends = [*nexts, (self.log, len(self.log))][: len(self.made)]
         return [
             _step(place, made, end if log is made.log else len(made.log))
             for place, (made, (log, end)) in enumerate(zip(self.made, ends, strict=True), 1)

@@ -1,8 +1,10 @@
 import pytest
+from msgspec import structs
 
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.findings import counterexample_lines, lines
 from callboard.replay.testing.monitors import always, at_rest, sometimes
+from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import parse
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
@@ -14,6 +16,7 @@ from tests.replay.testing.programs import apart, collector
 
 PROGRAM, RULES = account(False)
 FIXED, SAME_RULES = account(True)
+ENDLESS = Program({"a": Actor(0, lambda *_: (0, [("a", "again")]))}, [Send("s", "a", "again")])
 
 
 def test_a_broken_rule_is_found_shrunk_and_replays_from_its_text() -> None:
@@ -111,7 +114,12 @@ def test_the_lines_have_the_rule_the_chart_who_overtook_whom_and_how_to_see_it_a
     text = "\n".join(lines(found, command=lambda schedule: f"replay {schedule}"))
     assert text.startswith("broken after step 6: The cache has what the store has, or nothing\n")
     assert "client2" in text.splitlines()[2]
-    assert "came before step" in text
+    assert text.count("came before step") == len(one.races) == 2
+    assert text.count(";\n  the other way round the rule is not broken") == len(one.decided_by) == 2
+    unsure = structs.replace(one, decided_by=())
+    assert "the other way round" not in "\n".join(counterexample_lines(unsure))
+    marked = [line for line in counterexample_lines(unsure) if line[3:4] == "*"]
+    assert len(marked) == len({step for pair in one.races for step in pair})
     assert f"replay {one.text}" in text
     assert "a run of pct finds a bug of depth d with p >= d=1 1/" in text
     assert all(len(line) <= 80 for line in text.splitlines()[2:10])
@@ -135,3 +143,57 @@ def test_every_scheduler_finds_a_plain_race(name: str) -> None:
 def test_what_only_the_end_shows_is_not_looked_for_in_runs_that_do_not_end() -> None:
     rule = at_rest("never", lambda world: False)
     assert explore(collector("1").world, [rule]).counterexamples
+
+
+def test_a_campaign_in_which_no_run_comes_to_rest_is_not_ok() -> None:
+    rule = at_rest("never", lambda world: False)
+    found = explore(ENDLESS.world, [rule], runs=3, bounds=Bounds(7), scheduler="pct")
+    assert (found.counterexamples, found.is_ok, found.is_without_end) == ((), False, True)
+    assert (found.figures.unfinished, found.figures.at_rest, found.figures.cut) == (3, 0, 0)
+    told = lines(found)
+    assert told[0] == "no run came to rest, so no rule about the end was looked at"
+    assert told[3].startswith("3 runs were cut after 70 steps and not at rest: give more (--steps, steps=)")
+
+
+def test_runs_that_do_not_end_are_told_beside_those_that_do() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        return 1, [("a", "again")] if message == "again" and not state else ()
+
+    starts = [Send("s1", "a", "again"), Send("s2", "a", "stop")]
+    found = explore(Program({"a": Actor(0, step)}, starts).world)
+    assert (found.is_ok, found.figures.unfinished) == (True, 0)
+    assert not any("not at rest" in line for line in lines(found))
+
+    def until_stopped(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        state = state or (1 if message == "stop" else 2)
+        return state, [("a", "again")] if state == 2 else ()
+
+    found = explore(Program({"a": Actor(0, until_stopped)}, starts).world, runs=40, bounds=Bounds(7))
+    assert found.is_ok
+    assert found.figures.unfinished > 0 < found.figures.at_rest
+    assert any("cut after 70 steps and not at rest" in line for line in lines(found))
+
+
+def test_the_time_of_a_campaign_bounds_shrinking_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.replay.testing.explore.LATE_S", 0.0)
+    slow = [0.0]
+
+    class Clock:
+        """Half a minute passes whenever one looks."""
+
+        @property
+        def seconds(self) -> float:
+            slow[0] += 30
+            return slow[0]
+
+    monkeypatch.setattr("callboard.replay.testing.explore.Stopwatch", Clock)
+    found = explore(PROGRAM.world, RULES, seconds=10_000, seed=3)
+    (one,) = found.counterexamples
+    assert one.is_minimal
+    assert explore(PROGRAM.world, RULES, seed=3).counterexamples == found.counterexamples
+    slow[0] = 0
+    found = explore(PROGRAM.world, RULES, seconds=30 * found.figures.runs + 40, seed=3)
+    (short,) = found.counterexamples
+    assert not short.is_minimal
+    assert any("a smaller one may be there" in line for line in lines(found))
+    assert replay(PROGRAM.world, short.schedule, RULES).violation == short.violation

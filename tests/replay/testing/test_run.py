@@ -5,8 +5,8 @@ import pytest
 from callboard.actors.errors import MisuseError
 from callboard.replay.testing.monitors import always, at_rest
 from callboard.replay.testing.program import Actor, Posts, Program, Send
-from callboard.replay.testing.run import Bounds, perform
-from callboard.replay.testing.world import Move, Step, Violation
+from callboard.replay.testing.run import Bounds, bounds_of, perform
+from callboard.replay.testing.world import Move, Step, Violation, World
 from tests.replay.testing.programs import collector
 
 
@@ -77,6 +77,7 @@ def test_a_run_that_does_not_end_is_ended_after_ten_n_steps() -> None:
     program = Program({"a": Actor(0, again)}, [Send("s", "a", "again")])
     run = perform(program.world(), (), first, first, Bounds(7))
     assert (len(run.made), run.healed_at, run.is_at_rest) == (70, 7, False)
+    assert run.is_unfinished
 
 
 def test_where_only_faults_are_left_the_rules_of_rest_are_looked_at_and_faults_go_on() -> None:
@@ -138,3 +139,37 @@ def test_a_run_stops_where_a_rule_is_broken() -> None:
     run = perform(collector("1", "2").world(), rules[:1], first, first)
     assert (run.violation, len(run.made)) == (Violation("one", 1), 1)
     assert perform(collector("1").world(), rules, first, first).violation == Violation("two", 0)
+
+
+class Early:
+    """Looks at runs that do not end, and finds fault with those that have a step."""
+
+    def begin(self, steps: int) -> None:
+        """Nothing to forget."""
+
+    def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
+        return None
+
+    def at_rest(self, world: World, at: int) -> Violation | None:
+        return None
+
+    def unfinished(self, world: World, at: int) -> Violation | None:
+        return Violation("early", 1) if at else None
+
+
+def test_a_run_that_ends_before_it_is_at_rest_is_looked_at_by_those_who_can_judge_it() -> None:
+    program = Program({"a": Actor(0, lambda *_: (0, [("a", "again")]))}, [Send("s", "a", "again")])
+    found = perform(
+        program.world(), [at_rest("never", lambda world: False), Early()], first, first, Bounds(7)
+    )
+    assert found.violation == Violation("early", 1)
+    assert (found.is_broken_unfinished, found.is_unfinished, len(found.made)) == (True, False, 70)
+    assert perform(program.world(), [Early()], lambda offered: None, first).violation is None
+    over = perform(collector("1", "2").world(), [Early()], first, first)
+    assert (over.violation, over.is_unfinished) == (None, False)
+
+
+def test_a_run_has_at_least_one_step() -> None:
+    assert bounds_of(3) == Bounds(3)
+    with pytest.raises(MisuseError, match="at least one step, not 0"):
+        bounds_of(0)

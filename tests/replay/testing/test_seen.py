@@ -39,11 +39,13 @@ def test_figures_of_several_processes_are_added_up() -> None:
     one.add(world, [move("a", "1")], is_at_rest=True, is_cut=False)
     other.add(world, [move("a", "2"), Move("f", "a", "crash", "fault")], is_at_rest=True, is_cut=False)
     other.add(Silent(), [], is_at_rest=False, is_cut=True)
+    other.add(Silent(), [], is_at_rest=False, is_cut=False, is_unfinished=True)
     other.look_closely(world, [move("a", "2")], 7)
     one.merge(other)
     figures = Figures.of(one)
-    assert (figures.runs, figures.steps, figures.cut, figures.at_rest) == (3, 3, 1, 2)
-    assert (figures.orders, figures.ends, figures.longest, figures.widest) == (2, 1, 2, 7)
+    assert (figures.runs, figures.steps, figures.cut, figures.at_rest) == (4, 3, 1, 2)
+    assert figures.unfinished == 1
+    assert (figures.orders, figures.ends, figures.longest, figures.widest) == (3, 1, 2, 7)
     assert figures.faults == {"crash": 1}
 
 

@@ -53,7 +53,7 @@ def test_where_order_does_not_matter_nothing_overtakes_and_nothing_is_decided() 
     rule = always("less than three", lambda world: len(world.states["c"]) < 3)
     found = small(program, rule)
     assert guess(program.world, found.schedule.chains, [], completes=False, steps=50).overtakings() == 0
-    assert (len(found.schedule.chains), found.decided_by) == (5, ())
+    assert (len(found.schedule.chains), found.races) == (5, ())
 
 
 def test_an_overtaking_that_matters_stays_and_is_named() -> None:
@@ -64,7 +64,7 @@ def test_an_overtaking_that_matters_stays_and_is_named() -> None:
     both = always("m1 comes before m2", lambda world: world.states["c"][:2] != ("m2", "m1"))
     found = small(two, both)
     assert found.schedule.chains == ("s2>c", "s1>c")
-    assert found.decided_by == ((1, 2),)
+    assert found.races == found.decided_by == ((1, 2),)
 
 
 def test_faults_and_clients_are_dropped_first_even_if_that_takes_more_steps() -> None:
@@ -154,4 +154,34 @@ def test_what_cannot_come_the_other_way_round_decides_nothing() -> None:
     rule = always("less than two", lambda world: world.states["a"] < 2)
     run = perform(Forgetful(program), [rule], last, last)
     assert len(run.made) == 2
-    assert shrink(lambda: Forgetful(program), run, [rule]).decided_by == ()
+    assert shrink(lambda: Forgetful(program), run, [rule]).races == ()
+
+
+def test_an_order_that_does_not_decide_since_more_comes_is_told_without_that_claim() -> None:
+    def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
+        if message == "open":
+            return 1, ()
+        return (2, ()) if state else (0, [("a", message)])  # who comes too early comes again
+
+    program = Program({"a": Actor(0, step)}, [Send("s2", "a", "enter"), Send("s1", "a", "open")])
+    found = small(program, always("nobody enters", lambda world: world.states["a"] < 2))
+    assert found.schedule.chains == ("s1>a", "s2>a")
+    assert (found.races, found.decided_by) == (((1, 2),), ())
+
+
+def test_a_search_without_time_keeps_what_was_found_and_says_so() -> None:
+    rule = always("less than three", lambda world: len(world.states["c"]) < 3)
+    run = perform(crowd().world(), [rule], last, last)
+    at_once = shrink(crowd().world, run, [rule], is_over=lambda: True)
+    assert (at_once.schedule, at_once.violation, at_once.is_minimal) == (run.schedule, run.violation, False)
+    asked: list[int] = []
+
+    def is_over() -> bool:
+        asked.append(1)
+        return len(asked) > 4
+
+    soon = shrink(crowd().world, run, [rule], is_over=is_over)
+    assert (soon.tries, soon.is_minimal) == (4, False)
+    assert replay(crowd().world, soon.schedule, [rule]).violation == soon.violation
+    whole = shrink(crowd().world, run, [rule])
+    assert len(whole.schedule.chains) <= len(soon.schedule.chains) <= len(run.made)

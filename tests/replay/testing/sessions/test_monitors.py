@@ -5,11 +5,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from callboard.actors.events import Event
 from callboard.actors.messages import AskEnded, CallModel, ToolReturned
 from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
 from callboard.replay.testing.explore import explore
+from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.requests import check_requests, requests_of
+from callboard.replay.testing.run import Bounds
+from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.sessions.acting import Effect
 from callboard.replay.testing.sessions.monitors import (
     Effects,
@@ -22,7 +26,8 @@ from callboard.replay.testing.sessions.monitors import (
     breaches_of,
     session_monitors,
 )
-from callboard.replay.testing.sessions.scenario import START_MS
+from callboard.replay.testing.sessions.says import calls
+from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from tests.replay.testing.casts import RICH, TWO, cancelled, closed, rich
 
@@ -220,3 +225,34 @@ def test_the_memory_of_a_campaign_changes_nothing() -> None:
         assert one.digest() == other.digest()
     assert worlds().log[0].at == START_MS
     assert Requests().found(worlds().run()) == []
+
+
+class NoTools(Invariant):
+    name = "no-tools"
+    rule = "No tool is asked for."
+
+    def on_CallTool(self, event: Event) -> None:
+        self.broken(event.seq, "here one is")
+
+
+ENDLESS = Scenario([profile("host", tools=["look"])], lambda request: calls(("look", {})), [ask()])
+
+
+def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
+    rules = [LogRules([NoTools]), NothingLeft()]
+    (one,) = explore(Worlds(ENDLESS), rules, runs=3, bounds=Bounds(6)).counterexamples
+    assert one.violation.rule == NoTools.rule
+    assert one.is_minimal
+    assert len(one.found.chains) == 60
+    assert one.steps[-1].seq == one.violation.at < 10
+    assert replay(Worlds(ENDLESS), one.schedule, rules).violation == one.violation
+
+
+def test_what_is_open_in_an_unfinished_session_is_no_breach() -> None:
+    found = explore(Worlds(ENDLESS), session_monitors(1), runs=5, bounds=Bounds(6))
+    assert found.counterexamples == ()
+    assert (found.figures.unfinished, found.is_ok) == (5, False)
+    world = SessionWorld(RICH)
+    while moves := world.moves():
+        assert LogRules().found(world) == []
+        world.make(moves[0])

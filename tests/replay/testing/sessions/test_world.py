@@ -45,6 +45,10 @@ def test_a_session_is_played_to_its_end_first_come_first_served() -> None:
     assert world.is_at_rest
 
 
+def test_a_session_in_which_no_move_was_made_has_an_empty_trace() -> None:
+    assert SessionWorld(DONE).trace() == []
+
+
 def test_the_same_moves_lead_to_the_same_log_and_digest() -> None:
     first = SessionWorld(RICH).run(in_random_order(7))
     again = SessionWorld(RICH)
