@@ -48,24 +48,28 @@ class Resumes(OfSessions):
             event.cause: event for event in added if isinstance(event.body, ModelReplied | ToolReturned)
         }
         started = {event.cause for event in found if isinstance(event.body, ToolStarted)}
+        cut = {_call_of(event) for event in found if getattr(event.body, "status", "") == "interrupted"}
         for request in _open_in(found):
-            if not _is_settled(request, answers.get(request.seq), request.seq in started):
+            has_started, was_cut = request.seq in started, _call_of(request) in cut
+            if not _is_settled(request, answers.get(request.seq), has_started, was_cut):
                 return Violation(self.rule, at)
-        cut = {_call_of(event) for event in world.log if getattr(event.body, "status", "") == "interrupted"}
         for request in added:  # these are new: nobody can have started them
             answer = answers.get(request.seq)
             if answer is None or not isinstance(request.body, CallModel | CallTool):
                 continue
-            may_say = {"cancelled", "interrupted"} if _call_of(answer) in cut else {"cancelled"}
-            if getattr(answer.body, "status", "") not in may_say:
+            if getattr(answer.body, "status", "") != (
+                "interrupted" if _call_of(request) in cut else "cancelled"
+            ):
                 return Violation(self.rule, at)
         return None
 
 
-def _call_of(answer: Event) -> tuple[str, int, int] | None:
-    """The tool call that this answers, which may be made again."""
-    body = answer.body
-    return (answer.recipient, body.turn, body.call) if isinstance(body, ToolReturned) else None
+def _call_of(event: Event) -> tuple[str, int, int] | None:
+    """The tool call that this asks for or answers; one that was interrupted may be asked for again."""
+    body = event.body
+    if isinstance(body, CallTool):
+        return event.sender, body.turn, body.call
+    return (event.recipient, body.turn, body.call) if isinstance(body, ToolReturned) else None
 
 
 def _open_in(log: list[Event]) -> list[Event]:
@@ -75,15 +79,15 @@ def _open_in(log: list[Event]) -> list[Event]:
     return [event for event in calls if event.seq not in answered]
 
 
-def _is_settled(request: Event, answer: Event | None, has_started: bool) -> bool:
-    """Whether an old call has the answer that a crash leaves."""
+def _is_settled(request: Event, answer: Event | None, has_started: bool, was_cut: bool) -> bool:
+    """Whether an old call has the answer that a crash leaves. was_cut: it was interrupted once before."""
     if isinstance(request.body, CallModel):
         reply = answer.body if answer is not None else None
         return (
             isinstance(reply, ModelReplied) and reply.usage is None and reply.status in ("lost", "cancelled")
         )
     status = answer.body.status if answer is not None and isinstance(answer.body, ToolReturned) else ""
-    if has_started:
+    if has_started or (was_cut and status):
         return status == "interrupted"
     is_write = isinstance(request.body, CallTool) and request.body.effect == "write"
     return not (is_write and status == "interrupted")
