@@ -1,5 +1,6 @@
 """The public face of the testing kit: agents, policies and tools as users write them."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Sequence
@@ -162,6 +163,53 @@ def test_an_async_policy_that_never_waits_is_taken_and_one_that_waits_is_refused
 
     with pytest.raises(MisuseError, match="a simulation has no time"):
         simulate(Agent("a"), gives)
+
+
+def test_a_tool_that_waits_is_refused_and_told_to_be_faked() -> None:
+    @tool(effect="read")
+    async def fetch(url: str) -> str:
+        """Fetch a page."""
+        await asyncio.sleep(0.01)
+        return "page"
+
+    @tool(effect="read")
+    async def wrapped(url: str) -> str:
+        """Fetch a page, and say more of what fails."""
+        try:
+            await asyncio.sleep(0.01)
+        except RuntimeError as error:
+            raise RuntimeError("not fetched") from error
+        return "page"
+
+    @tool(effect="read")
+    async def broken(url: str) -> str:
+        """Fails for a reason of its own."""
+        raise RuntimeError("no such page")
+
+    agent = Agent("a", tools=[fetch, wrapped, broken])
+    for name in ("fetch", "wrapped"):
+        with pytest.raises(
+            MisuseError, match=f"tool {name} waits .* give a fake, tools=.'{name}': a function"
+        ):
+            simulate(agent, [call(name, url="x"), "done"])
+    assert outputs(simulate(agent, [call("broken", url="x"), "done"])) == ['"RuntimeError: no such page"']
+    assert (
+        simulate(agent, [call("fetch", url="x"), "ok"], tools={"fetch": lambda url: "p"}).outcome.text == "ok"
+    )
+
+
+def test_a_policy_that_waits_for_asyncio_is_refused() -> None:
+    async def waits(request: ModelRequest) -> Step:
+        await asyncio.sleep(0.01)
+        return "too late"
+
+    with pytest.raises(MisuseError, match=r"the model waits .* give a policy that answers at once"):
+        simulate(Agent("a"), waits)
+
+
+def test_a_fake_that_is_no_function_is_refused_when_the_scenario_is_made() -> None:
+    with pytest.raises(MisuseError, match="the fake of tool 'save' is 3: give a fake"):
+        Scenario(HOST, policy, tools={"save": 3})  # type: ignore[dict-item]  # what is to be refused
 
 
 def test_a_simulation_without_a_policy_is_refused() -> None:
