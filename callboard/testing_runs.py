@@ -220,8 +220,9 @@ class Simulation:
         asyncio.run(_store(SQLiteLog(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
-        """The run as a message-sequence chart, and what it breaks."""
-        return [*chart(self.world.trace(), width), *(f"broken: {breach}" for breach in self.breaches)]
+        """The run as a message-sequence chart, its weather, and what it breaks."""
+        told = [said] if (said := self.world.conditions()) else []
+        return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

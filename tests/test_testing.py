@@ -267,6 +267,31 @@ def test_a_campaign_with_all_faults_finds_nothing() -> None:
     assert any(name.startswith("fault: ") for name in found.explored.figures.faults)
 
 
+def test_a_run_and_an_example_name_their_weather_in_words() -> None:
+    scenario = Scenario(
+        HOST, policy, faults="all", monitors=[always("Nobody saves.", lambda w: not w.effects)]
+    )
+    one = scenario.simulate(seed=5)
+    assert one.world.weather is not None
+    assert str(one.world.weather) in one.lines()
+    found = scenario.explore(runs=50)
+    (example,) = found.counterexamples
+    (number,) = [chain.split()[-1] for chain in example.found.chains if chain.startswith("fault weather ")]
+    assert example.conditions == str(scenario.pure.faults.weather(int(number)))
+    assert f"found in {example.conditions}" in str(found)
+
+
+def test_figures_name_the_faults_without_repeating_the_word() -> None:
+    told = str(explore(HOST, policy, runs=30, faults=["raises"]))
+    assert "faults: raises " in told
+
+
+def test_one_of_a_thing_is_told_in_the_singular() -> None:
+    told = str(explore(Agent("a"), ["hello"], runs=1))
+    assert told.startswith("1 run ")
+    assert "1 partial order, 1 end state of 1 run at rest" in told
+
+
 def test_a_rule_of_ones_own_that_does_not_hold_is_found_shrunk_and_replayed() -> None:
     def nobody_saves(world: Any) -> bool:
         return not any(effect.tool == "save" for effect in world.effects)

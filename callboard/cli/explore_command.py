@@ -201,6 +201,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "command": job.command(found.text),
         "steps": found.steps,
         "decided_by": found.decided_by,
+        "conditions": found.conditions,
         "is_minimal": found.is_minimal,
         "run": found.run,
         "scheduler": found.scheduler,

@@ -26,7 +26,7 @@ from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.seen import Figures, Seen
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.stopwatch import Stopwatch
-from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W, conditions_of
 
 RUNS = 10_000
 PROGRESS_RUNS = 256
@@ -36,6 +36,7 @@ class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
     run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
+    conditions: what was chosen for that whole run, in words: the weather of a session with faults.
     schedule, violation, steps: of the small one. decided_by: pairs of steps that race, and whose other order
     does not break the rule. is_minimal: whether the search for it was finished.
     """
@@ -50,6 +51,7 @@ class Counterexample(msgspec.Struct, frozen=True):
     scheduler: str
     seed: int | str
     scenario: str
+    conditions: str = ""
 
     @property
     def text(self) -> str:
@@ -144,14 +146,16 @@ class Campaign(Generic[W]):
         if is_sampled:
             seen.look_closely(world, run.made, widest)
         if run.violation is not None and run.violation.rule not in self.counterexamples:
-            self.counterexamples[run.violation.rule] = self._counterexample(run, run.violation)
+            self.counterexamples[run.violation.rule] = self._counterexample(
+                run, run.violation, conditions_of(world)
+            )
         return True
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
         """A fair choice."""
         return offered[int(self._fair() * len(offered))]
 
-    def _counterexample(self, run: Run, violation: Violation) -> Counterexample:
+    def _counterexample(self, run: Run, violation: Violation, conditions: str) -> Counterexample:
         plan = self._plan
         small = Shrunk(run.schedule, violation, len(run.made))
         if plan.shrinks:
@@ -169,6 +173,7 @@ class Campaign(Generic[W]):
             scheduler=self._scheduler.name,
             seed=plan.seed,
             scenario=plan.scenario,
+            conditions=conditions,
         )
 
 
