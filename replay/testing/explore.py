@@ -8,15 +8,18 @@ Rules
     violation, as long as it is bounded by runs and not by seconds.
   - It stops at the first violation, or goes on and keeps the first of every rule.
   - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
+  - However short its time, it makes one run: nothing is well because nothing was tried.
   - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
 """
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from random import Random
 from typing import Generic
 
 import msgspec
 
+from callboard.actors.errors import MisuseError
 from callboard.replay.testing.monitors import unmet
 from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
 from callboard.replay.testing.schedule import Schedule
@@ -80,7 +83,8 @@ class Explored(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The options of a campaign. scheduler: its name. scenario: what the world is, with all its options.
 
-    keeps_going: do not stop at the first violation. shrinks: make counterexamples small.
+    keeps_going: do not stop at the first violation. shrinks: make counterexamples small. Raises MisuseError
+    for bounds under which nothing would be run, or without end.
     """
 
     scheduler: str = "portfolio"
@@ -91,6 +95,18 @@ class Plan(msgspec.Struct, frozen=True):
     scenario: str = ""
     keeps_going: bool = False
     shrinks: bool = True
+
+    def __post_init__(self) -> None:
+        if type(self.runs) is not int or self.runs < 1:
+            raise MisuseError(f"runs={self.runs!r}: a campaign has a number of runs, 1 or more")
+        if self.seconds is not None and not _is_time(self.seconds):
+            raise MisuseError(
+                f"seconds={self.seconds!r}: give a number of seconds above 0, or None for no bound"
+            )
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and isfinite(value) and value > 0  # type: ignore[arg-type, operator]  # a number
 
 
 class Campaign(Generic[W]):
@@ -117,7 +133,7 @@ class Campaign(Generic[W]):
         plan, seen = self._plan, self.seen
         watch = Stopwatch()
         while seen.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
-            if plan.seconds is not None and watch.seconds >= plan.seconds:
+            if plan.seconds is not None and seen.runs and watch.seconds >= plan.seconds:
                 return
             if seen.runs % PROGRESS_RUNS == 0 and stops():
                 return

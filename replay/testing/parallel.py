@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from callboard.actors.errors import CallboardError
+from callboard.actors.errors import CallboardError, MisuseError
 from callboard.replay.testing.elsewhere import check_named, start
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.seen import Seen
@@ -31,11 +31,15 @@ TOLD_EVERY_S = 0.25
 def explore_in_parallel(
     scenario: Scenario[Any], plan: Plan, jobs: int, progress: Callable[[Glance], bool] = lambda glance: True
 ) -> list[Share]:
-    """Run a campaign in `jobs` processes.
+    """Run a campaign in `jobs` processes, or as many as there are runs.
 
-    Raises MisuseError for a scenario that they cannot find, CallboardError if one of them fails.
+    Raises MisuseError for less than one, and for a scenario that they cannot find; CallboardError if one of
+    them fails.
     """
     check_named(scenario)
+    if jobs < 1:
+        raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
+    jobs = min(jobs, plan.runs)
     glances: dict[Connection, Glance] = {}
     shares: list[Share] = []
     processes = []

@@ -242,6 +242,10 @@ def test_a_run_of_which_the_bug_is_gone_is_shown_as_kept(callboard: Callboard, s
         (["shop:calm", "--schedule", "1.00000000.abc"], "the schedule is of scenario 00000000"),
         (["shop:calm", "--save", "x.db"], "only sessions can be recorded"),
         (["shop:calm", "--check-determinism", "--jobs", "2"], "leave --jobs out"),
+        (["shop:calm", "--scheduler", "pct:0"], "there is no scheduler 'pct:0'"),
+        (["shop:calm", "--seconds", "nan"], "give a number of seconds above 0"),
+        (["shop:calm", "--seconds", "inf"], "give a number of seconds above 0"),
+        (["shop:calm", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["shop:calm", "--runs", "0"], "Invalid value for '--runs'"),
     ],
 )

@@ -108,6 +108,13 @@ def test_a_job_that_fails_or_dies_ends_the_campaign_with_what_it_said() -> None:
         explore_in_parallel(dying, Plan(), 2)
 
 
+@pytest.mark.slow
+def test_there_are_never_more_jobs_than_runs_and_never_less_than_one() -> None:
+    assert [share.seen.runs for share in explore_in_parallel(fine, Plan("pct", 1), 40)] == [1]
+    with pytest.raises(MisuseError, match="jobs=0: a campaign has 1 process or more"):
+        explore_in_parallel(fine, Plan(), 0)
+
+
 def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
     def inner() -> Found:
         return fine()
