@@ -1,5 +1,6 @@
 """`callboard explore`: many orders and faults of one scenario, and of what breaks a rule a small example."""
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -27,6 +28,9 @@ from callboard.testing_subject import Subject, made, run_lines
 
 _RUNS_IN_TIME: Final = 1 << 40
 """Runs of a campaign that is bounded by time alone."""
+
+
+_JOBS_A_CORE: Final = 4
 
 
 class Job(NamedTuple):
@@ -75,7 +79,7 @@ class Job(NamedTuple):
     envvar="CALLBOARD_JOBS",
     show_default=True,
     show_envvar=True,
-    help="Processes.",
+    help="Processes, at most 4 for each core. Without --keep-going the example may differ each time.",
 )
 @click.option("--schedule", metavar="TEXT", default="", help="Make this one run, as an example printed it.")
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first rule that is broken.")
@@ -110,7 +114,8 @@ def explore(
 
     Each run is one order in which messages are handled and ports answer, with faults if the scenario has
     any. A run that breaks a rule is made as small as possible and shown as a chart, with the command that
-    makes it again. A campaign is repeated by its seed.
+    makes it again. A campaign is repeated by its seed, one of several jobs only with --keep-going: else it
+    stops at the example that comes in first.
 
     Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign with what it has found.
 
@@ -133,13 +138,21 @@ def explore(
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
     plan = Plan(scheduler, count, seconds, seed, scenario=subject.fingerprint, keeps_going=keep_going)
-    job = Job(subject, scenario, plan, jobs, check_determinism)
+    job = Job(subject, scenario, plan, _jobs(jobs, count), check_determinism)
     try:
         if schedule:
             return _replay(job, schedule, save, as_json)
         return _explore(job, save, as_json)
     except Nondeterminism as error:
         return _nondeterministic(job, error, as_json)
+
+
+def _jobs(wanted: int, runs: int) -> int:
+    """As many processes as are of use; says so if these are fewer than were wanted."""
+    most = min(_JOBS_A_CORE * (os.cpu_count() or 1), runs)
+    if wanted > most:
+        talk(f"--jobs {wanted}: {most} are all that there is use for, by the runs and the cores")
+    return min(wanted, most)
 
 
 # --- a campaign ---------------------------------------------------------------------

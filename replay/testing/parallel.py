@@ -7,7 +7,9 @@ Rules
     a campaign of n jobs makes the same runs every time, if it is bounded by runs and goes on at a violation.
   - progress is called a few times a second with a glance at all jobs; False stops them.
   - The first job that breaks a rule stops the others, unless the plan keeps going. A job that is stopped ends
-    the run or the shrinking that it is in, and hands in what it has.
+    the run or the shrinking that it is in, and hands in what it has. Which job is first is the system's
+    affair: so the example may differ from one campaign to the next of the same seed.
+  - Shares come in the order of the jobs, whoever was first: of two examples of one size that of the lower.
 """
 
 from collections.abc import Callable
@@ -41,7 +43,7 @@ def explore_in_parallel(
         raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
     jobs = min(jobs, plan.runs)
     glances: dict[Connection, Glance] = {}
-    shares: list[Share] = []
+    shares: dict[Connection, Share] = {}
     processes = []
     for job in range(jobs):
         runs = plan.runs // jobs + (job < plan.runs % jobs)
@@ -58,11 +60,14 @@ def explore_in_parallel(
             if len(shares) < jobs:
                 process.terminate()
             process.join()
-    return shares
+    return [shares[connection] for connection in glances]
 
 
 def _collect(
-    glances: dict[Connection, Glance], shares: list[Share], plan: Plan, progress: Callable[[Glance], bool]
+    glances: dict[Connection, Glance],
+    shares: dict[Connection, Share],
+    plan: Plan,
+    progress: Callable[[Glance], bool],
 ) -> None:
     """Take in what they tell, until each has handed in its share."""
     open_ends, is_told = set(glances), False
@@ -73,10 +78,10 @@ def _collect(
             if isinstance(told, Glance):
                 glances[ready] = told
             else:
-                shares.append(told)
+                shares[ready] = told
                 glances[ready] = Glance.at(told.seen)
                 open_ends.discard(ready)
-        is_over = any(share.counterexamples for share in shares) and not plan.keeps_going
+        is_over = any(share.counterexamples for share in shares.values()) and not plan.keeps_going
         total = Glance(*map(sum, zip(*glances.values(), strict=True)))
         goes_on = progress(total)
         if not is_told and (is_over or not goes_on):

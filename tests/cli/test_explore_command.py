@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard.cli import explore_command
 from callboard.cli.errors import FAILED, INTERRUPTED, USAGE
 from tests.cli.cast import Terminal, piped
 from tests.cli.conftest import Callboard
@@ -201,6 +202,19 @@ def test_options_are_read_from_the_environment(callboard: Callboard, monkeypatch
     assert (
         json.loads(callboard("explore", "shop:calm", "--runs", "3", "--json").stdout)["figures"]["runs"] == 3
     )
+
+
+@pytest.mark.slow
+def test_more_jobs_than_runs_are_not_started(callboard: Callboard) -> None:
+    done = callboard("explore", "shop:calm", "--runs", "2", "--jobs", "500", "--json")
+    assert "--jobs 500: 2 are all that there is use for" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["jobs"], told["figures"]["runs"]) == (2, 2)
+
+
+def test_more_jobs_than_four_a_core_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert [explore_command._jobs(wanted, 1 << 40) for wanted in (1, 8, 9, 500)] == [1, 8, 8, 8]
 
 
 def test_seconds_bound_a_campaign_instead_of_runs(callboard: Callboard) -> None:

@@ -52,6 +52,7 @@ def test_jobs_make_the_same_runs_each_time_and_tell_how_far_they_are() -> None:
         return True
 
     shares = explore_in_parallel(fine, plan, 2, progress)
+    assert [share.seen.runs for share in shares] == [151, 150], "in the order of the jobs"
     found = together(shares, plan, 0.0)
     assert found.figures == together(explore_in_parallel(fine, plan, 2), plan, 0.0).figures
     assert glances[-1].runs == 301
