@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 from secrets import token_hex
 from typing import Final, NamedTuple
 
@@ -133,6 +134,8 @@ def explore(
     scheduler_named(scheduler)
     if save and subject.session is None:
         raise misused(f"--save: {scenario} is no session, and only sessions can be recorded")
+    if save:
+        _check_place(Path(save))
     if check_determinism and jobs > 1:
         raise misused("--check-determinism has processes of its own: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
@@ -274,6 +277,29 @@ _DIFFERENCE: Final = ("actor", "step", "label", "field", "here", "there", "hash_
 
 
 # --- recordings ---------------------------------------------------------------------
+
+
+def _check_place(path: Path) -> None:
+    """Fails, before a campaign and not after it, if no log can be written there."""
+    if not path.parent.is_dir():
+        raise misused(f"--save {path}: the folder {path.parent} does not exist; make it first")
+    if path.is_dir():
+        raise misused(f"--save {path}: that is a folder; name a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise misused(f"--save {path}: that cannot be written; name another file")
+    if path.is_file() and path.stat().st_size and not _is_database(path):
+        raise misused(f"--save {path}: that file is no log; name another, or one that is not there yet")
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise misused(f"--save {path}: {error}") from error
+
+
+_SQLITE: Final = b"SQLite format 3\0"
 
 
 def _save_all(job: Job, found: tuple[Counterexample, ...], path: str) -> None:
