@@ -320,6 +320,37 @@ def test_faults_may_be_named_or_given() -> None:
         Scenario(HOST, policy, faults="nonsense")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"monitors": always("x", lambda world: True)}, r"give a list, \[always"),
+        ({"monitors": "x"}, r"give a list, \[always"),
+        ({"monitors": ["x"]}, r"monitors has 'x': a rule is always\(sentence"),
+        ({"monitors": [lambda world: True]}, "monitors has <function"),
+        ({"faults": True}, 'faults=True: give "all", a list of kinds'),
+        ({"faults": 3}, "faults=3: give"),
+        ({"prompt": 42}, "prompt=42: give a text"),
+        ({"prompt": None}, "prompt=None: give a text"),
+        ({"prompt": []}, r"prompt=\[\]: give a text"),
+        ({"prompt": [3]}, "a prompt is a text"),
+        ({"agent": "host"}, r"agent='host': give the host, an Agent\("),
+        ({"approve": 3}, "approve=3: give a function"),
+    ],
+)
+def test_a_scenario_of_wrong_things_says_what_is_wanted_where_it_is_made(
+    given: dict[str, Any], said: str
+) -> None:
+    arguments: dict[str, Any] = {"agent": HOST, "policy": policy, **given}
+    with pytest.raises(MisuseError, match=said):
+        Scenario(**arguments)
+
+
+@pytest.mark.parametrize("scheduler", [None, 3])
+def test_a_scheduler_that_is_none_is_refused(scheduler: Any) -> None:
+    with pytest.raises(MisuseError, match=f"scheduler={scheduler}: give a name"):
+        explore(HOST, policy, runs=1, scheduler=scheduler)
+
+
 # --- the face -------------------------------------------------------------------------
 
 

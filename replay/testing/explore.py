@@ -211,6 +211,8 @@ def explore(
 
     progress is called every 256 runs.
     """
+    if not isinstance(scheduler, str) and not hasattr(scheduler, "choose"):
+        raise MisuseError(f"scheduler={scheduler!r:.80}: give a name, such as 'portfolio', or a Scheduler")
     name = scheduler if isinstance(scheduler, str) else scheduler.name
     plan = Plan(name, runs, seconds, seed, bounds, scenario, keeps_going, shrinks)
     watch = Stopwatch()
