@@ -77,7 +77,7 @@ def load_module(source: str) -> ModuleType:
 
 
 def _add_to_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
+    if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
 
 
@@ -132,9 +132,17 @@ def value_in(module: ModuleType, source: str, attribute: str, seen: Callable[[Mo
     value: object = module
     for part in attribute.split("."):
         if not hasattr(value, part):
-            raise not_found(f"{source} has no {attribute!r}; {seen(module)}")
+            raise not_found(f"{source}{_elsewhere(module, source)} has no {attribute!r}; {seen(module)}")
         value = getattr(value, part)
     return value
+
+
+def _elsewhere(module: ModuleType, source: str) -> str:
+    """Where a module came from, if a file of its name is here too: an installed one goes before it."""
+    file, here = getattr(module, "__file__", None), Path(f"{source}.py")
+    if file is None or not here.is_file() or here.resolve() == Path(file).resolve():
+        return ""
+    return f" ({file}; for the file here write {here}:NAME)"
 
 
 def _call(make: object, source: str, attribute: str) -> object:
