@@ -104,7 +104,10 @@ def test_an_installed_module_of_the_same_name_is_named_with_its_file(folder: Pat
     (folder / "msgspec.py").write_text(MODULE)
     said = failure("msgspec:host").message
     assert "msgspec (" in said
-    assert "__init__.py; for the file here write msgspec.py:NAME) has no 'host'" in said
+    assert "__init__.py; rename the file msgspec.py here) has no 'host'" in said
+    taken = failure("msgspec.py:host")
+    assert taken.exit_code == USAGE
+    assert "msgspec.py: 'msgspec' is a module that is loaded already, from " in taken.message
     assert "(" not in failure("cast_of_test:nobody").message.split(" has no ")[0]
 
 
