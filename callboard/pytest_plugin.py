@@ -12,6 +12,7 @@ test itself says, and that before the ini file.
 Loaded by every pytest of an environment that has callboard, so it imports nothing until a test explores.
 """
 
+import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 RUNS = 1_000
 """Runs of a campaign in a test, where nobody says otherwise: a few seconds."""
+
+
+_DEFAULT = "portfolio"
 
 
 class Wanted(NamedTuple):
@@ -96,7 +100,9 @@ def pytest_configure(config: pytest.Config) -> None:
         not _asked(config, "seed") and _ini(config, "seed") == "random"
     ):
         config.option.callboard_seed = secrets.token_hex(4)
-    wanted(config)
+    found = wanted(config)
+    if found.scheduler != _DEFAULT:
+        _check_scheduler(found.scheduler)
     config.addinivalue_line("markers", "slow: takes more than a quarter of a second (StoreContract has some)")
 
 
@@ -131,14 +137,25 @@ def wanted(
     try:
         time = float(found["seconds"]) if found["seconds"] else None
         count = int(found["runs"].replace("_", "")) if found["runs"] else None
-        if (count is not None and count < 1) or (time is not None and not time > 0):
+        if (count is not None and count < 1) or (time is not None and not 0 < time < math.inf):
             raise ValueError("less than one")
     except ValueError as error:
         raise pytest.UsageError(
             f"callboard: runs {found['runs']!r} and seconds {found['seconds']!r} must be numbers above 0"
         ) from error
     count = count or (RUNS if time is None else None)
-    return Wanted(count, time, found["seed"] or "0", found["scheduler"] or "portfolio")
+    return Wanted(count, time, found["seed"] or "0", found["scheduler"] or _DEFAULT)
+
+
+def _check_scheduler(name: str) -> None:
+    """Raises pytest.UsageError for a name that is none, before any test runs."""
+    from callboard.actors.errors import MisuseError
+    from callboard.replay.testing.schedulers.portfolio import scheduler_named
+
+    try:
+        scheduler_named(name)
+    except MisuseError as error:
+        raise pytest.UsageError(f"callboard: {error}") from error
 
 
 def _value(config: pytest.Config, option: _Option, told: str) -> str:

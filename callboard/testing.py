@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from callboard.replay.testing.rules.requests import check_requests as check_requests
     from callboard.replay.testing.sessions.faults import Faults as Faults
     from callboard.replay.testing.sessions.faults import faults as faults
+    from callboard.replay.testing.sessions.resumes import check_resumes as check_resumes
     from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
     from callboard.replay.testing.stores.contract import StoreContract as StoreContract
     from callboard.replay.testing.stores.place import StorePlace as StorePlace
@@ -67,6 +68,7 @@ _HOMES = {
     "at_rest": f"{_KIT}.monitors",
     "check_log": f"{_KIT}.rules.invariants",
     "check_requests": f"{_KIT}.rules.requests",
+    "check_resumes": f"{_KIT}.sessions.resumes",
     "eventually": f"{_KIT}.monitors",
     "explore": "testing_runs",
     "faults": f"{_KIT}.sessions.faults",
@@ -95,6 +97,7 @@ __all__ = [
     "at_rest",
     "check_log",
     "check_requests",
+    "check_resumes",
     "eventually",
     "explore",
     "faults",

@@ -10,6 +10,7 @@ Nothing here waits: a policy or tool that does not answer at once is refused, si
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -53,6 +54,11 @@ Approver: TypeAlias = Callable[[str, RequestApproval], bool | str]
 """What a person says to the agent of an address: True lets the call run; False, or a reason, does not."""
 
 KEPT_CHECKS: Final = 10_000
+
+_NO_LOOP: Final = re.compile("no (running|current) event loop|not in async context|no async backend", re.I)
+"""What asyncio, sniffio and anyio say where no loop runs."""
+
+_POLICY: Final = "give a policy that answers at once"
 
 _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for it"
 
@@ -104,7 +110,7 @@ def policy_of(models: Sequence[Model]) -> PurePolicy:
         model = known.get(request.model.name)
         if model is None:
             return Says(failure=ModelFailure("unknown_model", f"there is no model {request.model.name!r}"))
-        return _says(_at_once(model.call(request, lambda piece: None), "the model"))
+        return _says(_at_once(model.call(request, lambda piece: None), "the model", _POLICY))
 
     return says
 
@@ -114,14 +120,19 @@ def _says(answer: object) -> Says:
         raise MisuseError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
     if answer.failure is not None:
         if answer.failure.code == "script_error":
+            if _NO_LOOP.search(answer.failure.message):
+                raise _waits("the model", _POLICY)
             raise MisuseError(answer.failure.message)
         return Says(failure=answer.failure, usage=answer.usage)
     content = bytes(check_json(bytes(answer.content)))
     return Says(content=content, stop_reason=answer.stop_reason, usage=answer.usage)
 
 
-def _at_once(value: object, who: str) -> object:
-    """What an async function gives without ever waiting. Raises MisuseError if it waits."""
+def _at_once(value: object, who: str, instead: str) -> object:
+    """What an async function gives without ever waiting. Raises MisuseError if it waits.
+
+    What waits for asyncio itself (a sleep, a thread, a socket) fails before it can wait, since no loop runs.
+    """
     if not inspect.isawaitable(value):
         return value
     work: Iterator[object] = value.__await__()
@@ -129,20 +140,42 @@ def _at_once(value: object, who: str) -> object:
         next(work)
     except StopIteration as end:
         return end.value
+    except RuntimeError as error:
+        if not _wants_a_loop(error):
+            raise
     finally:
         if callable(close := getattr(work, "close", None)):
             close()
-    raise MisuseError(f"{who} waits for something; a simulation has no time: give a policy or a fake instead")
+    raise _waits(who, instead)
+
+
+def _waits(who: str, instead: str) -> MisuseError:
+    return MisuseError(f"{who} waits for something; a simulation has no time: {instead}")
+
+
+def _wants_a_loop(error: BaseException | None) -> bool:
+    """Whether asyncio (or a library on top of it) was called without a loop, here or further down."""
+    while error is not None:
+        if _NO_LOOP.search(str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 # --- tools --------------------------------------------------------------------------
 
 
 def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
-    """What the tools of a session answer. Raises MisuseError for a fake of a tool that nobody has."""
+    """What the tools of a session answer.
+
+    Raises MisuseError for a fake of a tool that nobody has, and for one that is no function.
+    """
     tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
     if unknown := sorted(set(fakes) - set(tools)):
         raise MisuseError(f"nobody has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")
+    for name, fake in fakes.items():
+        if not callable(fake):
+            raise MisuseError(f"the fake of tool {name!r} is {fake!r}: {_fake_for(name)}")
 
     def answers(address: str, call: CallTool) -> ToolReturned:
         tool = tools.get(call.tool)
@@ -152,6 +185,10 @@ def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
         return ToolReturned(call.turn, call.call, outcome.status, outcome.output)
 
     return answers
+
+
+def _fake_for(name: str) -> str:
+    return f"give a fake, tools={{{name!r}: a function of the call's arguments that answers at once}}"
 
 
 def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: CallTool) -> ToolOutcome:
@@ -166,7 +203,7 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
         return ToolOutcome("ok", text_json(f"{tool.name} {_NOT_RUN}"))
     try:
         value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=dict[str, Any]))
-        return returned(_at_once(value, f"tool {tool.name}"), most)
+        return returned(_at_once(value, f"tool {tool.name}", _fake_for(tool.name)), most)
     except MisuseError:
         raise
     except Exception as error:

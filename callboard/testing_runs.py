@@ -79,12 +79,16 @@ class Scenario:
         monitors: Sequence[Monitor[SessionWorld]] = (),
         name: str = "",
     ) -> None:
+        if not isinstance(agent, Agent):
+            raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
+        if approve is not None and not callable(approve):
+            raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
         cast = Cast(agent, policy, tools, approve)
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        prompts = _prompts_of(prompt)
         schema = schema_json(output_schema)
         asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
         self.name = name or agent.name
-        self.monitors = tuple(monitors)
+        self.monitors = _monitors_of(monitors)
         self.pure = PureScenario(
             cast.profiles,
             cast.policy,
@@ -164,8 +168,35 @@ def faults_of(given: FaultsLike) -> Faults:
         return given
     if isinstance(given, str):
         return faults() if given == "all" else faults(given)
+    if not isinstance(given, Iterable):
+        raise MisuseError(f'faults={given!r:.80}: give "all", a list of kinds, Faults(...) or None')
     kinds = tuple(given)
     return faults(*kinds) if kinds else NO_FAULTS
+
+
+def _prompts_of(given: str | Sequence[str]) -> list[str]:
+    """What the client asks, in order. Raises MisuseError for what is neither a text nor a list of texts."""
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Sequence) or not given:
+        raise MisuseError(
+            f"prompt={given!r:.80}: give a text, or a list of what is asked one after the other"
+        )
+    return list(given)
+
+
+def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
+    """The rules that were meant. Raises MisuseError for what is no list, or has something else in it."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
+    monitors = tuple(given)
+    for one in monitors:
+        if isinstance(one, type) or not all(hasattr(one, name) for name in ("begin", "after", "at_rest")):
+            raise MisuseError(
+                f"monitors has {one!r:.80}: a rule is always(sentence, function of the world), or at_rest, "
+                "eventually, sometimes"
+            )
+    return monitors
 
 
 class Simulation:
@@ -222,8 +253,9 @@ class Simulation:
         asyncio.run(_store(SQLiteLog(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
-        """The run as a message-sequence chart, and what it breaks."""
-        return [*chart(self.world.trace(), width), *(f"broken: {breach}" for breach in self.breaches)]
+        """The run as a message-sequence chart, its weather, and what it breaks."""
+        told = [said] if (said := self.world.conditions()) else []
+        return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

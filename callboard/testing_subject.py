@@ -18,7 +18,7 @@ from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.world import MakeWorld, Monitor, World
+from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of
 from callboard.testing_runs import Scenario
 
 Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
@@ -82,12 +82,14 @@ def made(subject: Subject, schedule: Schedule) -> tuple[Run, World]:
 
 def run_lines(subject: Subject, run: Run, world: World, width: int) -> list[str]:
     """One run as a chart, and the rule that it breaks, if it does."""
+    conditions = [said] if (said := conditions_of(world)) else []
     if run.violation is None:
-        return [*chart(world.trace(), width), "", f"{len(run.made)} steps, no rule is broken"]
+        return [*chart(world.trace(), width), "", *conditions, f"{len(run.made)} steps, no rule is broken"]
     rule, at = run.violation.rule, run.violation.at
     return [
         *chart(world.trace(), width, {at}),
         "",
+        *conditions,
         f"broken {f'after step {at}' if at else 'at the start'}: {rule}",
         *subject.details(run.schedule.text(subject.fingerprint), rule),
     ]

@@ -172,16 +172,29 @@ def test_a_random_seed_is_drawn_once_and_shown(run: Pytest) -> None:
 
 def test_seconds_bound_a_campaign_instead_of_runs(run: Pytest) -> None:
     result = run(FIGURES.format(", scheduler='random'"), "-s", "--callboard-seconds", "0.000001")
-    result.stdout.fnmatch_lines(["callboard: 1e-06 s by portfolio, seed 0", "*made 0 random*"])
+    result.stdout.fnmatch_lines(["callboard: 1e-06 s by portfolio, seed 0", "*made 1 random*"])
 
 
 @pytest.mark.parametrize(
-    "option", [("--callboard-runs", "many"), ("--callboard-runs", "0"), ("--callboard-seconds", "-1")]
+    "option",
+    [
+        ("--callboard-runs", "many"),
+        ("--callboard-runs", "0"),
+        ("--callboard-seconds", "-1"),
+        ("--callboard-seconds", "nan"),
+        ("--callboard-seconds", "inf"),
+    ],
 )
 def test_numbers_that_are_none_end_pytest_at_once(run: Pytest, option: tuple[str, str]) -> None:
     result = run(BROKEN, *option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*callboard: runs * and seconds * must be numbers above 0"])
+
+
+def test_a_scheduler_that_there_is_not_ends_pytest_at_once(run: Pytest) -> None:
+    result = run(BROKEN, "--callboard-scheduler", "best")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*callboard: there is no scheduler 'best'; take one of portfolio*"])
 
 
 def test_what_cannot_be_explored_says_what_can(run: Pytest) -> None:

@@ -1,5 +1,6 @@
 """The public face of the testing kit: agents, policies and tools as users write them."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Sequence
@@ -166,6 +167,53 @@ def test_an_async_policy_that_never_waits_is_taken_and_one_that_waits_is_refused
         simulate(Agent("a"), gives)
 
 
+def test_a_tool_that_waits_is_refused_and_told_to_be_faked() -> None:
+    @tool(effect="read")
+    async def fetch(url: str) -> str:
+        """Fetch a page."""
+        await asyncio.sleep(0.01)
+        return "page"
+
+    @tool(effect="read")
+    async def wrapped(url: str) -> str:
+        """Fetch a page, and say more of what fails."""
+        try:
+            await asyncio.sleep(0.01)
+        except RuntimeError as error:
+            raise RuntimeError("not fetched") from error
+        return "page"
+
+    @tool(effect="read")
+    async def broken(url: str) -> str:
+        """Fails for a reason of its own."""
+        raise RuntimeError("no such page")
+
+    agent = Agent("a", tools=[fetch, wrapped, broken])
+    for name in ("fetch", "wrapped"):
+        with pytest.raises(
+            MisuseError, match=f"tool {name} waits .* give a fake, tools=.'{name}': a function"
+        ):
+            simulate(agent, [call(name, url="x"), "done"])
+    assert outputs(simulate(agent, [call("broken", url="x"), "done"])) == ['"RuntimeError: no such page"']
+    assert (
+        simulate(agent, [call("fetch", url="x"), "ok"], tools={"fetch": lambda url: "p"}).outcome.text == "ok"
+    )
+
+
+def test_a_policy_that_waits_for_asyncio_is_refused() -> None:
+    async def waits(request: ModelRequest) -> Step:
+        await asyncio.sleep(0.01)
+        return "too late"
+
+    with pytest.raises(MisuseError, match=r"the model waits .* give a policy that answers at once"):
+        simulate(Agent("a"), waits)
+
+
+def test_a_fake_that_is_no_function_is_refused_when_the_scenario_is_made() -> None:
+    with pytest.raises(MisuseError, match="the fake of tool 'save' is 3: give a fake"):
+        Scenario(HOST, policy, tools={"save": 3})  # type: ignore[dict-item]  # what is to be refused
+
+
 def test_a_simulation_without_a_policy_is_refused() -> None:
     with pytest.raises(MisuseError, match="no policy for 'a'"):
         simulate(Agent("a"))
@@ -221,6 +269,31 @@ def test_a_campaign_with_all_faults_finds_nothing() -> None:
     assert any(name.startswith("fault: ") for name in found.explored.figures.faults)
 
 
+def test_a_run_and_an_example_name_their_weather_in_words() -> None:
+    scenario = Scenario(
+        HOST, policy, faults="all", monitors=[always("Nobody saves.", lambda w: not w.effects)]
+    )
+    one = scenario.simulate(seed=5)
+    assert one.world.weather is not None
+    assert str(one.world.weather) in one.lines()
+    found = scenario.explore(runs=50)
+    (example,) = found.counterexamples
+    (number,) = [chain.split()[-1] for chain in example.found.chains if chain.startswith("fault weather ")]
+    assert example.conditions == str(scenario.pure.faults.weather(int(number)))
+    assert f"found in {example.conditions}" in str(found)
+
+
+def test_figures_name_the_faults_without_repeating_the_word() -> None:
+    told = str(explore(HOST, policy, runs=30, faults=["raises"]))
+    assert "faults: raises " in told
+
+
+def test_one_of_a_thing_is_told_in_the_singular() -> None:
+    told = str(explore(Agent("a"), ["hello"], runs=1))
+    assert told.startswith("1 run ")
+    assert "1 partial order, 1 end state of 1 run at rest" in told
+
+
 def test_a_rule_of_ones_own_that_does_not_hold_is_found_shrunk_and_replayed() -> None:
     def nobody_saves(world: Any) -> bool:
         return not any(effect.tool == "save" for effect in world.effects)
@@ -247,6 +320,37 @@ def test_faults_may_be_named_or_given() -> None:
     assert Scenario(HOST, policy, faults=None).pure.faults.kinds == frozenset()
     with pytest.raises(MisuseError, match="there is no fault 'nonsense'"):
         Scenario(HOST, policy, faults="nonsense")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"monitors": always("x", lambda world: True)}, r"give a list, \[always"),
+        ({"monitors": "x"}, r"give a list, \[always"),
+        ({"monitors": ["x"]}, r"monitors has 'x': a rule is always\(sentence"),
+        ({"monitors": [lambda world: True]}, "monitors has <function"),
+        ({"faults": True}, 'faults=True: give "all", a list of kinds'),
+        ({"faults": 3}, "faults=3: give"),
+        ({"prompt": 42}, "prompt=42: give a text"),
+        ({"prompt": None}, "prompt=None: give a text"),
+        ({"prompt": []}, r"prompt=\[\]: give a text"),
+        ({"prompt": [3]}, "a prompt is a text"),
+        ({"agent": "host"}, r"agent='host': give the host, an Agent\("),
+        ({"approve": 3}, "approve=3: give a function"),
+    ],
+)
+def test_a_scenario_of_wrong_things_says_what_is_wanted_where_it_is_made(
+    given: dict[str, Any], said: str
+) -> None:
+    arguments: dict[str, Any] = {"agent": HOST, "policy": policy, **given}
+    with pytest.raises(MisuseError, match=said):
+        Scenario(**arguments)
+
+
+@pytest.mark.parametrize("scheduler", [None, 3])
+def test_a_scheduler_that_is_none_is_refused(scheduler: Any) -> None:
+    with pytest.raises(MisuseError, match=f"scheduler={scheduler}: give a name"):
+        explore(HOST, policy, runs=1, scheduler=scheduler)
 
 
 # --- the face -------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """`callboard explore`: many orders and faults of one scenario, and of what breaks a rule a small example."""
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 from secrets import token_hex
 from typing import Final, NamedTuple
 
@@ -27,6 +29,9 @@ from callboard.testing_subject import Subject, made, run_lines
 
 _RUNS_IN_TIME: Final = 1 << 40
 """Runs of a campaign that is bounded by time alone."""
+
+
+_JOBS_A_CORE: Final = 4
 
 
 class Job(NamedTuple):
@@ -86,7 +91,7 @@ class Job(NamedTuple):
     envvar="CALLBOARD_JOBS",
     show_default=True,
     show_envvar=True,
-    help="Processes.",
+    help="Processes, at most 4 for each core. Without --keep-going the example may differ each time.",
 )
 @click.option("--schedule", metavar="TEXT", default="", help="Make this one run, as an example printed it.")
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first rule that is broken.")
@@ -122,7 +127,8 @@ def explore(
 
     Each run is one order in which messages are handled and ports answer, with faults if the scenario has
     any. A run that breaks a rule is made as small as possible and shown as a chart, with the command that
-    makes it again. A campaign is repeated by its seed.
+    makes it again. A campaign is repeated by its seed, one of several jobs only with --keep-going: else it
+    stops at the example that comes in first.
 
     Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign with what it has found.
 
@@ -141,18 +147,28 @@ def explore(
     scheduler_named(scheduler)
     if save and subject.session is None:
         raise misused(f"--save: {scenario} is no session, and only sessions can be recorded")
+    if save:
+        _check_place(Path(save))
     if check_determinism and jobs > 1:
         raise misused("--check-determinism has processes of its own: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
     plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint, keep_going)
-    job = Job(subject, scenario, plan, jobs, check_determinism)
+    job = Job(subject, scenario, plan, _jobs(jobs, count), check_determinism)
     try:
         if schedule:
             return _replay(job, schedule, save, as_json)
         return _explore(job, save, as_json)
     except Nondeterminism as error:
         return _nondeterministic(job, error, as_json)
+
+
+def _jobs(wanted: int, runs: int) -> int:
+    """As many processes as are of use; says so if these are fewer than were wanted."""
+    most = min(_JOBS_A_CORE * (os.cpu_count() or 1), runs)
+    if wanted > most:
+        talk(f"--jobs {wanted}: {most} are all that there is use for, by the runs and the cores")
+    return min(wanted, most)
 
 
 # --- a campaign ---------------------------------------------------------------------
@@ -216,6 +232,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "steps": found.steps,
         "races": found.races,
         "decided_by": found.decided_by,
+        "conditions": found.conditions,
         "is_minimal": found.is_minimal,
         "run": found.run,
         "scheduler": found.scheduler,
@@ -275,6 +292,29 @@ _DIFFERENCE: Final = ("actor", "step", "label", "field", "here", "there", "hash_
 
 
 # --- recordings ---------------------------------------------------------------------
+
+
+def _check_place(path: Path) -> None:
+    """Fails, before a campaign and not after it, if no log can be written there."""
+    if not path.parent.is_dir():
+        raise misused(f"--save {path}: the folder {path.parent} does not exist; make it first")
+    if path.is_dir():
+        raise misused(f"--save {path}: that is a folder; name a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise misused(f"--save {path}: that cannot be written; name another file")
+    if path.is_file() and path.stat().st_size and not _is_database(path):
+        raise misused(f"--save {path}: that file is no log; name another, or one that is not there yet")
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise misused(f"--save {path}: {error}") from error
+
+
+_SQLITE: Final = b"SQLite format 3\0"
 
 
 def _save_all(job: Job, found: tuple[Counterexample, ...], path: str) -> None:

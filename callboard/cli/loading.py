@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -77,7 +78,7 @@ def load_module(source: str) -> ModuleType:
 
 
 def _add_to_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
+    if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
 
 
@@ -95,6 +96,8 @@ def _file_module(path: Path) -> ModuleType:
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
         return known
+    if known is not None and (file := _installed_file(known)):
+        raise misused(f"{path}: {name!r} is a module that is loaded already, from {file}; rename the file")
     found = importlib.util.spec_from_file_location(name, path.resolve())
     if found is None or found.loader is None:
         raise misused(f"{path} is no Python file")
@@ -102,6 +105,12 @@ def _file_module(path: Path) -> ModuleType:
     sys.modules[name] = module  # before it runs: classes look their own module up while they are made
     found.loader.exec_module(module)
     return module
+
+
+def _installed_file(module: ModuleType) -> str:
+    """Where an installed module is, which others use under its name; empty for one of the user's own."""
+    file = getattr(module, "__file__", None) or ""
+    return file if file.startswith(tuple(sysconfig.get_paths().values())) else ""
 
 
 def broken(source: str, error: BaseException) -> Failure:
@@ -132,9 +141,17 @@ def value_in(module: ModuleType, source: str, attribute: str, seen: Callable[[Mo
     value: object = module
     for part in attribute.split("."):
         if not hasattr(value, part):
-            raise not_found(f"{source} has no {attribute!r}; {seen(module)}")
+            raise not_found(f"{source}{_elsewhere(module, source)} has no {attribute!r}; {seen(module)}")
         value = getattr(value, part)
     return value
+
+
+def _elsewhere(module: ModuleType, source: str) -> str:
+    """Where a module came from, if a file of its name is here too: an installed one goes before it."""
+    file, here = getattr(module, "__file__", None), Path(f"{source}.py")
+    if file is None or not here.is_file() or here.resolve() == Path(file).resolve():
+        return ""
+    return f" ({file}; rename the file {here} here)"
 
 
 def _call(make: object, source: str, attribute: str) -> object:

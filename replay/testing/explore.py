@@ -9,15 +9,18 @@ Rules
   - It stops at the first violation, or goes on and keeps the first of every rule.
   - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
   - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
+  - However short its time, it makes one run: nothing is well because nothing was tried.
   - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
 """
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from random import Random
 from typing import Generic
 
 import msgspec
 
+from callboard.actors.errors import MisuseError
 from callboard.replay.testing.monitors import unmet
 from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
 from callboard.replay.testing.schedule import Schedule
@@ -27,7 +30,7 @@ from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.seen import Figures, Seen
 from callboard.replay.testing.shrink import Pair, Shrunk, shrink
 from callboard.replay.testing.stopwatch import Stopwatch
-from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W, conditions_of
 
 RUNS = 10_000
 PROGRESS_RUNS = 256
@@ -39,6 +42,7 @@ class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
     run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
+    conditions: what was chosen for that whole run, in words: the weather of a session with faults.
     schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
     need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
     the run completed. is_minimal: whether the search for it was finished.
@@ -55,6 +59,7 @@ class Counterexample(msgspec.Struct, frozen=True):
     scheduler: str
     seed: int | str
     scenario: str
+    conditions: str = ""
 
     @property
     def text(self) -> str:
@@ -88,7 +93,8 @@ class Explored(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The options of a campaign. scheduler: its name. scenario: what the world is, with all its options.
 
-    keeps_going: do not stop at the first violation. shrinks: make counterexamples small.
+    keeps_going: do not stop at the first violation. shrinks: make counterexamples small. Raises MisuseError
+    for bounds under which nothing would be run, or without end.
     """
 
     scheduler: str = "portfolio"
@@ -99,6 +105,18 @@ class Plan(msgspec.Struct, frozen=True):
     scenario: str = ""
     keeps_going: bool = False
     shrinks: bool = True
+
+    def __post_init__(self) -> None:
+        if type(self.runs) is not int or self.runs < 1:
+            raise MisuseError(f"runs={self.runs!r}: a campaign has a number of runs, 1 or more")
+        if self.seconds is not None and not _is_time(self.seconds):
+            raise MisuseError(
+                f"seconds={self.seconds!r}: give a number of seconds above 0, or None for no bound"
+            )
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and isfinite(value) and value > 0  # type: ignore[arg-type, operator]  # a number
 
 
 class Campaign(Generic[W]):
@@ -126,7 +144,7 @@ class Campaign(Generic[W]):
         plan, seen = self._plan, self.seen
         watch = self._watch = Stopwatch()
         while seen.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
-            if plan.seconds is not None and watch.seconds >= plan.seconds:
+            if plan.seconds is not None and seen.runs and watch.seconds >= plan.seconds:
                 return
             if seen.runs % PROGRESS_RUNS == 0 and stops():
                 return
@@ -156,7 +174,9 @@ class Campaign(Generic[W]):
         if is_sampled:
             seen.look_closely(world, run.made, widest)
         if run.violation is not None and run.violation.rule not in self.counterexamples:
-            self.counterexamples[run.violation.rule] = self._counterexample(run, run.violation)
+            self.counterexamples[run.violation.rule] = self._counterexample(
+                run, run.violation, conditions_of(world)
+            )
         return True
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
@@ -171,7 +191,7 @@ class Campaign(Generic[W]):
         end = max(seconds, watch.seconds + LATE_S)
         return lambda: watch.seconds >= end
 
-    def _counterexample(self, run: Run, violation: Violation) -> Counterexample:
+    def _counterexample(self, run: Run, violation: Violation, conditions: str) -> Counterexample:
         plan = self._plan
         small = Shrunk(run.schedule, violation, len(run.made))
         if plan.shrinks:
@@ -190,6 +210,7 @@ class Campaign(Generic[W]):
             scheduler=self._scheduler.name,
             seed=plan.seed,
             scenario=plan.scenario,
+            conditions=conditions,
         )
 
 
@@ -211,6 +232,8 @@ def explore(
 
     progress is called every 256 runs.
     """
+    if not isinstance(scheduler, str) and not hasattr(scheduler, "choose"):
+        raise MisuseError(f"scheduler={scheduler!r:.80}: give a name, such as 'portfolio', or a Scheduler")
     name = scheduler if isinstance(scheduler, str) else scheduler.name
     plan = Plan(name, runs, seconds, seed, bounds, scenario, keeps_going, shrinks)
     watch = Stopwatch()

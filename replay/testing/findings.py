@@ -36,6 +36,7 @@ def counterexample_lines(
         *_overtakings(found),
         f"{len(found.steps)} steps, {small}; found in run {found.run} by {found.scheduler} "
         f"with {len(found.found.chains)} steps, seed {found.seed}",
+        *([f"found in {found.conditions}"] if found.conditions else []),
         command(found.text),
     ]
 
@@ -69,18 +70,24 @@ def figures_lines(explored: Explored) -> list[str]:
     every = "all there are within the bounds" if figures.unfinished else "all there are"
     extent = every if explored.is_exhausted else f"seed {explored.seed}"
     found = [
-        f"{figures.runs:,} {'run' if figures.runs == 1 else 'runs'}{rate} by {explored.scheduler}, {extent}; "
+        f"{_count(figures.runs, 'run')}{rate} by {explored.scheduler}, {extent}; "
         f"{figures.steps:,} steps, {figures.longest} at most",
-        f"{_count(figures.orders, figures.orders_at_least)} partial orders, "
-        f"{_count(figures.ends, figures.ends_at_least)} end states of {figures.at_rest:,} runs at rest",
+        f"{_count(figures.orders, 'partial order', figures.orders_at_least)}, "
+        f"{_count(figures.ends, 'end state', figures.ends_at_least)} "
+        f"of {_count(figures.at_rest, 'run')} at rest",
     ]
     if figures.unfinished:
         found.append(_unfinished(figures))
     if figures.coverage:
         found.append(
-            f"{len(figures.coverage)} situations (role, state, message) in the runs looked at closely"
+            f"{_count(len(figures.coverage), 'situation')} (role, state, message) "
+            "in the runs looked at closely"
         )
-    faults = [f"{name} {n:,}" for name, n in figures.faults.items() if not name.startswith("weather ")]
+    faults = [  # the weather is a choice of faults, and none itself
+        f"{name.removeprefix('fault: ')} {n:,}"
+        for name, n in figures.faults.items()
+        if not name.startswith("weather ")
+    ]
     if faults:
         found.append("faults: " + ", ".join(faults))
     return found if explored.is_exhausted else [*found, _bound(figures)]
@@ -95,8 +102,8 @@ def _unfinished(figures: Figures) -> str:
     )
 
 
-def _count(number: int, is_at_least: bool) -> str:
-    return f"at least {number:,}" if is_at_least else f"{number:,}"
+def _count(number: int, noun: str, is_at_least: bool = False) -> str:
+    return f"{'at least ' if is_at_least else ''}{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _bound(figures: Figures) -> str:

@@ -14,6 +14,7 @@ Rules
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from callboard.actors.errors import MisuseError
 from callboard.replay.testing.world import Violation, World
 
 Predicate: TypeAlias = Callable[[Any], bool]
@@ -21,6 +22,15 @@ Predicate: TypeAlias = Callable[[Any], bool]
 
 HOT_FACTOR = 5
 """So many times N steps a rule may be hot in the fair part; from Coyote."""
+
+
+def _rule(sentence: str, holds: Predicate) -> tuple[str, Predicate]:
+    """Both, if they are a sentence and a function. Raises MisuseError if not."""
+    if not isinstance(sentence, str) or not sentence.strip() or not callable(holds):
+        raise MisuseError(
+            f"a rule is a sentence and a function of the world, not {sentence!r:.80} and {holds!r:.80}"
+        )
+    return sentence, holds
 
 
 class _Quiet:
@@ -42,8 +52,7 @@ class Always(_Quiet):
     """`holds(world)` at the start and after every step."""
 
     def __init__(self, rule: str, holds: Predicate) -> None:
-        self.rule = rule
-        self._holds = holds
+        self.rule, self._holds = _rule(rule, holds)
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """The violation if it does not hold now."""
@@ -54,8 +63,7 @@ class AtRest(_Quiet):
     """`holds(world)` when nothing more is going to happen."""
 
     def __init__(self, rule: str, holds: Predicate) -> None:
-        self.rule = rule
-        self._holds = holds
+        self.rule, self._holds = _rule(rule, holds)
 
     def at_rest(self, world: World, at: int) -> Violation | None:
         """The violation if it does not hold in the end."""
@@ -66,8 +74,7 @@ class Eventually(_Quiet):
     """`is_cold(world)` in the end, and again and again in a run that does not end."""
 
     def __init__(self, rule: str, is_cold: Predicate) -> None:
-        self.rule = rule
-        self._is_cold = is_cold
+        self.rule, self._is_cold = _rule(rule, is_cold)
         self._hot_steps_max = 0
         self._hot_steps = 0
 
@@ -92,8 +99,7 @@ class Sometimes(_Quiet):
     """A goal: some run of the campaign must come to a world for which `is_reached(world)`."""
 
     def __init__(self, goal: str, is_reached: Predicate) -> None:
-        self.goal = goal
-        self._is_reached = is_reached
+        self.goal, self._is_reached = _rule(goal, is_reached)
         self.is_met = False
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:

@@ -7,7 +7,9 @@ Rules
     a campaign of n jobs makes the same runs every time, if it is bounded by runs and goes on at a violation.
   - progress is called a few times a second with a glance at all jobs; False stops them.
   - The first job that breaks a rule stops the others, unless the plan keeps going. A job that is stopped ends
-    the run or the shrinking that it is in, and hands in what it has.
+    the run or the shrinking that it is in, and hands in what it has. Which job is first is the system's
+    affair: so the example may differ from one campaign to the next of the same seed.
+  - Shares come in the order of the jobs, whoever was first: of two examples of one size that of the lower.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from callboard.actors.errors import CallboardError
+from callboard.actors.errors import CallboardError, MisuseError
 from callboard.replay.testing.elsewhere import check_named, start
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.seen import Seen
@@ -31,13 +33,17 @@ TOLD_EVERY_S = 0.25
 def explore_in_parallel(
     scenario: Scenario[Any], plan: Plan, jobs: int, progress: Callable[[Glance], bool] = lambda glance: True
 ) -> list[Share]:
-    """Run a campaign in `jobs` processes.
+    """Run a campaign in `jobs` processes, or as many as there are runs.
 
-    Raises MisuseError for a scenario that they cannot find, CallboardError if one of them fails.
+    Raises MisuseError for less than one, and for a scenario that they cannot find; CallboardError if one of
+    them fails.
     """
     check_named(scenario)
+    if jobs < 1:
+        raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
+    jobs = min(jobs, plan.runs)
     glances: dict[Connection, Glance] = {}
-    shares: list[Share] = []
+    shares: dict[Connection, Share] = {}
     processes = []
     for job in range(jobs):
         runs = plan.runs // jobs + (job < plan.runs % jobs)
@@ -54,11 +60,14 @@ def explore_in_parallel(
             if len(shares) < jobs:
                 process.terminate()
             process.join()
-    return shares
+    return [shares[connection] for connection in glances]
 
 
 def _collect(
-    glances: dict[Connection, Glance], shares: list[Share], plan: Plan, progress: Callable[[Glance], bool]
+    glances: dict[Connection, Glance],
+    shares: dict[Connection, Share],
+    plan: Plan,
+    progress: Callable[[Glance], bool],
 ) -> None:
     """Take in what they tell, until each has handed in its share."""
     open_ends, is_told = set(glances), False
@@ -69,10 +78,10 @@ def _collect(
             if isinstance(told, Glance):
                 glances[ready] = told
             else:
-                shares.append(told)
+                shares[ready] = told
                 glances[ready] = Glance.at(told.seen)
                 open_ends.discard(ready)
-        is_over = any(share.counterexamples for share in shares) and not plan.keeps_going
+        is_over = any(share.counterexamples for share in shares.values()) and not plan.keeps_going
         total = Glance(*map(sum, zip(*glances.values(), strict=True)))
         goes_on = progress(total)
         if not is_told and (is_over or not goes_on):

@@ -166,24 +166,55 @@ _CALLS = ("nonsense", "tool", "task", "task with schema", "race", "report", "wro
 
 
 @cache
-def _members(reports: bool, tools: bool) -> SearchStrategy[_Member]:
+def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Member]:
+    """delegates: whether the first thing it does is a task for somebody."""
     calls = [call for call in _CALLS if (tools or call != "tool") and (reports or "report" not in call)]
-    acting = st.lists(st.tuples(st.sampled_from(calls), st.integers(0, 3)), min_size=1, max_size=3)
-    failing = st.sampled_from(FAILURES).map(lambda failure: Says(failure=failure, usage=None))
-    reply = st.one_of(_texts.map(Says), acting, failing, st.just(Says("unmetered", usage=None)))
-    own = st.lists(st.sampled_from(list(TOOLS)), unique=True) if tools else st.just([])
+    acts = st.lists(st.tuples(st.sampled_from(calls), st.integers(0, 3)), min_size=1, max_size=3)
+    fails = st.sampled_from(FAILURES).map(lambda failure: Says(failure=failure, usage=None))
+    unmetered = st.just(Says("unmetered", usage=None))
+    says = st.lists(st.one_of(_texts.map(Says), acts, fails, unmetered), max_size=4)
+    if delegates:
+        tasks = st.lists(st.tuples(st.sampled_from(list(_TASKS)), st.integers(0, 3)), min_size=1, max_size=2)
+        says = st.builds(lambda first, rest: [first, *rest[:3]], tasks, says)
     return st.builds(
         _Member,
-        own,
-        st.lists(st.integers(0, 3), max_size=3),
-        limits(deadlines=False),
-        st.lists(reply, max_size=4),
+        st.lists(st.sampled_from(list(TOOLS)), unique=True) if tools else st.just([]),
+        st.lists(st.integers(0, 3), min_size=int(delegates), max_size=3),
+        st.one_of(st.just(NO_LIMITS), limits(deadlines=False)),
+        says,
     )
+
+
+def _member(reports: bool, tools: bool) -> SearchStrategy[_Member]:
+    return st.one_of(_members(reports, tools, False), _members(reports, tools, True))
+
+
+@cache
+def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member]]:
+    """Some agents, the host first.
+
+    In seven of eight there is somebody to ask, and the host does so at once; in four so does the second.
+    """
+    one, asks = _member(reports, tools), _members(reports, tools, True)
+    shapes = [_cast([one], one, most)]
+    if most > 1:
+        shapes += [_cast([asks, one], one, most)] * 3
+    if most > 2:
+        shapes += [_cast([asks, asks, one], one, most)] * 4
+    return st.sampled_from(shapes).flatmap(lambda shape: shape)
+
+
+def _cast(
+    first: list[SearchStrategy[_Member]], other: SearchStrategy[_Member], most: int
+) -> SearchStrategy[list[_Member]]:
+    """These agents, and then up to `most` in all."""
+    others = st.lists(other, max_size=most - len(first))
+    return st.builds(lambda known, more: [*known, *more], st.tuples(*first), others)
 
 
 @st.composite
 def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tuple[Profile, ...], Script]:
-    members = [draw(_members(reports, tools)), *draw(st.lists(_members(reports, tools), max_size=most - 1))]
+    members = draw(_casts(most, reports, tools))
     names = ["host", *(f"agent{number}" for number in range(1, len(members)))]
     profiles, replies = [], {}
     for place, (name, member) in enumerate(zip(names, members, strict=True)):
@@ -271,7 +302,7 @@ def delegation_plans(draw: st.DrawFn, most: int = 4, *, bounded: bool = True) ->
         script,
         tuple(draw(st.lists(st.sampled_from(["go", "go on"]), min_size=1, max_size=2))),
         schema,
-        draw(limits()) if bounded else NO_LIMITS,
+        draw(st.one_of(st.just(NO_LIMITS), limits())) if bounded else NO_LIMITS,
         draw(st.booleans()),
     )
 

@@ -104,6 +104,20 @@ class Covers(Protocol):
 
 
 @runtime_checkable
+class Conditioned(Protocol):
+    """A world in which something is chosen for a whole run, such as what fails in it and how often."""
+
+    def conditions(self) -> str:
+        """What was chosen, in one line; empty for nothing."""
+        ...
+
+
+def conditions_of(world: object) -> str:
+    """What was chosen for a whole run, in one line; empty for nothing."""
+    return world.conditions() if isinstance(world, Conditioned) else ""
+
+
+@runtime_checkable
 class Touches(Protocol):
     """A world that knows what a move touched; partial-order reduction asks for it."""
 

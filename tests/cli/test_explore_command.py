@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard.cli import explore_command
 from callboard.cli.errors import FAILED, INTERRUPTED, USAGE
 from tests.cli.cast import Terminal, piped
 from tests.cli.conftest import Callboard
@@ -216,6 +217,28 @@ def test_options_are_read_from_the_environment(callboard: Callboard, monkeypatch
     )
 
 
+def test_a_file_that_cannot_be_written_is_told_before_the_campaign(
+    callboard: Callboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    done = callboard("explore", "shop:booking", "--save", "x.db")
+    assert (done.exit_code, done.stdout) == (USAGE, "")
+    assert "--save x.db: that cannot be written" in done.stderr
+
+
+@pytest.mark.slow
+def test_more_jobs_than_runs_are_not_started(callboard: Callboard) -> None:
+    done = callboard("explore", "shop:calm", "--runs", "2", "--jobs", "500", "--json")
+    assert "--jobs 500: 2 are all that there is use for" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["jobs"], told["figures"]["runs"]) == (2, 2)
+
+
+def test_more_jobs_than_four_a_core_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert [explore_command._jobs(wanted, 1 << 40) for wanted in (1, 8, 9, 500)] == [1, 8, 8, 8]
+
+
 def test_seconds_bound_a_campaign_instead_of_runs(callboard: Callboard) -> None:
     endless = ("--runs", "1000000000", "--seconds", "0.000001")
     told = json.loads(callboard("explore", "shop:calm", *endless, "--json").stdout)
@@ -255,6 +278,13 @@ def test_a_run_of_which_the_bug_is_gone_is_shown_as_kept(callboard: Callboard, s
         (["shop:calm", "--schedule", "1.00000000.abc"], "the schedule is of scenario 00000000"),
         (["shop:calm", "--save", "x.db"], "only sessions can be recorded"),
         (["shop:calm", "--check-determinism", "--jobs", "2"], "leave --jobs out"),
+        (["shop:booking", "--save", "nowhere/x.db"], "the folder nowhere does not exist; make it first"),
+        (["shop:booking", "--save", "."], "that is a folder; name a file"),
+        (["shop:booking", "--save", "shop.py"], "that file is no log"),
+        (["shop:calm", "--scheduler", "pct:0"], "there is no scheduler 'pct:0'"),
+        (["shop:calm", "--seconds", "nan"], "give a number of seconds above 0"),
+        (["shop:calm", "--seconds", "inf"], "give a number of seconds above 0"),
+        (["shop:calm", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["shop:calm", "--runs", "0"], "Invalid value for '--runs'"),
     ],
 )

@@ -100,6 +100,23 @@ def test_an_unknown_attribute_is_answered_with_the_agents_there_are() -> None:
     assert "explorer, host, make (a function)" in found.message.replace("broken (a function), ", "")
 
 
+def test_an_installed_module_of_the_same_name_is_named_with_its_file(folder: Path) -> None:
+    (folder / "msgspec.py").write_text(MODULE)
+    said = failure("msgspec:host").message
+    assert "msgspec (" in said
+    assert "__init__.py; rename the file msgspec.py here) has no 'host'" in said
+    taken = failure("msgspec.py:host")
+    assert taken.exit_code == USAGE
+    assert "msgspec.py: 'msgspec' is a module that is loaded already, from " in taken.message
+    assert "(" not in failure("cast_of_test:nobody").message.split(" has no ")[0]
+
+
+def test_the_current_folder_is_looked_at_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "sub" / "cast_of_test.py").write_text("")
+    monkeypatch.setattr(sys, "path", [str(folder / "sub"), str(folder), *sys.path])
+    assert load_agent("cast_of_test:host").name == "host"
+
+
 @pytest.mark.parametrize("attribute", ["number", "needs", "wrong"])
 def test_what_is_no_agent_and_makes_none_is_refused(attribute: str) -> None:
     found = failure(f"cast_of_test:{attribute}")

@@ -61,6 +61,13 @@ _MAKERS: dict[str, Callable[[Random], Scheduler]] = {
 NAMES = ("portfolio", *_MAKERS)
 
 
+def _is_bound(kind: str, number: str) -> bool:
+    """Whether a scheduler takes this number: PCT's depth starts at 1."""
+    return (
+        number.isdecimal() and kind in ("pct", "delays", "exhaustive") and (kind, int(number)) != ("pct", 0)
+    )
+
+
 def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
     """A scheduler: portfolio, random, pos, pct, delays, exhaustive, every; with a number, pct:2 or delays:3.
 
@@ -68,9 +75,7 @@ def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
     Raises MisuseError for a name that is none.
     """
     kind, _, number = name.partition(":")
-    if kind not in NAMES or (
-        number and (not number.isdigit() or kind not in ("pct", "delays", "exhaustive"))
-    ):
+    if kind not in NAMES or (number and not _is_bound(kind, number)):
         raise MisuseError(
             f"there is no scheduler {name!r}; take one of {', '.join(NAMES)}, pct:2, delays:3, exhaustive:2"
         )
@@ -80,5 +85,5 @@ def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
     if not number:
         return _MAKERS[kind](rng)
     if kind == "pct":
-        return Pct(rng, (max(int(number), 1),))
+        return Pct(rng, (int(number),))
     return DelayBounded(rng, int(number)) if kind == "delays" else Exhaustive(preemptions=int(number))

@@ -22,7 +22,7 @@ Rules
     it too. That is how a counterexample shrinks: the weather is dropped first.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from hashlib import blake2b
 from typing import Final
 
@@ -105,6 +105,13 @@ class Faults(msgspec.Struct, frozen=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.kinds, str) or not isinstance(self.kinds, Set):
+            raise MisuseError(
+                f"kinds={self.kinds!r:.80}: give a set of kinds, or use faults('crash', 'cancel')"
+            )
+        for name, number in (("most", self.most), ("weathers", self.weathers)):
+            if type(number) is not int or number < 0:
+                raise MisuseError(f"{name}={number!r:.80}: give a number, 0 or more")
         if unknown := sorted(self.kinds - KINDS):
             raise MisuseError(
                 f"there is no fault {', '.join(map(repr, unknown))}; faults: {', '.join(sorted(KINDS))}"

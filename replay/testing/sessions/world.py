@@ -144,6 +144,10 @@ class SessionWorld(Acting):
         """From now on nothing fails any more."""
         self.is_faulty = False
 
+    def conditions(self) -> str:
+        """The weather in words: which kinds of faults are on, and how often they are let through."""
+        return "" if self.weather is None else str(self.weather)
+
     def coverage(self) -> Collection[tuple[str, str, str]]:
         """(supervisor, host or sub-agent; its phase; the kind of message) for every message handled."""
         return {(_role(address), phase, kind.__name__) for address, phase, kind in self.seen}

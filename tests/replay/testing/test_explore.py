@@ -1,6 +1,9 @@
+from typing import Any
+
 import pytest
 from msgspec import structs
 
+from callboard.actors.errors import MisuseError
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.findings import counterexample_lines, lines
 from callboard.replay.testing.monitors import always, at_rest, sometimes
@@ -17,6 +20,18 @@ from tests.replay.testing.programs import apart, collector
 PROGRAM, RULES = account(False)
 FIXED, SAME_RULES = account(True)
 ENDLESS = Program({"a": Actor(0, lambda *_: (0, [("a", "again")]))}, [Send("s", "a", "again")])
+
+
+@pytest.mark.parametrize("runs", [0, -3, "5", 2.0, True, None])
+def test_a_campaign_without_a_number_of_runs_is_refused(runs: Any) -> None:
+    with pytest.raises(MisuseError, match=f"runs={runs!r}: a campaign has a number of runs, 1 or more"):
+        explore(PROGRAM.world, RULES, runs=runs)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "5", True])
+def test_a_campaign_without_time_or_without_end_is_refused(seconds: Any) -> None:
+    with pytest.raises(MisuseError, match=r"seconds=.* give a number of seconds above 0"):
+        explore(PROGRAM.world, RULES, seconds=seconds)
 
 
 def test_a_broken_rule_is_found_shrunk_and_replays_from_its_text() -> None:
@@ -61,8 +76,8 @@ def test_it_makes_as_many_runs_as_it_is_told() -> None:
     assert explore(collector(*"12345").world, runs=17).figures.runs == 17
 
 
-def test_it_ends_when_its_time_is_up() -> None:
-    assert explore(collector(*"12345").world, seconds=0).figures.runs == 0
+def test_it_ends_when_its_time_is_up_but_not_without_a_run() -> None:
+    assert explore(collector(*"12345").world, seconds=1e-9).figures.runs == 1
 
 
 def test_a_goal_that_no_run_reached_is_a_failure_of_the_campaign() -> None:

@@ -1,3 +1,8 @@
+from typing import Any
+
+import pytest
+
+from callboard.actors.errors import MisuseError
 from callboard.replay.testing.monitors import always, at_rest, eventually, sometimes, unmet
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import Bounds, Run, perform
@@ -89,3 +94,10 @@ def test_the_violation_of_a_long_run_is_found_again_in_its_replay() -> None:
     found = run(ticking(10_000), rule, steps=20)
     again = replay(ticking(10_000).world, found.schedule, [rule])
     assert again.violation == found.violation is not None
+
+
+@pytest.mark.parametrize("make", [always, at_rest, eventually, sometimes])
+def test_a_rule_that_is_no_sentence_or_no_function_is_refused(make: Any) -> None:
+    for sentence, holds in (("x", 3), (3, bool), ("", bool), (" ", bool)):
+        with pytest.raises(MisuseError, match="a rule is a sentence and a function of the world, not"):
+            make(sentence, holds)

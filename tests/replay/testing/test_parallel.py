@@ -52,6 +52,7 @@ def test_jobs_make_the_same_runs_each_time_and_tell_how_far_they_are() -> None:
         return True
 
     shares = explore_in_parallel(fine, plan, 2, progress)
+    assert [share.seen.runs for share in shares] == [151, 150], "in the order of the jobs"
     found = together(shares, plan, 0.0)
     assert found.figures == together(explore_in_parallel(fine, plan, 2), plan, 0.0).figures
     assert glances[-1].runs == 301
@@ -106,6 +107,13 @@ def test_a_job_that_fails_or_dies_ends_the_campaign_with_what_it_said() -> None:
         explore_in_parallel(failing, Plan(), 2)
     with pytest.raises(CallboardError, match="a process of the campaign has ended"):
         explore_in_parallel(dying, Plan(), 2)
+
+
+@pytest.mark.slow
+def test_there_are_never_more_jobs_than_runs_and_never_less_than_one() -> None:
+    assert [share.seen.runs for share in explore_in_parallel(fine, Plan("pct", 1), 40)] == [1]
+    with pytest.raises(MisuseError, match="jobs=0: a campaign has 1 process or more"):
+        explore_in_parallel(fine, Plan(), 0)
 
 
 def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:

@@ -1,6 +1,7 @@
 """What the strategies draw is what they say, shrinks to the simplest session, and breaks no rule."""
 
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import find, given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from callboard.actors.base import Json
 from callboard.actors.codec import encode
 from callboard.actors.limits import Limits
-from callboard.actors.messages import AskEnded, Begin, CheckSchema
+from callboard.actors.messages import AskEnded, Begin, CheckSchema, Delegate
 from callboard.replay.testing import strategies
 from callboard.replay.testing.sessions.faults import KINDS, Faults
 from callboard.replay.testing.sessions.monitors import breaches_of
@@ -86,6 +87,24 @@ def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
     assert len(plan.profiles) == 2
     (turn,) = plan.policy.replies["host"]
     assert [name for name, _ in turn.calls] == ["task"]
+
+
+@pytest.mark.slow
+def test_most_plans_delegate_and_a_good_part_of_them_nest_or_race() -> None:
+    found: Counter[str] = Counter()
+
+    @settings(max_examples=300, deadline=None, derandomize=True, database=None)
+    @given(delegation_plans(), orders())
+    def count(plan: DelegationPlan, order: Order) -> None:
+        world = SessionWorld(plan.scenario()).run(order)
+        depth = max(begin.depth for begin in world.of(Begin))
+        races = any(len(asked.profiles) > 1 for asked in world.of(Delegate))
+        found.update(all=1, delegate=depth > 0, nest=depth > 1, race=depth > 0 and races)
+
+    count()
+    assert found["delegate"] > found["all"] * 0.6
+    assert found["nest"] > found["all"] * 0.15
+    assert found["race"] > found["all"] * 0.2
 
 
 @QUICK

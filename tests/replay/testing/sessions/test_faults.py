@@ -1,6 +1,7 @@
 """Every kind of fault strikes, does what it says, and breaks no rule; a weather thins them out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,17 @@ def test_a_fault_there_is_not_is_refused_by_name() -> None:
         Faults(frozenset({"earthquake"}))
     assert faults().kinds == KINDS
     assert faults("crash").kinds == {"crash"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"most": -1}, "most=-1"),
+        ({"weathers": -1}, "weathers=-1"),
+        ({"most": "x"}, "most='x'"),
+        ({"kinds": "crash"}, "kinds="),
+    ],
+)
+def test_faults_of_wrong_numbers_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(MisuseError, match=said):
+        Faults(**given)
