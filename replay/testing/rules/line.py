@@ -22,6 +22,8 @@ class Closing(Invariant):
 
     def handled(self, handled: Handled) -> None:
         """Grants one after the other: what later ones of the same decision reserve is not there yet."""
+        if not handled.outputs:
+            return
         grants = [one for one in handled.outputs if isinstance(one.body, CallModel)]
         for place, grant in enumerate(grants):
             body = grant.body
@@ -71,6 +73,12 @@ class FirstCome(Invariant):
         if outputs:
             self._confirm()
         self._join(event)
+        if not self._line and not self._later:
+            return  # nobody waits, as mostly
+        if len(self._line) == len(outputs) == 1 and self._is_all(outputs[0]):
+            self._line.clear()
+            self._held.clear()
+            return
         grants = [one for one in outputs if isinstance(one.body, CallModel)]
         gone = {one.recipient for one in outputs if isinstance(one.body, Stop)}
         for who in gone:
@@ -83,6 +91,10 @@ class FirstCome(Invariant):
             if mine is not None:
                 self._check(grant, grant.body.agent, mine, grants[place:])
         self._look_for_idle(event)
+
+    def _is_all(self, output: Event) -> bool:
+        """Whether this grants the only one who waits: then nobody is passed."""
+        return isinstance(output.body, CallModel) and output.body.agent in self._line
 
     def quiet(self, seq: int) -> None:
         """Everything was handled."""
