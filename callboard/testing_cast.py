@@ -11,7 +11,7 @@ Nothing here waits: a policy or tool that does not answer at once is refused, si
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
@@ -50,7 +50,7 @@ Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 Fakes: TypeAlias = Mapping[str, Callable[..., object]]
 """What stands in for tools, by their names: functions of the call's arguments."""
 
-Approver: TypeAlias = Callable[[str, RequestApproval], bool | str]
+Approver: TypeAlias = Callable[[str, RequestApproval], bool | str | Awaitable[bool | str]]
 """What a person says to the agent of an address: True lets the call run; False, or a reason, does not."""
 
 KEPT_CHECKS: Final = 10_000
@@ -59,6 +59,7 @@ _NO_LOOP: Final = re.compile("no (running|current) event loop|not in async conte
 """What asyncio, sniffio and anyio say where no loop runs."""
 
 _POLICY: Final = "give a policy that answers at once"
+_ANSWER: Final = "give a function that answers at once"
 
 _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for it"
 
@@ -235,7 +236,7 @@ def approve_of(approver: Approver | None) -> PureApprove:
     """What a person answers; without one everything may run."""
 
     def approve(address: str, request: RequestApproval) -> ApprovalGiven:
-        said = True if approver is None else approver(address, request)
+        said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
         verdict, note = (
             ("approved", "") if said is True else ("denied", said if isinstance(said, str) else "")
         )

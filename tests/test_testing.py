@@ -25,12 +25,14 @@ from callboard.testing import (
     RuleBroken,
     Scenario,
     SessionWorld,
+    Simulation,
     always,
     check_log,
     explore,
     simulate,
     sometimes,
 )
+from callboard.testing_cast import Approver
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 RAN: list[str] = []
@@ -239,6 +241,28 @@ def test_a_person_is_asked_and_may_say_no() -> None:
     )
     paid = simulate(Agent("a", tools=[pay]), script, tools={"pay": lambda euros: f"paid {euros}"})
     assert outputs(paid) == ['"paid 5"']
+
+
+def test_an_async_person_is_asked_too_and_one_who_waits_is_refused() -> None:
+    @tool(approval="before")
+    def pay(euros: int) -> str:
+        """Pay."""
+        return "paid"
+
+    async def kind(address: str, request: RequestApproval) -> bool:
+        return True
+
+    async def slow(address: str, request: RequestApproval) -> bool:
+        await asyncio.sleep(0.01)
+        return True
+
+    def asked(approve: Approver) -> Simulation:
+        script: list[Step | ScriptedPolicy | Sequence[Step | ScriptedPolicy]] = [call("pay", euros=5), "done"]
+        return simulate(Agent("a", tools=[pay]), script, tools={"pay": lambda euros: "paid"}, approve=approve)
+
+    assert outputs(asked(kind)) == ['"paid"']
+    with pytest.raises(MisuseError, match=r"approve waits for something.*a function that answers at once"):
+        asked(slow)
 
 
 def test_several_prompts_are_asked_one_after_the_other() -> None:

@@ -102,6 +102,8 @@ def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str
     if fault != "denied":
         try:
             answer = scenario.approve(request.sender, asked)
+        except MisuseError:
+            raise
         except Exception as error:
             note = f"{type(error).__name__}: {error}"[:500]
             answer = ApprovalGiven(asked.turn, asked.call, "denied", note, is_repeat=asked.is_repeat)
