@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 from callboard.replay.testing.rules.base import Breach
 
-LOGS_MAX: Final = 4_096
-"""Logs that are kept: a log of 25 events takes about 1.5 KB, its events not counted."""
+OBJECTS_MAX: Final = 200_000
+"""Events and requests of all logs that are kept: 50 bytes each, themselves not counted."""
 
 Found: TypeAlias = list[Breach]
 
@@ -23,8 +23,9 @@ Found: TypeAlias = list[Breach]
 class Verdicts:
     """What a rule found in what it was given, by the very objects it was given."""
 
-    def __init__(self, most: int = LOGS_MAX) -> None:
+    def __init__(self, most: int = OBJECTS_MAX) -> None:
         self._most = most
+        self._kept = 0
         self._known: dict[tuple[int, ...], tuple[tuple[object, ...], Found]] = {}
 
     def of(self, given: Iterable[object], find: Callable[[], Found]) -> Found:
@@ -35,7 +36,9 @@ class Verdicts:
         if known is not None:
             return known[1]
         found = find()
-        if len(self._known) >= self._most:
+        if self._kept + len(objects) > self._most:
             self._known.clear()
+            self._kept = 0
+        self._kept += len(objects)
         self._known[key] = (objects, found)
         return found
