@@ -7,7 +7,7 @@
     timer deadline host.1    a timer fires
     client                   the client asks what is next on its list, or closes
     resume                   a new process takes the session up, after a crash
-    fault timeout model host.1/3, ...   see session_faults
+    fault timeout model host.1/3, ...   see `faults`
 
 The world starts where the session is open and the first ask is posted. It is at rest when nobody can move
 and the clock has nothing left. Every log it leaves verifies, whatever the order and the faults.

@@ -22,8 +22,8 @@ crashes and readers beside writers are callboard's own.
 
 import pytest
 
-_PARTS = ("store_bodies", "store_chain", "store_lasting", "store_reading", "store_writing")
-pytest.register_assert_rewrite(*(f"callboard.replay.testing.{part}" for part in _PARTS))
+_PARTS = ("bodies", "chain", "lasting", "reading", "writing")
+pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
 from callboard.replay.testing.stores.bodies import BodyCases  # noqa: E402  # after the line above
 from callboard.replay.testing.stores.chain import ChainCases  # noqa: E402

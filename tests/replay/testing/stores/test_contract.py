@@ -1,8 +1,12 @@
 """The contract can fail: stores with one fault each, all of which it finds."""
 
 import inspect
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,3 +231,26 @@ def test_a_good_store_passes_every_case() -> None:
 @pytest.mark.parametrize(("log", "reader"), FAULTS, ids=lambda kind: kind.__name__)
 def test_every_fault_is_found(log: type[MemoryLog], reader: type[MemoryReader]) -> None:
     assert any(fails(case, Faulty(log, reader)) for case in cases())
+
+
+REWRITTEN = """
+import sys
+from callboard.replay.testing.stores.contract import StoreContract
+
+def test_it():
+    parts = [base for base in StoreContract.__mro__ if base.__name__.endswith("Cases")]
+    assert len(parts) == 5
+    for part in parts:
+        loader = vars(sys.modules[part.__module__])["__loader__"]
+        assert type(loader).__name__ == "AssertionRewritingHook", part
+"""
+
+
+@pytest.mark.slow
+def test_cases_tell_what_they_compared_also_where_no_plugin_is_loaded(tmp_path: Path) -> None:
+    """pytest rewrites the assertions of distributions with plugins by itself, but only if it loads those."""
+    (tmp_path / "test_it.py").write_text(REWRITTEN)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
