@@ -237,9 +237,12 @@ def approve_of(approver: Approver | None) -> PureApprove:
 
     def approve(address: str, request: RequestApproval) -> ApprovalGiven:
         said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
-        verdict, note = (
-            ("approved", "") if said is True else ("denied", said if isinstance(said, str) else "")
+        return ApprovalGiven(
+            request.turn,
+            request.call,
+            "approved" if said is True else "denied",
+            said if isinstance(said, str) else "",
+            is_repeat=request.is_repeat,
         )
-        return ApprovalGiven(request.turn, request.call, verdict, note, is_repeat=request.is_repeat)  # type: ignore[arg-type]  # a verdict
 
     return approve

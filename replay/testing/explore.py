@@ -116,7 +116,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def _is_time(value: object) -> bool:
-    return type(value) in (int, float) and isfinite(value) and value > 0  # type: ignore[arg-type, operator]  # a number
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
 
 
 class Campaign(Generic[W]):

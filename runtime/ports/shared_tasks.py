@@ -117,7 +117,7 @@ class SharedTasks:
             self._step_on()
             await _carried_on(piece, waiting)
         except StopIteration:
-            pass
+            pass  # it has ended without waiting, as most do
         except asyncio.CancelledError:
             raise
         except BaseException as error:

@@ -1,6 +1,7 @@
 """One log for all tests that only look; a copy for those that change something."""
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from callboard.cli.main import cli
+from tests.cli.cast import CAST
 from tests.cli.recorded import record
 
 Callboard = Callable[..., Result]
@@ -25,6 +27,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_log(recorded: Path, tmp_path: Path) -> Path:
     """A copy of the log, to be changed at will."""
     return shutil.copyfile(recorded, tmp_path / "own.db")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder, which is the current one; the module in it is loaded anew by each test."""
+    (tmp_path / "cast.py").write_text(CAST)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "cast", raising=False)
+    return tmp_path
 
 
 @pytest.fixture

@@ -1,22 +1,12 @@
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.cli.cast import CAST, Terminal, lines_with, piped
+from tests.cli.cast import Terminal, lines_with, piped
 from tests.cli.conftest import Callboard
 from tests.cli.test_run_command import needs_terminals
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder, which is the current one."""
-    (tmp_path / "cast.py").write_text(CAST)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "cast", raising=False)
-    return tmp_path
 
 
 @pytest.fixture

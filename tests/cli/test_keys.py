@@ -1,6 +1,5 @@
 """Keys of a log on the command line: named by files, honoured by every command that opens a log."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -8,21 +7,17 @@ import pytest
 
 from callboard.cli.keys import ENCRYPTION_KEY_FILE, KEY_FILE, keyed_log, read_key
 from callboard.runtime.log.sqlite import SQLiteLog
-from tests.cli.cast import CAST
 from tests.cli.conftest import Callboard
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder, which is the current one, with two keys that the environment names."""
-    (tmp_path / "cast.py").write_text(CAST)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "cast", raising=False)
-    (tmp_path / "digests").write_text("a secret of the digests\n")
-    (tmp_path / "bodies").write_text("0123456789abcdef" * 4 + "\n")
-    monkeypatch.setenv(KEY_FILE, str(tmp_path / "digests"))
-    monkeypatch.setenv(ENCRYPTION_KEY_FILE, str(tmp_path / "bodies"))
-    return tmp_path
+    (folder / "digests").write_text("a secret of the digests\n")
+    (folder / "bodies").write_text("0123456789abcdef" * 4 + "\n")
+    monkeypatch.setenv(KEY_FILE, str(folder / "digests"))
+    monkeypatch.setenv(ENCRYPTION_KEY_FILE, str(folder / "bodies"))
+    return folder
 
 
 def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(

@@ -23,15 +23,6 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder, which is the current one; the module is loaded anew by each test."""
-    (tmp_path / "cast.py").write_text(CAST)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "cast", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
 def whole(folder: Path, callboard: Callboard) -> list[Event]:
     """The events of a session of `cast:host` that nothing happened to."""
     log = folder / "whole.db"

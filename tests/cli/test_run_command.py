@@ -8,20 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.cli.cast import CAST, Terminal, command, environment, lines_with, piped
+from tests.cli.cast import Terminal, command, environment, lines_with, piped
 from tests.cli.conftest import Callboard
 
 SCHEMA = '{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}'
 needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals of their own are Unix's")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder, which is the current one; the module is loaded anew by each test."""
-    (tmp_path / "cast.py").write_text(CAST)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "cast", raising=False)
-    return tmp_path
 
 
 @pytest.fixture

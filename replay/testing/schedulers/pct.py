@@ -16,6 +16,7 @@ Rules
 from collections.abc import Sequence
 from random import Random
 
+from callboard.replay.testing.schedulers.priorities import first_of
 from callboard.replay.testing.world import Move, World
 
 DEPTHS = (1, 2, 3)
@@ -54,22 +55,11 @@ class Pct:
         self._at += 1
         if len(offered) == 1:
             return offered[0]
-        best = self._leader(offered)
+        best = first_of(offered, self._priorities, self._random)
         if self._at in self._falls:
             self._lowest -= 1.0
             self._priorities[best.chain] = self._lowest
-            best = self._leader(offered)
-        return best
-
-    def _leader(self, offered: Sequence[Move]) -> Move:
-        priorities = self._priorities
-        best, highest = offered[0], -1e9
-        for move in offered:
-            priority = priorities.get(move.chain)
-            if priority is None:
-                priority = priorities[move.chain] = self._random()
-            if priority > highest:
-                best, highest = move, priority
+            best = first_of(offered, self._priorities, self._random)
         return best
 
     def finish(self, world: World) -> None:

@@ -10,6 +10,7 @@ Rules
 from collections.abc import Sequence
 from random import Random
 
+from callboard.replay.testing.schedulers.priorities import first_of
 from callboard.replay.testing.world import Move, World
 
 
@@ -33,13 +34,7 @@ class Pos:
             self._priorities.pop(offered[0].chain, None)
             return offered[0]
         priorities = self._priorities
-        best, highest = offered[0], -1.0
-        for move in offered:
-            priority = priorities.get(move.chain)
-            if priority is None:
-                priority = priorities[move.chain] = self._random()
-            if priority > highest:
-                best, highest = move, priority
+        best = first_of(offered, priorities, self._random)
         for move in offered:
             if move.actor == best.actor:
                 del priorities[move.chain]
