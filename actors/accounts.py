@@ -61,25 +61,25 @@ def _fits_in(account: Account, kept: Need) -> Verdict:
     return verdict
 
 
-def reserve(chain: list[Record], need: Need) -> list[Record]:
-    """The chain with the call reserved in every scope."""
-    reserved = []
-    for record in chain:
-        held = record.account.reserved
-        held = Need(held.tokens + need.tokens, held.cost + need.cost)
-        reserved.append(replace(record, account=replace(record.account, reserved=held)))
-    return reserved
-
-
-def settle(chain: list[Record], need: Need, used: Usage) -> list[Record]:
-    """The chain with the reservation given back and the use charged, in every scope."""
-    settled = []
-    for record in chain:
+def reserve(chain: list[Record], need: Need) -> None:
+    """Put records into the chain that have the call reserved in every scope."""
+    tokens, cost = need.tokens, need.cost
+    for place, record in enumerate(chain):
         account = record.account
-        left = Need(account.reserved.tokens - need.tokens, account.reserved.cost - need.cost)
+        held = account.reserved
+        account = replace(account, reserved=Need(held.tokens + tokens, held.cost + cost))
+        chain[place] = replace(record, account=account)
+
+
+def settle(chain: list[Record], need: Need, used: Usage) -> None:
+    """Put records into the chain with the reservation given back and the use charged, in every scope."""
+    tokens, cost = need.tokens, need.cost
+    for place, record in enumerate(chain):
+        account = record.account
+        held = account.reserved
+        left = Need(held.tokens - tokens, held.cost - cost)
         account = replace(account, spent=plus(account.spent, used), reserved=left)
-        settled.append(replace(record, account=account))
-    return settled
+        chain[place] = replace(record, account=account)
 
 
 def charge_of(need: Need, usage: Usage | None) -> Usage:

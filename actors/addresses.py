@@ -49,6 +49,23 @@ def place_of(address: str) -> tuple[str, int]:
     return parent, int(ordinal)
 
 
+@lru_cache(maxsize=65_536)
+def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
+    """The agents on the way from the host down to this one, each with its ordinal; None: it is no agent.
+
+    >>> path_of("host.2.1"), path_of("host"), path_of("tools")
+    ((('host.2', 2), ('host.2.1', 1)), (), None)
+    """
+    if not is_agent(address):
+        return None
+    steps: list[tuple[str, int]] = []
+    while address != HOST:
+        parent, ordinal = place_of(address)
+        steps.append((address, ordinal))
+        address = parent
+    return tuple(reversed(steps))
+
+
 def depth_of(address: str) -> int:
     """How deep an agent is: the host alone is 0."""
     return address.count(".")

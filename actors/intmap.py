@@ -9,6 +9,8 @@ Used as a map (children by ordinal), as a sequence (a conversation) and as a que
 from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+import msgspec
+
 V = TypeVar("V")
 _BITS: Final = 5
 _WIDTH: Final = 1 << _BITS
@@ -18,64 +20,61 @@ Node: TypeAlias = tuple[Any, ...]
 """Values at the lowest level, nodes above it; None, or the end of the tuple, where nothing is."""
 
 
-class IntMap(Generic[V]):
-    """An immutable map with keys from 0 up; values must not be None."""
+class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False, eq=False):
+    """An immutable map with keys from 0 up; values must not be None. size: how many there are."""
 
-    __slots__ = ("_root", "_shift", "size")
-
-    def __init__(self, _root: Node = (), _shift: int = 0, size: int = 0) -> None:
-        self._root = _root
-        self._shift = _shift
-        self.size = size
+    root: Node = ()
+    shift: int = 0
+    size: int = 0
 
     def __len__(self) -> int:
         return self.size
 
     def get(self, key: int) -> V | None:
         """The value, or None."""
-        node, shift = self._root, self._shift
-        if not 0 <= key >> shift < _WIDTH:
+        root, shift = self.root, self.shift
+        if not shift:  # as in most
+            return root[key] if 0 <= key < len(root) else None
+        top = key >> shift
+        if not 0 <= top < len(root) or (node := root[top]) is None:
             return None
-        while shift:
-            at = key >> shift & _MASK
-            if at >= len(node) or node[at] is None:
-                return None
-            node = node[at]
-            shift -= _BITS
         at = key & _MASK
-        found: V | None = node[at] if at < len(node) else None
-        return found
+        if shift > _BITS:
+            node = _leaf(node, shift - _BITS, key)
+        return node[at] if at < len(node) else None
 
     def put(self, key: int, value: V) -> "IntMap[V]":
         """This map with the value under the key. Raises ValueError for a key below 0, or None."""
         if key < 0 or value is None:
             raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
-        root, shift = self._root, self._shift
+        root, shift, size = self.root, self.shift, self.size
+        if not shift and key < _WIDTH:
+            if key == len(root):  # a sequence that grows
+                return IntMap((*root, value), 0, size + 1)
+            is_new = key > len(root) or root[key] is None
+            return IntMap(_with(root, key, value), 0, size + is_new)
         while key >> shift >= _WIDTH:
             root = (root,) if root else root
             shift += _BITS
-        if not shift:  # as most are
-            is_new = key >= len(root) or root[key] is None
-            return IntMap(_with(root, key, value), 0, self.size + is_new)
-        if shift == _BITS:  # as the others are
-            at, top = key & _MASK, key >> _BITS
-            leaf = (root[top] if top < len(root) else None) or ()
-            is_new = at >= len(leaf) or leaf[at] is None
-            return IntMap(_with(root, top, _with(leaf, at, value)), shift, self.size + is_new)
-        is_new = self.get(key) is None
-        return IntMap(_put(root, shift, key, value), shift, self.size + is_new)
+        if shift > _BITS:
+            is_new = self.get(key) is None
+            return IntMap(_put(root, shift, key, value), shift, size + is_new)
+        top, at = key >> _BITS, key & _MASK
+        leaf = (root[top] if top < len(root) else None) or ()
+        is_new = at >= len(leaf) or leaf[at] is None
+        return IntMap(_with(root, top, _with(leaf, at, value)), _BITS, size + is_new)
 
     def drop(self, key: int) -> "IntMap[V]":
         """This map without the key."""
         if self.get(key) is None:
             return self
-        return IntMap(_drop(self._root, self._shift, key), self._shift, self.size - 1)
+        return IntMap(_drop(self.root, self.shift, key), self.shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
         """The lowest key and its value, or None."""
         if not self.size:
             return None
-        node, shift, key = self._root, self._shift, 0
+        node, shift, key = self.root, self.shift, 0
         while True:
             at = 0
             while node[at] is None:
@@ -88,13 +87,13 @@ class IntMap(Generic[V]):
     def items(self) -> Iterator[tuple[int, V]]:
         """Keys and values, in the order of the keys."""
         found: list[tuple[int, V]] = []
-        _walk(self._root, self._shift, 0, found)
+        _walk(self.root, self.shift, 0, found)
         return iter(found)
 
     def values(self) -> Iterator[V]:
         """The values, in the order of their keys."""
-        nodes = self._root
-        for _ in range(0, self._shift, _BITS):
+        nodes = self.root
+        for _ in range(0, self.shift, _BITS):
             nodes = tuple([below for node in nodes if node is not None for below in node])
         return iter([value for value in nodes if value is not None])
 
@@ -107,14 +106,20 @@ class IntMap(Generic[V]):
         return f"IntMap({dict(self.items())!r})"
 
 
+def _leaf(node: Node, shift: int, key: int) -> Node:
+    """The lowest node below this one on the way to a key, or an empty one."""
+    while shift:
+        at = key >> shift & _MASK
+        node = (node[at] if at < len(node) else None) or ()
+        shift -= _BITS
+    return node
+
+
 def _put(node: Node, shift: int, key: int, value: Any) -> Node:
     at = key >> shift & _MASK
-    below = node[at] if at < len(node) else None
-    if shift > _BITS:
-        below = _put(below or (), shift - _BITS, key, value)
-    else:
-        below = _with(below or (), key & _MASK, value)
-    return _with(node, at, below)
+    if shift:
+        value = _put((node[at] if at < len(node) else None) or (), shift - _BITS, key, value)
+    return _with(node, at, value)
 
 
 def _with(node: Node, at: int, value: Any) -> Node:

@@ -17,7 +17,7 @@ Which turn and which call a message is about is said by `turn` (counted from 1 o
 models repeat and invent those.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, final
 
 from callboard.actors.base import NULL, Json, Message, RichMessage
 from callboard.actors.endings import Kind
@@ -36,6 +36,7 @@ RULES = 1
 # --- client -> supervisor ---------------------------------------------------------
 
 
+@final
 class SessionOpened(RichMessage, frozen=True):
     """The first event of a session: by which rules it lives, who may appear, what bounds it."""
 
@@ -46,6 +47,7 @@ class SessionOpened(RichMessage, frozen=True):
     limits: Limits = Limits()
 
 
+@final
 class Resumed(RichMessage, frozen=True):
     """A process has taken the session up again; what was left undone by then is in the events before.
 
@@ -62,6 +64,7 @@ class Resumed(RichMessage, frozen=True):
     extend_ms: int = 0
 
 
+@final
 class Ask(RichMessage, frozen=True):
     """A prompt for the host: text or content blocks. schema: what its answer must match, null for text."""
 
@@ -71,12 +74,14 @@ class Ask(RichMessage, frozen=True):
     limits: Limits = Limits()
 
 
+@final
 class Cancel(Message, frozen=True):
     """Stop the running ask, everything under it included."""
 
     reason: str = ""
 
 
+@final
 class Close(Message, frozen=True):
     """End the session."""
 
@@ -84,6 +89,7 @@ class Close(Message, frozen=True):
 # --- supervisor -> agent ----------------------------------------------------------
 
 
+@final
 class Begin(RichMessage, frozen=True):
     """The start of a delegation, or of an ask: all that the agent knows. limits are complete."""
 
@@ -96,6 +102,7 @@ class Begin(RichMessage, frozen=True):
     roster: tuple[tuple[str, str], ...] = ()
 
 
+@final
 class Stop(RichMessage, frozen=True):
     """End what you do. granted: (turn, attempt) of your model call that is in flight, (0, 0) for none."""
 
@@ -103,6 +110,7 @@ class Stop(RichMessage, frozen=True):
     granted: tuple[int, int] = (0, 0)
 
 
+@final
 class ReportJudged(Message, frozen=True):
     """What became of a report. problems: why it does not match, if it is invalid."""
 
@@ -112,6 +120,7 @@ class ReportJudged(Message, frozen=True):
     problems: tuple[SchemaProblem, ...] = ()
 
 
+@final
 class DelegationEnded(RichMessage, frozen=True):
     """The one end of a delegation. value: the report; text: the answer or the partial work.
 
@@ -136,6 +145,7 @@ class DelegationEnded(RichMessage, frozen=True):
 # --- agent -> supervisor ----------------------------------------------------------
 
 
+@final
 class TurnRequested(Message, frozen=True):
     """A wish for a model call. need: the most it can use. digest: of the whole request, rolling.
 
@@ -152,12 +162,14 @@ class TurnRequested(Message, frozen=True):
     settled: Settled | None = None
 
 
+@final
 class TurnSettled(Message, frozen=True):
     """The end of a grant whose decision had nothing else to say to the supervisor."""
 
     settled: Settled
 
 
+@final
 class Delegate(RichMessage, frozen=True):
     """A `task` call. profiles: one name, or several that race (a name n times for n copies).
 
@@ -175,6 +187,7 @@ class Delegate(RichMessage, frozen=True):
     settled: Settled | None = None
 
 
+@final
 class ReportBack(Message, frozen=True):
     """A report for whoever delegated."""
 
@@ -184,6 +197,7 @@ class ReportBack(Message, frozen=True):
     settled: Settled | None = None
 
 
+@final
 class Finished(Message, frozen=True):
     """The agent's own end: it has nothing outstanding and asks for no further turn."""
 
@@ -193,6 +207,7 @@ class Finished(Message, frozen=True):
     settled: Settled | None = None
 
 
+@final
 class Stopped(Message, frozen=True):
     """The agent was stopped and has drained: every port request of its is answered."""
 
@@ -202,6 +217,7 @@ class Stopped(Message, frozen=True):
 # --- model, tools, schema, clock --------------------------------------------------
 
 
+@final
 class CallModel(Message, frozen=True):
     """The grant: the only way to a model call. need is reserved until the answer is settled."""
 
@@ -212,6 +228,7 @@ class CallModel(Message, frozen=True):
     digest: str
 
 
+@final
 class ModelReplied(RichMessage, frozen=True):
     """The one answer to a grant. content: the model's blocks, verbatim.
 
@@ -229,6 +246,7 @@ class ModelReplied(RichMessage, frozen=True):
     model: str = ""
 
 
+@final
 class CallTool(Message, frozen=True):
     """A tool call. arguments: as the model wrote them; the port checks them."""
 
@@ -240,6 +258,7 @@ class CallTool(Message, frozen=True):
     id: str = ""
 
 
+@final
 class ToolStarted(Message, frozen=True):
     """A tool with effect `write` is about to run: from now on its effect is unknown until it returns."""
 
@@ -247,6 +266,7 @@ class ToolStarted(Message, frozen=True):
     call: int
 
 
+@final
 class ToolReturned(Message, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
@@ -259,6 +279,7 @@ class ToolReturned(Message, frozen=True):
     output: Json
 
 
+@final
 class RequestApproval(Message, frozen=True):
     """May this call run? is_repeat: it was interrupted, its effect is unknown, and it would run again."""
 
@@ -270,6 +291,7 @@ class RequestApproval(Message, frozen=True):
     is_repeat: bool = False
 
 
+@final
 class ApprovalGiven(Message, frozen=True):
     """The one answer to that question, as a rule by a person.
 
@@ -285,6 +307,7 @@ class ApprovalGiven(Message, frozen=True):
     is_repeat: bool = False
 
 
+@final
 class CheckSchema(RichMessage, frozen=True):
     """Is this a schema we accept (`accept`), or does the value match it (`report`)?"""
 
@@ -295,6 +318,7 @@ class CheckSchema(RichMessage, frozen=True):
     timeout_ms: int = 5_000
 
 
+@final
 class SchemaChecked(Message, frozen=True):
     """The one answer to a check. No problems: accepted. A check that could not answer is `failed`."""
 
@@ -303,6 +327,7 @@ class SchemaChecked(Message, frozen=True):
     problems: tuple[SchemaProblem, ...] = ()
 
 
+@final
 class SetTimer(Message, frozen=True):
     """Fire once after this many milliseconds, counted from when this was posted."""
 
@@ -310,6 +335,7 @@ class SetTimer(Message, frozen=True):
     after_ms: int
 
 
+@final
 class ExtendTimer(Message, frozen=True):
     """The timer fires that much later than it would have."""
 
@@ -317,12 +343,14 @@ class ExtendTimer(Message, frozen=True):
     by_ms: int
 
 
+@final
 class CancelTimer(Message, frozen=True):
     """The timer need not fire any more."""
 
     timer: int
 
 
+@final
 class TimerFired(Message, frozen=True):
     """The time is over."""
 
@@ -332,6 +360,7 @@ class TimerFired(Message, frozen=True):
 # --- supervisor -> client; runtime ------------------------------------------------
 
 
+@final
 class AskEnded(RichMessage, frozen=True):
     """The outcome of an ask; the fields are those of `DelegationEnded`.
 
@@ -349,12 +378,14 @@ class AskEnded(RichMessage, frozen=True):
     in_doubt: tuple[str, ...] = ()
 
 
+@final
 class SessionClosed(RichMessage, frozen=True):
     """The last event. usage: of the whole session."""
 
     usage: Usage = ZERO
 
 
+@final
 class DeciderFailed(Message, frozen=True):
     """An actor's decider raised on this event, and this stands in place of its decision (`step.failed`).
 

@@ -58,59 +58,53 @@ def initial_supervisor() -> SupervisorState:
 
 def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: SupervisorInput) -> Decision:
     """The supervisor's next state and what it posts, for one message with its seq and sender."""
-    if state.phase == "closed" and not isinstance(body, Ask):
+    if state.phase == "closed" and type(body) is not Ask:
         return state, ()
     work = Work(state, seq)
-    _settle(work, sender, body)
     _handle(work, sender, body)
     serve_queue(work)
     asks.conclude(work)
     return work.done()
 
 
-def _settle(work: Work, sender: str, body: SupervisorInput) -> None:
-    match body:
-        case TurnRequested() | TurnSettled() | Delegate() | ReportBack():
-            settle(work, sender, body.settled)
-        case Finished() | Stopped():
-            settle(work, sender, body.settled or _UNKNOWN)
-        case _:
-            pass
-
-
 def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
-    match body:
-        case TurnRequested():
-            on_turn_requested(work, sender, body)
-        case TurnSettled():
-            pass
-        case Delegate():
-            on_delegate(work, sender, body)
-        case ReportBack():
-            on_report(work, sender, body)
-        case SchemaChecked():
-            on_schema_checked(work, body)
-        case Finished():
-            _on_finished(work, sender, body)
-        case Stopped():
-            agent_crashed(work, sender, "it stopped without having been told to")
-            drained(work, sender)
-        case TimerFired():
-            _on_timer(work, body)
-        case SessionOpened():
-            asks.on_opened(work, body)
-        case Resumed():
-            on_resumed(work, body)
-        case Ask():
-            asks.on_ask(work, body)
-        case Cancel():
-            asks.on_cancel(work, body.reason)
-        case Close():
-            asks.on_close(work)
-        case DeciderFailed():
-            agent_crashed(work, sender, f"{body.error} while it handled event {body.event}")
-        case _:
-            assert_never(body)
+    """Each kind of message; the frequent ones first. Settlements go before anything else."""
+    if type(body) is TurnRequested:
+        settle(work, sender, body.settled)
+        on_turn_requested(work, sender, body)
+    elif type(body) is TurnSettled:
+        settle(work, sender, body.settled)
+    elif type(body) is SchemaChecked:
+        on_schema_checked(work, body)
+    elif type(body) is ReportBack:
+        settle(work, sender, body.settled)
+        on_report(work, sender, body)
+    elif type(body) is Delegate:
+        settle(work, sender, body.settled)
+        on_delegate(work, sender, body)
+    elif type(body) is Finished:
+        settle(work, sender, body.settled or _UNKNOWN)
+        _on_finished(work, sender, body)
+    elif type(body) is Stopped:
+        settle(work, sender, body.settled or _UNKNOWN)
+        agent_crashed(work, sender, "it stopped without having been told to")
+        drained(work, sender)
+    elif type(body) is TimerFired:
+        _on_timer(work, body)
+    elif type(body) is SessionOpened:
+        asks.on_opened(work, body)
+    elif type(body) is Resumed:
+        on_resumed(work, body)
+    elif type(body) is Ask:
+        asks.on_ask(work, body)
+    elif type(body) is Cancel:
+        asks.on_cancel(work, body.reason)
+    elif type(body) is Close:
+        asks.on_close(work)
+    elif type(body) is DeciderFailed:
+        agent_crashed(work, sender, f"{body.error} while it handled event {body.event}")
+    else:
+        assert_never(body)
 
 
 def _on_finished(work: Work, sender: str, finished: Finished) -> None:

@@ -47,21 +47,28 @@ def park(work: Work, chain: list[Record], scope: str) -> None:
         call_next(work, left)
 
 
-def call_next(work: Work, *scopes: str) -> None:
-    """Let the first who is parked at each of these scopes be looked at."""
-    for scope in scopes:
-        record = work.record(scope)
-        first = record.waiting.first() if record else None
-        if record is not None and first is not None:
-            work.edit(scope, waiting=record.waiting.drop(first[0]))
-            work.change(queue=work.state.queue.put(*first))
+def is_waited_for(chain: list[Record]) -> bool:
+    """Whether somebody is parked at any of these scopes."""
+    for record in chain:  # `any` would make a generator for each turn
+        if record.waiting.size:
+            return True
+    return False
+
+
+def call_next(work: Work, scope: str) -> None:
+    """Let the first who is parked at this scope be looked at."""
+    record = work.record(scope)
+    first = record.waiting.first() if record else None
+    if record is not None and first is not None:
+        work.edit(scope, waiting=record.waiting.drop(first[0]))
+        work.change(queue=work.state.queue.put(*first))
 
 
 def call_from(work: Work, chain: list[Record]) -> None:
     """Let the first who is parked at each scope of a chain be looked at."""
-    waiting = [record.address for record in chain if record.waiting.size]
-    if waiting:
-        call_next(work, *waiting)
+    for record in chain:
+        if record.waiting.size:
+            call_next(work, record.address)
 
 
 def leave_line(work: Work, address: str) -> None:

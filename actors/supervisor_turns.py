@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from callboard.actors import accounts
 from callboard.actors.addresses import HOST, MODEL
+from callboard.actors.events import Post
 from callboard.actors.messages import CallModel, TurnRequested
 from callboard.actors.parts import Settled
 from callboard.actors.supervisor_ending import end_agent
-from callboard.actors.supervisor_line import blocked_at, call_from, line_up, park
+from callboard.actors.supervisor_line import blocked_at, call_from, is_waited_for, line_up, park
 from callboard.actors.supervisor_state import Record, Timer
 from callboard.actors.supervisor_work import Work
 from callboard.actors.usage import NOTHING
@@ -33,12 +34,14 @@ def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
         account = record.account
         if account.closing is not NOTHING:
             account = replace(account, closing=NOTHING)
-        record = replace(record, turn=request.turn, turn_children=0, account=account)
-    timer = work.set_timer(Timer("turn", sender), request.after_ms) if request.after_ms else 0
-    chain[-1] = replace(record, wanted=request, turn_timer=timer)
-    if timer:
-        work.store((chain[-1],))
+        record = replace(record, wanted=request, turn=request.turn, turn_children=0, account=account)
     else:
+        record = replace(record, wanted=request)
+    if request.after_ms:
+        timer = work.set_timer(Timer("turn", sender), request.after_ms)
+        work.store((replace(record, turn_timer=timer),))
+    else:
+        chain[-1] = record
         _stand_in_line(work, chain, request)
 
 
@@ -52,13 +55,15 @@ def on_turn_timer(work: Work, address: str) -> None:
 
 def _stand_in_line(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
     """Grant at once where nobody stands before it, which is the usual case; else take a ticket."""
-    state = work.state
-    is_first = not state.queue.size and not [record for record in chain if record.waiting.size]
-    slots = chain[0].limits.max_parallel_calls or 1
-    if is_first and state.in_flight < slots and accounts.fits(chain, wanted.need)[0] == "now":
-        _grant(work, chain, wanted)
-    else:
+    if (
+        work.state.queue.size
+        or work.in_flight >= (chain[0].limits.max_parallel_calls or 1)
+        or is_waited_for(chain)
+        or accounts.fits(chain, wanted.need)[0] != "now"
+    ):
         line_up(work, chain)
+    else:
+        _grant(work, chain, wanted)
 
 
 def serve_queue(work: Work) -> None:
@@ -67,7 +72,7 @@ def serve_queue(work: Work) -> None:
         return
     host = work.record(HOST)
     slots = (host.limits.max_parallel_calls if host else None) or 1
-    while work.state.in_flight < slots and (first := work.state.queue.first()) is not None:
+    while work.in_flight < slots and (first := work.state.queue.first()) is not None:
         work.change(queue=work.state.queue.drop(first[0]))
         chain = work.chain(first[1])
         if chain is not None and chain[-1].wanted is not None:
@@ -86,12 +91,13 @@ def _look_at(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
 
 
 def _grant(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
-    chain = accounts.reserve(chain, wanted.need)
-    agent, turn = chain[-1], (wanted.turn, wanted.attempt)
-    chain[-1] = replace(agent, granted=turn, grant=wanted.need, wanted=None, ticket=0, parked="")
+    need, turn, attempt = wanted.need, wanted.turn, wanted.attempt
+    accounts.reserve(chain, need)
+    agent = chain[-1]
+    chain[-1] = replace(agent, granted=(turn, attempt), grant=need, wanted=None, ticket=0, parked="")
     work.store(chain)
-    work.state = replace(work.state, in_flight=work.state.in_flight + 1)
-    work.post(MODEL, CallModel(agent.address, *turn, wanted.need, wanted.digest))
+    work.in_flight += 1
+    work.posts.append(Post(MODEL, CallModel(agent.address, turn, attempt, need, wanted.digest)))
 
 
 def _refuse(work: Work, address: str, where: str) -> None:
@@ -104,12 +110,11 @@ def settle(work: Work, sender: str, settled: Settled | None) -> None:
     if settled is None:
         return
     chain = work.chain(sender)
-    if chain is None or chain[-1].grant is None:
+    if chain is None or (need := chain[-1].grant) is None:
         return
-    need = chain[-1].grant
-    chain = accounts.settle(chain, need, accounts.charge_of(need, settled.usage))
+    accounts.settle(chain, need, accounts.charge_of(need, settled.usage))
     record = chain[-1]
     chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)
     work.store(chain)
-    work.state = replace(work.state, in_flight=work.state.in_flight - 1)
+    work.in_flight -= 1
     call_from(work, chain)

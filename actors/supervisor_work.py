@@ -4,8 +4,9 @@ A decision is a pure function from outside; inside, this object carries state an
 helper so that each of them can be small.
 
 Rules
-  - While a decision is made, the tree of agents is not in `state`: a record is taken out of it when it is
-    first asked for, changed here as often as need be, and put back once, by `done`.
+  - While a decision is made, the tree in `state` is the one before it: a record is taken out of it when it
+    is first asked for, changed here as often as need be, and put back once, by `done`. The same goes for
+    the number of model calls in flight.
   - So the `children` of a record only say who is there. How they are, `record` and `chain` say.
 """
 
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.addresses import BELOW_HOST, CLIENT, CLOCK, HOST, parent_of, place_of
+from callboard.actors.addresses import CLIENT, CLOCK, HOST, parent_of, path_of, place_of
 from callboard.actors.base import Json
 from callboard.actors.events import Post
 from callboard.actors.limits import Limits
@@ -28,11 +29,12 @@ Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 class Work:
     """State and posts of one decision. seq: of the event that is being handled."""
 
-    __slots__ = ("_changed", "_records", "posts", "seq", "state")
+    __slots__ = ("_changed", "_records", "in_flight", "posts", "seq", "state")
 
     def __init__(self, state: SupervisorState, seq: int) -> None:
-        self.state = replace(state, host=None)
+        self.state = state
         self.seq = seq
+        self.in_flight = state.in_flight
         self.posts: list[Post] = []
         # The records asked for, each after the one above it, and the addresses of those that were changed.
         self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
@@ -41,14 +43,15 @@ class Work:
     def done(self) -> Decision:
         """The decision: the state with every changed record in its place, and the posts."""
         records, changed = self._records, self._changed
-        if changed:
-            for address in reversed(records):
-                if address in changed and address != HOST:
-                    parent, ordinal = place_of(address)
-                    above = records[parent]
-                    records[parent] = replace(above, children=above.children.put(ordinal, records[address]))
-                    changed.add(parent)
-        return replace(self.state, host=records.get(HOST)), tuple(self.posts)
+        if not changed:
+            return self.state, tuple(self.posts)
+        for address in reversed(records):
+            if address != HOST and address in changed:
+                parent, ordinal = place_of(address)
+                above = records[parent]
+                records[parent] = replace(above, children=above.children.put(ordinal, records[address]))
+                changed.add(parent)
+        return replace(self.state, host=records[HOST], in_flight=self.in_flight), tuple(self.posts)
 
     def post(self, recipient: str, body: AnyMessage) -> None:
         """Say something, after all that was said before."""
@@ -63,35 +66,34 @@ class Work:
     def record(self, address: str) -> Record | None:
         """The record of this agent, if it is in the tree."""
         record = self._records.get(address)
-        if record is None and HOST in self._records and address.startswith(BELOW_HOST):
-            path = [address]
-            while (above := place_of(path[-1])[0]) not in self._records:
-                path.append(above)
-            record = self._records[above]
-            while record is not None and path:
-                below = path.pop()
-                record = record.children.get(place_of(below)[1])
-                if record is not None:
-                    self._records[below] = record
+        if record is None and (chain := self.chain(address)):
+            record = chain[-1]
         return record
 
     def chain(self, address: str) -> list[Record] | None:
         """The records from the host down to this agent, or None if it is not in the tree."""
-        record = self.record(address)
-        if record is None:
+        records, path = self._records, path_of(address)
+        record = records.get(HOST)
+        if record is None or path is None:
             return None
         chain = [record]
-        while address != HOST:
-            address, _ = place_of(address)
-            chain.append(self._records[address])
-        chain.reverse()
+        for below, ordinal in path:
+            above, record = record, records.get(below)
+            if record is None:
+                record = above.children.get(ordinal)
+                if record is None:
+                    return None
+                records[below] = record
+            chain.append(record)
         return chain
 
     def store(self, records: Iterable[Record]) -> None:
         """Keep changed records."""
+        known, changed = self._records, self._changed
         for record in records:
-            self._records[record.address] = record
-            self._changed.add(record.address)
+            address = record.address
+            known[address] = record
+            changed.add(address)
 
     def edit(self, address: str, **fields: Any) -> None:
         """Replace fields of an agent's record; nothing if it is not in the tree."""

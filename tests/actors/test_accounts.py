@@ -105,7 +105,9 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
 ) -> None:
     before = chain(*accounts)
     usage = charge_of(need, Usage(input_tokens=used.tokens, cost=used.cost))
-    after = settle(reserve(before, need), need, usage)
+    after = list(before)
+    reserve(after, need)
+    settle(after, need, usage)
     for old, new in zip(before, after, strict=True):
         assert new.account.reserved == old.account.reserved
         assert new.account.spent.tokens == old.account.spent.tokens + used.tokens

@@ -96,7 +96,7 @@ def _nodes(made: IntMap[str]) -> int:
     def count(node: object) -> int:
         return 1 + sum(map(count, node)) if isinstance(node, tuple) and node else 0
 
-    return count(made._root)
+    return count(made.root)
 
 
 def test_it_shows_what_it_holds() -> None:

@@ -51,10 +51,15 @@ def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
     assert work.done()[0] == before
 
 
-def test_while_a_decision_is_made_the_tree_is_only_to_be_had_record_by_record() -> None:
+def test_while_a_decision_is_made_the_state_has_the_tree_of_before() -> None:
     work = two_deep()
-    assert work.state.host is None
-    assert work.record("host") is not None
+    before = work.state.host
+    work.edit("host", text="thought")
+    work.in_flight += 1
+    assert work.state.host is before
+    after, _ = work.done()
+    assert after.host is not None
+    assert (after.host.text, after.in_flight) == ("thought", 1)
 
 
 def test_a_record_that_was_not_changed_is_put_back_as_it_was() -> None:
