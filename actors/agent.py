@@ -60,25 +60,23 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """The agent's next state and what it posts, for one message with its seq."""
     if type(body) not in AGENT[state.phase]:
         return state, ()
-    match body:
-        case ModelReplied():
-            return _on_reply(state, seq, body)
-        case ToolReturned():
-            return _on_tool(state, seq, body)
-        case ApprovalGiven():
-            return _on_approval(state, seq, body)
-        case DelegationEnded():
-            return _on_delegation(state, seq, body)
-        case ReportJudged():
-            return _on_judged(state, seq, body)
-        case Begin():
-            return _on_begin(state, seq, body)
-        case Stop():
-            return _on_stop(state, body)
-        case ToolStarted():
-            return state, ()
-        case _:
-            assert_never(body)
+    if type(body) is ModelReplied:
+        return _on_reply(state, seq, body)
+    if type(body) is ToolReturned:
+        return _on_tool(state, seq, body)
+    if type(body) is DelegationEnded:
+        return _on_delegation(state, seq, body)
+    if type(body) is ReportJudged:
+        return _on_judged(state, seq, body)
+    if type(body) is Begin:
+        return _on_begin(state, seq, body)
+    if type(body) is Stop:
+        return _on_stop(state, body)
+    if type(body) is ApprovalGiven:
+        return _on_approval(state, seq, body)
+    if type(body) is ToolStarted:
+        return state, ()
+    assert_never(body)
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:

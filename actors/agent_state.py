@@ -1,6 +1,6 @@
 """What an agent knows, and what follows from it without any message: the request, the bounds."""
 
-from typing import Final
+from typing import Final, final
 
 import msgspec
 
@@ -27,6 +27,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
 
 
+@final
 class AgentState(msgspec.Struct, frozen=True, gc=False):
     """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
 

@@ -98,7 +98,8 @@ Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm
 
 def owner_of(event: Event) -> str:
     """For whom a port request is made."""
-    return event.body.agent if isinstance(event.body, CallModel) else event.sender
+    body = event.body
+    return body.agent if type(body) is CallModel else event.sender
 
 
 def cancelled(request: Event) -> Post:
@@ -135,10 +136,14 @@ class Desk:
         self._repeated: set[int] = set()
         self._interrupted: set[tuple[str, int, int]] = set()
 
-    def posted(self, event: Event) -> tuple[Action, ...]:
-        """What is to be done now that this event is posted."""
-        handler = _HANDLERS.get(type(event.body))
-        return handler(self, event) if handler else ()
+    def posted(self, *events: Event) -> list[Action]:
+        """What is to be done now that these events are posted, in their order."""
+        actions: list[Action] = []
+        for event in events:
+            handler = _HANDLERS.get(type(event.body))
+            if handler is not None:
+                handler(self, event, actions)
+        return actions
 
     def may_answer(self, request: int) -> bool:
         """Whether a request has no answer yet, so that one may be posted."""
@@ -156,78 +161,81 @@ class Desk:
 
     def as_known(self, request: Event, answer: Post) -> Post:
         """A port's answer, without the claim that a call did not start where nobody can know that."""
+        if request.seq not in self._repeated:
+            return answer
         body = answer.body
         is_claim = isinstance(body, ToolReturned) and body.status == "cancelled"
-        return interrupted(request) if is_claim and request.seq in self._repeated else answer
+        return interrupted(request) if is_claim else answer
 
     def start_of(self, event: Event) -> Start:
         """How a request is to be started."""
         body = event.body
-        if isinstance(body, RequestApproval):
+        if type(body) is CallModel:
+            return Start(event, self._is_strict)
+        if type(body) is RequestApproval:
             return Start(event, waits=True)
-        if not isinstance(body, CallTool):
-            return Start(event, waits=self._is_strict and isinstance(body, CallModel))
-        if body.effect == "read":
+        if type(body) is not CallTool or body.effect == "read":
             return Start(event)
         if body.effect == "idempotent":
             return Start(event, waits=True)
         return Start(event, waits=True, announcement=Post(event.sender, ToolStarted(body.turn, body.call)))
 
-    def _request(self, event: Event) -> tuple[Action, ...]:
-        owner, body = owner_of(event), event.body
-        self.open[event.seq] = event
-        if isinstance(body, CallTool) and (owner, body.turn, body.call) in self._interrupted:
-            self._repeated.add(event.seq)
+    def _request(self, event: Event, actions: list[Action]) -> None:
+        body, seq = event.body, event.seq
+        owner = body.agent if type(body) is CallModel else event.sender
+        self.open[seq] = event
+        if type(body) is CallTool and (owner, body.turn, body.call) in self._interrupted:
+            self._repeated.add(seq)
         if owner in self._stopped:
-            sender = event.recipient
-            return (Refuse(event, sender, self.as_known(event, cancelled(event))),)
+            actions.append(Refuse(event, event.recipient, self.as_known(event, cancelled(event))))
+            return
         if owner != SUPERVISOR:
-            self._of.setdefault(owner, set()).add(event.seq)
-        return (self.start_of(event),)
+            seqs = self._of.get(owner)
+            if seqs is None:
+                self._of[owner] = {seq}
+            else:
+                seqs.add(seq)
+        actions.append(self.start_of(event))
 
-    def _answer(self, event: Event) -> tuple[Action, ...]:
+    def _answer(self, event: Event, actions: list[Action]) -> None:
         request = self.open.pop(event.cause, None)
         if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
             seqs.discard(request.seq)
             if not seqs:
                 del self._of[owner]
         body = event.body
-        if isinstance(body, ToolReturned) and body.status == "interrupted":
+        if type(body) is ToolReturned and body.status == "interrupted":
             self._interrupted.add((event.recipient, body.turn, body.call))
-        return ()
 
-    def _stop(self, event: Event) -> tuple[Action, ...]:
+    def _stop(self, event: Event, actions: list[Action]) -> None:
         self._stopped.add(event.recipient)
-        return tuple(Abort(self.open[seq]) for seq in sorted(self._of.get(event.recipient, ())))
+        actions += [Abort(self.open[seq]) for seq in sorted(self._of.get(event.recipient, ()))]
 
-    def _begin(self, event: Event) -> tuple[Action, ...]:
+    def _begin(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.recipient)
-        return ()
 
-    def _drained(self, event: Event) -> tuple[Action, ...]:
+    def _drained(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.sender)
-        return ()
 
-    def _arm(self, event: Event) -> tuple[Action, ...]:
+    def _arm(self, event: Event, actions: list[Action]) -> None:
         body = event.body
         assert isinstance(body, SetTimer)
         arm = self.timers[body.timer] = Arm(body.timer, event.at, body.after_ms, event.seq)
-        return (arm,)
+        actions.append(arm)
 
-    def _extend(self, event: Event) -> tuple[Action, ...]:
+    def _extend(self, event: Event, actions: list[Action]) -> None:
         body = event.body
         assert isinstance(body, ExtendTimer)
         arm = self.timers.get(body.timer)
-        if arm is None:
-            return ()
-        arm = self.timers[body.timer] = arm._replace(after_ms=arm.after_ms + body.by_ms)
-        return (arm,)
+        if arm is not None:
+            arm = self.timers[body.timer] = arm._replace(after_ms=arm.after_ms + body.by_ms)
+            actions.append(arm)
 
-    def _disarm(self, event: Event) -> tuple[Action, ...]:
+    def _disarm(self, event: Event, actions: list[Action]) -> None:
         body = event.body
         assert isinstance(body, CancelTimer | TimerFired)
         self.timers.pop(body.timer, None)
-        return (Disarm(body.timer),)
+        actions.append(Disarm(body.timer))
 
 
 _HANDLERS = {

@@ -163,12 +163,8 @@ class _Recovery:
             event = Event(seq, self.at, sender, post.recipient, cause, post.body)
             self.posted.append(event)
             events.append(event)
-        actions: list[Action] = []
-        for event in events:
-            if is_decider(event.recipient):
-                self.inbox.append(event)
-            actions += self.desk.posted(event)
-        for action in actions:
+        self.inbox.extend(event for event in events if is_decider(event.recipient))
+        for action in self.desk.posted(*events):
             self._act(action)
 
     def _act(self, action: Action) -> None:

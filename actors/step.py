@@ -32,11 +32,10 @@ def initial(address: str) -> ActorState:
 
 def step(state: ActorState, event: Event) -> Decision:
     """The next state of the event's recipient, and what it posts, in order."""
-    body: Any = event.body  # looked up by its type below, which mypy cannot follow
-    if isinstance(state, AgentState):
-        if type(body) in _FOR_AGENTS:
-            return decide_agent(state, event.seq, body)
-    elif type(body) in _FOR_SUPERVISOR:
+    body: Any = event.body  # looked up by its type, which mypy cannot follow
+    if type(state) is AgentState:
+        return decide_agent(state, event.seq, body)  # which has a table of what it takes in which phase
+    if type(body) in _FOR_SUPERVISOR:
         return decide_supervisor(state, event.seq, event.sender, body)
     return state, ()
 
@@ -58,7 +57,7 @@ def failed(state: ActorState, event: Event, error: str) -> Decision:
 
 def is_at_rest(state: ActorState) -> bool:
     """Whether an agent has nothing to do until it is begun again; a sub-agent never is."""
-    return isinstance(state, AgentState) and state.phase == "idle"
+    return type(state) is AgentState and state.phase == "idle"
 
 
 def forgotten(address: str) -> ActorState:

@@ -49,7 +49,7 @@ def park(work: Work, chain: list[Record], scope: str) -> None:
 
 def is_waited_for(chain: list[Record]) -> bool:
     """Whether somebody is parked at any of these scopes."""
-    for record in chain:  # `any` would make a generator for each turn
+    for record in chain:  # noqa: SIM110  (`any` would make a generator for each turn)
         if record.waiting.size:
             return True
     return False

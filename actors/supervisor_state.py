@@ -9,7 +9,7 @@ the host's is the session's.
     delegation  checking -> open -> ended, and out of its parent's record
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, final
 
 import msgspec
 
@@ -149,6 +149,7 @@ class Timer(msgspec.Struct, frozen=True, gc=False):
 SessionPhase: TypeAlias = Literal["new", "open", "asking", "closed"]
 
 
+@final
 class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     """The supervisor's memory.
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR, is_decider
+from callboard.actors.addresses import CLIENT, HOST, PORTS, SUPERVISOR
 from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
 from callboard.actors.errors import SessionFailed
 from callboard.actors.events import Event, Post
@@ -76,6 +76,7 @@ class DeciderActor(LoopActor):
         self.board = board
         self.address = address
         self.state: ActorState = initial(address)
+        self.is_below_host = address not in (SUPERVISOR, HOST)
 
     def on_receive(self, message: Event) -> None:
         """Handle one event. A decider that raises is not asked again: the failure stands in its place."""
@@ -90,7 +91,7 @@ class DeciderActor(LoopActor):
         self.state = state
         if posts:  # an agent says so when it comes to rest
             self.board.post(self.address, message.seq, posts)
-            if is_at_rest(state) and self.address != HOST:
+            if self.is_below_host and is_at_rest(state):
                 self.board.dismiss(self.address)
 
     def on_crash(self, error: BaseException) -> None:
@@ -127,52 +128,39 @@ class Board:
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
         """Number the posts of one decision or port, log them, deliver them, and do what follows."""
-        if self.error is not None:
+        if self.error is not None or not posts:
             return
-        at = now_ms()
-        if at < self._at:
-            at = self._at
-        self._at = at
+        self._at = at = max(now_ms(), self._at)
         seq = self.seq
-        events = []
+        events: list[Event] = []
         try:
-            for post in posts if is_decider(sender) else self.secrets.admit(posts):
+            for post in self.secrets.admit(posts) if sender in PORTS else posts:
                 seq += 1
                 events.append(Event(seq, at, sender, post.recipient, cause, post.body))
+            self._log(events)
         except Exception as error:
             self.fail(error)
             return
-        if not self._log(events):
-            return
-        actors, ports, posted = self.actors, self.ports, self.desk.posted
-        actions: list[Action] = []
+        actors, ports = self.actors, self.ports
         for event in events:
-            actor = actors.get(event.recipient)
+            recipient = event.recipient
+            actor = actors.get(recipient)
             if actor is not None:
                 actor.actor_inbox.put(event)
-            elif event.recipient not in ports:  # which hear from the desk
+            elif recipient not in ports:  # which hear from the desk
                 self._deliver_elsewhere(event)
-            if found := posted(event):
-                actions += found
-        for action in actions:
+        for action in self.desk.posted(*events):
             if type(action) is Start and not action.waits:
                 self._start(action.request)
             else:
                 self._act(action)
 
-    def _log(self, events: Sequence[Event]) -> bool:
-        """Hand events to the writer; False if that cannot be, and then the session is dead."""
-        if not events:
-            return True
-        try:
-            self._writer.stage(self.session_id, self._epoch, events)
-        except Exception as error:
-            self.fail(error)
-            return False
+    def _log(self, events: Sequence[Event]) -> None:
+        """Hand events to the writer; whatever that raises, the session is dead."""
+        self._writer.stage(self.session_id, self._epoch, events)
         self.seq = events[-1].seq
         if self.watchers:
             self._unseen.extend(events)
-        return True
 
     def restore(self, head: int, recovered: Recovered) -> None:
         """Go on where a log ended at this seq: with the states there, and what was left undone by then."""
@@ -181,7 +169,10 @@ class Board:
             if address in (SUPERVISOR, HOST) or not is_at_rest(state):
                 actor = self.actors.get(address) or self._spawn(address)
                 actor.state = state
-        if not self._log(recovered.posted):
+        try:
+            self._log(recovered.posted)
+        except Exception as error:
+            self.fail(error)
             return
         self._at = recovered.posted[-1].at
         self._outbox.extend(event for event in recovered.posted if event.recipient == CLIENT)
@@ -192,8 +183,9 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        if self.desk.may_answer(request.seq):
-            self.post(request.recipient, request.seq, (self.desk.as_known(request, post),))
+        desk = self.desk
+        if desk.may_answer(request.seq):
+            self.post(request.recipient, request.seq, (desk.as_known(request, post),))
 
     def _deliver_elsewhere(self, event: Event) -> None:
         """To the client, or to an agent that begins. Nobody else is told anything."""

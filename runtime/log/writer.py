@@ -132,14 +132,17 @@ class GroupWriter:
         if not staged:
             self._ready.append(stream)
         staged += events
-        self.undurable += len(events)
+        self.undurable = undurable = self.undurable + len(events)
         if self._task is None:
-            loop = asyncio.get_running_loop()
-            self._gave_way = loop.time()
-            self._task = loop.create_task(self._write(), name="callboard group writer")
-            self._task.add_done_callback(self._stopped)
-        elif self.undurable & _LOOK_EVERY == 0:
+            self._begin()
+        elif not undurable & _LOOK_EVERY:
             self._give_way()
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._gave_way = loop.time()
+        self._task = loop.create_task(self._write(), name="callboard group writer")
+        self._task.add_done_callback(self._stopped)
 
     def _usable(self, session_id: str, epoch: int) -> Stream:
         stream = self._streams.setdefault(session_id, Stream(session_id, epoch, EMPTY))

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -36,6 +37,11 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("model", (str,)),
 )
 """The fields of a `ModelAnswer`, in their order, and what they may be: a model may not be checked by mypy."""
+
+_USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
+"""What the types of these fields are, in nearly all answers: a subclass is looked at field by field."""
+
+_WHOLE: Final = {int}
 
 _TEXT_CHARS_MAX: Final = 1_000
 """Characters of what a service says of a failure, a reason or a name."""
@@ -182,11 +188,13 @@ def checked(answer: object) -> ModelAnswer:
     """What a model gave, if every part of it is what the log can hold. Raises TypeError, ValueError."""
     if not isinstance(answer, ModelAnswer):
         raise TypeError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
-    for (name, kinds), value in zip(_PARTS, msgspec.structs.astuple(answer), strict=True):
-        if not isinstance(value, kinds):
-            raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
+    parts = msgspec.structs.astuple(answer)
+    if tuple(map(type, parts)) not in _USUAL:
+        for (name, kinds), value in zip(_PARTS, parts, strict=True):
+            if not isinstance(value, kinds):
+                raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
     if answer.usage is not None:
-        for count in msgspec.structs.astuple(answer.usage):
-            if type(count) is not int or not 0 <= count < USAGE_MAX:
-                raise ValueError(f"a count of ModelAnswer.usage is a whole number from 0 up, not {count!r}")
+        counts = msgspec.structs.astuple(answer.usage)
+        if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:
+            raise ValueError(f"the counts of ModelAnswer.usage are whole numbers from 0 up, not {counts!r}")
     return answer

@@ -99,11 +99,12 @@ class Board:
         """Number the posts of one decision or port, log them, deliver them, and do what follows."""
         log, at, inboxes = self.log, self.now, self.inboxes
         event_of = Event if self.memory is None else self.memory.event
-        actions: list[Action] = []
+        events: list[Event] = []
         for one in posts:
             recipient, body = one.recipient, one.body
             event = event_of(len(log) + 1, at, sender, recipient, cause, body)
             log.append(event)
+            events.append(event)
             self.posters.append(self.step)
             inbox = inboxes.get(recipient)
             if inbox is None and type(body) is Begin:
@@ -114,8 +115,7 @@ class Board:
                 inbox.append(event)
             elif recipient == CLIENT:
                 self.tell(event)
-            actions += self.desk.posted(event)
-        for action in actions:
+        for action in self.desk.posted(*events):
             self._act(action)
 
     def tell(self, event: Event) -> None:
