@@ -30,20 +30,27 @@ TEXT: Final = "CAST({} AS TEXT)"
 BLOB: Final = "{}"
 """How a body, or a large value, is stored: readable, or encrypted."""
 
-_INSERT: Final = f"""INSERT INTO events
+Chunk: TypeAlias = dict[str, str | bytes]
+"""Rows as the statement takes them: `rows`, `bodies` and `digests`."""
+
+_INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
        json_extract(row.value, '$[1]'),
        json_extract(row.value, '$[2]'),
        json_extract(row.value, '$[3]'),
        json_extract(row.value, '$[4]'),
-       {{}},
+       {body},
        json_extract(row.value, '$[7]'),
-       substr(:digests, row.key * {DIGEST_BYTES} + 1, {DIGEST_BYTES})
-FROM json_each(:rows) AS row"""
-_BODY: Final = "substr(:bodies, json_extract(row.value, '$[5]'), json_extract(row.value, '$[6]'))"
-_INSERTS: Final = {kind: _INSERT.format(kind.format(_BODY)) for kind in (TEXT, BLOB)}
+       substr({of}digests, row.key * {size} + 1, {size})
+FROM json_each({of}rows) AS row"""
+_BODY: Final = "substr({of}bodies, json_extract(row.value, '$[5]'), json_extract(row.value, '$[6]'))"
 
 _encode = msgspec.json.Encoder().encode
+
+
+def insert_from(of: str, kind: str) -> str:
+    """The statement that inserts a chunk. of: what its values are called by, `:` or `NEW.`."""
+    return _INSERT.format(of=of, size=DIGEST_BYTES, body=kind.format(_BODY.format(of=of)))
 
 
 class Rows:
@@ -51,8 +58,8 @@ class Rows:
 
     def __init__(self, kind: str = TEXT) -> None:
         self.size = 0
-        self._insert = _INSERTS[kind]
-        self._chunks: list[dict[str, str | bytes]] = []
+        self._insert = insert_from(":", kind)
+        self._chunks: list[Chunk] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -76,6 +83,11 @@ class Rows:
             if end > CHUNK_BYTES:
                 self._finish()
                 rows, bodies, digests = self._rows, self._bodies, self._digests
+
+    def only_chunk(self) -> Chunk | None:
+        """All rows in one chunk, if they are so few."""
+        self._finish()
+        return self._chunks[0] if len(self._chunks) == 1 else None
 
     def insert(self, connection: sqlite3.Connection) -> None:
         """Insert all of them, in as few statements as their size allows."""

@@ -1,11 +1,10 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
-A batch is one transaction and, in it, few statements: when the main thread computes without pause, every
-long call into SQLite gives the interpreter lock away and gets it back only after 5 ms (`sys.switchinterval`).
-So all rows go in by one INSERT (`sqlite_rows`) and all heads by one UPDATE.
+A batch is one statement (`sqlite_door`), which compares heads and epochs in SQL. What that refuses, and
+what has large values, is written as a transaction of several statements.
 
-Heads and epochs of the sessions written lately are kept in memory; `PRAGMA data_version`, asked inside the
-transaction, says whether any other connection has changed the file since, and then they are read anew. The
+Heads and epochs of the sessions written lately are kept in memory; `PRAGMA data_version`, asked inside such
+a transaction, says whether any other connection has changed the file since, and then they are read anew. Its
 UPDATE repeats the comparison in SQL, so even a mistake here could not put two events in one place.
 """
 
@@ -13,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -22,6 +21,7 @@ from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored
 from callboard.runtime.log.refusals import refusal, session_exists
+from callboard.runtime.log.sqlite_door import MOVED, make_door, through_door
 from callboard.runtime.log.sqlite_mark import CHECKPOINT_PAGES, owner_of, say_whole, write_back
 from callboard.runtime.log.sqlite_queries import (
     all_sealed,
@@ -32,17 +32,13 @@ from callboard.runtime.log.sqlite_queries import (
     session_rows,
     stored_rows,
 )
-from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows, check_rows
+from callboard.runtime.log.sqlite_rows import BLOB, TEXT, BlobsOf, Rows, check_rows
 from callboard.runtime.log.sqlite_schema import PAGE_BYTES, SEQ_BITS, error_code, pragma, store_error
 
 REMEMBERED_MAX: Final = 10_000
 """Sessions and blobs whose numbers are kept in memory."""
 
-_MOVE_HEADS: Final = (
-    "UPDATE sessions SET head = json_extract(m.value, '$[3]') FROM json_each(?) AS m "
-    "WHERE sessions.id = json_extract(m.value, '$[0]') AND epoch = json_extract(m.value, '$[1]') "
-    "AND head = json_extract(m.value, '$[2]')"
-)
+_MOVE_HEADS: Final = MOVED.format("?")
 _PAGES_PER_BATCH: Final = 2
 """The pages that every transaction writes to the WAL, whatever it holds: a guess that need not be exact."""
 
@@ -66,6 +62,25 @@ class _Plan:
         self.rows = Rows(cast)
         self.lines: dict[str, _Line] = {}
         self.before: dict[str, int] = {}
+
+    def moves(self) -> list[tuple[int, int, int, int]]:
+        """Number, epoch, former and new head of every session that is appended to."""
+        return [
+            (line.number, line.epoch, self.before[session_id], line.head)
+            for session_id, line in self.lines.items()
+        ]
+
+
+class _NeedsBlobs(Exception):
+    """A large value goes into another table: that takes more than one statement."""
+
+
+def _no_blobs(row: Sealed) -> NoReturn:
+    raise _NeedsBlobs
+
+
+def _encoded(moves: list[tuple[int, int, int, int]]) -> str:
+    return msgspec.json.encode(moves).decode()
 
 
 class SQLiteStore:
@@ -91,6 +106,7 @@ class SQLiteStore:
         self._cast = TEXT if cipher is None else BLOB
         self._is_lost = False
         self._pages = 0
+        make_door(connection, self._cast)
 
     def leave(self) -> None:
         """Write the WAL back and empty it, unless somebody reads just now: then the next owner does."""
@@ -105,13 +121,8 @@ class SQLiteStore:
 
     def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         """One transaction for the whole batch; see `EventLog.append`."""
-        plan = _Plan(self._cast)
         try:
-            with self._transaction("append"):
-                for part in batch:
-                    plan.answers.append(self._planned(plan, part))
-                plan.rows.insert(self._connection)
-                self._move_heads(plan)
+            plan = self._append_at_once(batch) or self._append_in_steps(batch)
         except Fenced as error:
             return [error] * len(batch)
         except StoreFailed:
@@ -121,6 +132,35 @@ class SQLiteStore:
         self._remember(plan.lines)
         self._note_written(len(plan.lines), plan.rows.size)
         return plan.answers
+
+    def _append_at_once(self, batch: Sequence[Append]) -> _Plan | None:
+        """Write the batch in one statement; None if that cannot be, and then nothing was written."""
+        plan = _Plan(self._cast)
+        with self._reported("append"):
+            try:
+                for part in batch:
+                    plan.answers.append(self._planned(plan, part, _no_blobs))
+                chunk = plan.rows.only_chunk()
+                is_refused = any(isinstance(answer, Exception) for answer in plan.answers)
+                if chunk is None or is_refused:  # in a transaction it may turn out otherwise
+                    return None
+                is_in = through_door(self._connection, self._version, _encoded(plan.moves()), chunk)
+                return plan if is_in else None
+            except _NeedsBlobs:
+                return None
+            except BaseException:
+                self._undo()
+                raise
+
+    def _append_in_steps(self, batch: Sequence[Append]) -> _Plan:
+        """Write the batch in several statements: with large values, or where something may be wrong."""
+        plan = _Plan(self._cast)
+        with self._transaction("append"):
+            for part in batch:
+                plan.answers.append(self._planned(plan, part, self._blobs_of))
+            plan.rows.insert(self._connection)
+            self._move_heads(plan.moves())
+        return plan
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
         """See `EventLog.create`."""
@@ -183,7 +223,7 @@ class SQLiteStore:
 
     # --- helpers ----------------------------------------------------------------
 
-    def _planned(self, plan: _Plan, part: Append) -> Head | Exception:
+    def _planned(self, plan: _Plan, part: Append, blobs_of: BlobsOf) -> Head | Exception:
         """Seal one session's events into the plan, all or none."""
         try:
             line = plan.lines.get(part.session_id) or self._line(part.session_id)
@@ -200,7 +240,7 @@ class SQLiteStore:
         except UNWRITABLE as error:  # let in wrongly: its own session's fault only
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = line.head + len(part.events)
-        plan.rows.add(base, rows, self._blobs_of)
+        plan.rows.add(base, rows, blobs_of)
         plan.before.setdefault(part.session_id, line.head)
         digest = rows[-1].digest if rows else line.digest
         plan.lines[part.session_id] = _Line(line.number, line.epoch, head, digest)
@@ -231,15 +271,8 @@ class SQLiteStore:
         insert = f"INSERT INTO blobs(digest, data) VALUES (?, {self._cast.format('?')})"
         return self._connection.execute(insert, (digest, data)).lastrowid or 0
 
-    def _move_heads(self, plan: _Plan) -> None:
-        moves = [
-            (line.number, line.epoch, plan.before[session_id], line.head)
-            for session_id, line in plan.lines.items()
-        ]
-        if not moves:
-            return
-        cursor = self._connection.execute(_MOVE_HEADS, (msgspec.json.encode(moves).decode(),))
-        if cursor.rowcount != len(moves):
+    def _move_heads(self, moves: list[tuple[int, int, int, int]]) -> None:
+        if moves and self._connection.execute(_MOVE_HEADS, (_encoded(moves),)).rowcount != len(moves):
             raise StoreFailed(f"{self.path} was changed behind its owner's back; reopen and verify it")
 
     def _line(self, session_id: str) -> _Line:

@@ -1,7 +1,7 @@
 """SQLiteStore and its queries, without a thread: what the batches do to the tables."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,18 +43,45 @@ def test_a_batch_of_any_size_is_written_whole(store: SQLiteStore, count: int) ->
     assert same(store.read("s", 1, 10_000), events(1, count))
 
 
-def test_a_batch_is_few_statements(store: SQLiteStore, connection: sqlite3.Connection) -> None:
-    """Each may cost 5 ms and more while another thread computes."""
-    for name in ("t", "u"):
-        store.create(name, 1, "", GENESIS)
+def calls_of(connection: sqlite3.Connection, work: Callable[[], object]) -> list[str]:
+    """The first words of all statements that some work makes; what triggers do is no call."""
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
-    store.append([Append(name, 0, 1, events(1, 100)) for name in "stu"])
-    kinds = [text.split()[0] for text in statements if not text.startswith("SELECT")]
-    assert kinds == ["BEGIN", "PRAGMA", "INSERT", "UPDATE", "COMMIT"]
-    statements.clear()
-    store.append([Append(name, 100, 1, events(101, 101)) for name in "stu"])
-    assert not [text for text in statements if text.startswith("SELECT")]
+    work()
+    connection.set_trace_callback(None)
+    return [" ".join(text.split()[:3]) for text in statements if not text.startswith("--")]
+
+
+def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    """Each may cost 5 ms and more while another thread computes."""
+    for name in "tu":
+        store.create(name, 1, "", GENESIS)
+    store.append([Append(name, 0, 1, events(1, 1)) for name in "stu"])
+    batch = [Append(name, 1, 1, events(2, 100)) for name in "stu"]
+    assert set(calls_of(connection, lambda: store.append(batch))) == {"INSERT INTO door"}
+    assert not connection.in_transaction
+    assert all(same(store.read(name, 1, 200), events(1, 100)) for name in "stu")
+
+
+def test_a_batch_with_large_values_is_few_statements(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.append([Append("s", 0, 1, [large(1, 9_000)])])
+    calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, [large(2, 9_000)])]))
+    assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", "INSERT", "UPDATE", "COMMIT"]
+
+
+def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 1))])
+    connection.execute("UPDATE sessions SET epoch = 2")  # behind the store's back, on its own connection
+    with pytest.raises(StoreFailed, match="behind its owner's back"):
+        store.append([Append("s", 1, 1, events(2, 2))])
+    connection.execute("UPDATE sessions SET epoch = 1")
+    (head,) = store.append([Append("s", 1, 1, events(2, 2))])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 1, 10), events(1, 2))
 
 
 def test_what_is_remembered_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
