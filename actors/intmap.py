@@ -9,8 +9,6 @@ Used as a map (children by ordinal), as a sequence (a conversation) and as a que
 from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-import msgspec
-
 V = TypeVar("V")
 _BITS: Final = 5
 _WIDTH: Final = 1 << _BITS
@@ -20,12 +18,15 @@ Node: TypeAlias = tuple[Any, ...]
 """Values at the lowest level, nodes above it; None, or the end of the tuple, where nothing is."""
 
 
-class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False, eq=False):
+class IntMap(Generic[V]):
     """An immutable map with keys from 0 up; values must not be None. size: how many there are."""
 
-    root: Node = ()
-    shift: int = 0
-    size: int = 0
+    __slots__ = ("root", "shift", "size")
+
+    def __init__(self, root: Node = (), shift: int = 0, size: int = 0) -> None:
+        self.root = root
+        self.shift = shift
+        self.size = size
 
     def __len__(self) -> int:
         return self.size

@@ -64,7 +64,7 @@ def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
         begin(work, parent.address, delegation)
     else:
         work.keep(parent.address, replace(delegation, is_checking=True))
-        ask_schema(work, parent.address, delegation, parent.address, "accept")
+        ask_or_wait(work, parent.address, delegation)
 
 
 def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -> tuple[Kind, str] | None:
@@ -103,15 +103,30 @@ def _over_budget(state: SupervisorState, chain: list[Record], request: Delegate)
     return None
 
 
+def ask_or_wait(work: Work, parent: str, delegation: Delegation) -> None:
+    """Ask about a delegation's schema, or wait for the answer to the same question, as of a fan-out."""
+    seen = work.seen(delegation.schema)
+    check = work.state.checks.get(seen.check) if seen else None
+    if seen is None or check is None or seen.timeout_ms != _timeout_ms(work, parent):
+        ask_schema(work, parent, delegation, parent, "accept")
+        return
+    others = check.others.put(check.others.size, (parent, delegation.key))
+    work.change(checks=work.state.checks.put(seen.check, replace(check, others=others)))
+
+
 def ask_schema(
     work: Work, parent: str, delegation: Delegation, who: str, task: CheckTask, value: Json = NULL
 ) -> None:
     """Ask the schema port about a delegation's schema, or about a report against it, in the time of `who`."""
-    number = work.state.next_check
-    check = Check(task, parent, delegation.key)
+    number, schema, timeout = work.state.next_check, delegation.schema, _timeout_ms(work, who)
+    key = work.look_at(schema, number, timeout) if task == "accept" else 0
+    check = Check(task, parent, delegation.key, key)
     work.change(next_check=number + 1, checks=work.state.checks.put(number, check))
-    timeout = millis(work.limits_of(who).schema_timeout_s, 5_000)
-    work.post(SCHEMA, CheckSchema(number, task, delegation.schema, value, timeout))
+    work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout))
+
+
+def _timeout_ms(work: Work, who: str) -> int:
+    return millis(work.limits_of(who).schema_timeout_s, 5_000)
 
 
 def begin(work: Work, parent: str, delegation: Delegation) -> None:

@@ -14,7 +14,7 @@ from callboard.actors.parts import SchemaProblem
 from callboard.actors.supervisor_asks import begin_host
 from callboard.actors.supervisor_delegating import ask_schema, begin
 from callboard.actors.supervisor_ending import end_delegation, fail_if_over, judge_late, win
-from callboard.actors.supervisor_state import Delegation, Pending
+from callboard.actors.supervisor_state import Check, Delegation, Pending
 from callboard.actors.supervisor_work import Work
 
 _UNCHECKED = SchemaProblem("", "it could not be checked")
@@ -56,15 +56,32 @@ def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
     if check is None:
         return
     work.change(checks=work.state.checks.drop(checked.check))
+    if check.task == "accept":
+        _on_looked_at(work, check, checked)
+        return
     delegation = work.delegation(check.parent, check.delegation)
     if delegation is None:
         return
-    if check.task == "accept":
-        _on_accept(work, check.parent, delegation, checked)
-    elif checked.status == "ok":
+    if checked.status == "ok":
         _accept(work, check.parent, delegation)
     else:
         _reject(work, check.parent, delegation, checked)
+
+
+def _on_looked_at(work: Work, check: Check, checked: SchemaChecked) -> None:
+    """A schema was looked at, for all who wait for it; if that failed, it is tried again for each other."""
+    work.looked_at(check.schema, checked.check, is_good=checked.status == "ok")
+    first = work.delegation(check.parent, check.delegation)
+    if first is not None:
+        _on_accept(work, check.parent, first, checked)
+    for parent, key in check.others.values():
+        other = work.delegation(parent, key)
+        if other is None:
+            continue
+        if checked.status == "failed":
+            ask_schema(work, parent, other, parent, "accept")
+        else:
+            _on_accept(work, parent, other, checked)
 
 
 def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
@@ -73,9 +90,7 @@ def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaC
         why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
         detail = f"the output schema was refused: {why or 'it could not be checked'}"
         end_delegation(work, parent, delegation, "denied", detail=detail)
-        return
-    work.accept(delegation.schema)
-    if parent == CLIENT:
+    elif parent == CLIENT:
         begin_host(work)
     else:
         begin(work, parent, delegation)

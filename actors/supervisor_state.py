@@ -132,11 +132,24 @@ CheckTask: TypeAlias = Literal["accept", "report"]
 
 
 class Check(msgspec.Struct, frozen=True, gc=False):
-    """What a question to the schema port is about."""
+    """What a question to the schema port is about: whose delegation, and the key of its schema.
+
+    others: parents and keys of further delegations with the same schema, which wait for the same answer.
+    """
 
     task: CheckTask
     parent: str
     delegation: int
+    schema: int = 0
+    others: IntMap[tuple[str, int]] = IntMap()
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """A schema that is known to be good; or one that is being looked at, by this check, within this time."""
+
+    digest: bytes
+    check: int = 0
+    timeout_ms: int = 0
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
@@ -155,8 +168,8 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
 
     profiles: by name, with the bytes that go into `Begin`. agents: how many there ever were, the host
     included. live: how many have not drained. in_flight: model calls. queue: addresses by ticket, of those
-    whose request is to be looked at as soon as a slot is free. accepted: digests of schemas known to be
-    good, by a shorter digest.
+    whose request is to be looked at as soon as a slot is free. schemas: those that were accepted or are
+    being looked at, by a part of their digest.
     """
 
     phase: SessionPhase = "new"
@@ -175,5 +188,5 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     next_check: int = 1
     timers: IntMap[Timer] = IntMap()
     next_timer: int = 1
-    accepted: IntMap[bytes] = IntMap()
+    schemas: IntMap[Seen] = IntMap()
     ask: AskState | None = None

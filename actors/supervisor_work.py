@@ -21,7 +21,7 @@ from callboard.actors.base import Json
 from callboard.actors.events import Post
 from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, CancelTimer, SetTimer
-from callboard.actors.supervisor_state import Delegation, Record, SupervisorState, Timer
+from callboard.actors.supervisor_state import Delegation, Record, Seen, SupervisorState, Timer
 
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 
@@ -153,16 +153,31 @@ class Work:
             return ask.limits
         return record.limits if record else self.state.limits
 
-    # --- schemas known to be good -------------------------------------------------
+    # --- schemas ------------------------------------------------------------------
+
+    def seen(self, schema: Json) -> Seen | None:
+        """What is known of a schema, if it was accepted or is being looked at."""
+        key, digest = _digests(schema)
+        seen = self.state.schemas.get(key)
+        return seen if seen is not None and seen.digest == digest else None
 
     def has_accepted(self, schema: Json) -> bool:
         """Whether the schema port has accepted this schema before, in this session."""
-        key, digest = _digests(schema)
-        return self.state.accepted.get(key) == digest
+        seen = self.seen(schema)
+        return seen is not None and not seen.check
 
-    def accept(self, schema: Json) -> None:
-        """Remember that the schema port has accepted this schema."""
-        self.change(accepted=self.state.accepted.put(*_digests(schema)))
+    def look_at(self, schema: Json, check: int, timeout_ms: int) -> int:
+        """Remember which check looks at a schema; the schema's key."""
+        key, digest = _digests(schema)
+        self.change(schemas=self.state.schemas.put(key, Seen(digest, check, timeout_ms)))
+        return key
+
+    def looked_at(self, key: int, check: int, *, is_good: bool) -> None:
+        """Remember what came of a check, unless another schema has taken the place of this one."""
+        schemas = self.state.schemas
+        seen = schemas.get(key)
+        if seen is not None and seen.check == check:
+            self.change(schemas=schemas.put(key, Seen(seen.digest)) if is_good else schemas.drop(key))
 
     # --- timers -------------------------------------------------------------------
 
@@ -181,6 +196,6 @@ class Work:
 
 
 def _digests(schema: Json) -> tuple[int, bytes]:
-    """A short digest to find a schema by, and a long one to know it by."""
+    """Some bits of a schema's digest to find it by, and all of it to know it by."""
     digest = blake2b(schema, digest_size=16).digest()
-    return int.from_bytes(digest[:5], "big"), digest
+    return int.from_bytes(digest[:4], "big") >> 2, digest

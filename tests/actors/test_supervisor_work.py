@@ -109,12 +109,25 @@ def test_a_schema_is_known_by_its_bytes() -> None:
     work = two_deep()
     schema, same, other = Json(b'{"a":1}'), Json(b'{"a":1}'), Json(b'{"a": 1}')
     assert not work.has_accepted(schema)
-    work.accept(schema)
+    key = work.look_at(schema, 7, 5_000)
+    assert work.seen(same) == work.seen(schema)
+    assert (work.seen(other), work.has_accepted(schema)) == (None, False)
+    work.looked_at(key, 7, is_good=True)
     assert (work.has_accepted(same), work.has_accepted(other)) == (True, False)
     for number in range(500):
-        work.accept(Json(b"%d" % number))
+        work.looked_at(work.look_at(Json(b"%d" % number), number, 1), number, is_good=number % 2 == 0)
     assert work.has_accepted(schema)
-    assert all(work.has_accepted(Json(b"%d" % number)) for number in range(500))
+    assert all(work.has_accepted(Json(b"%d" % number)) == (number % 2 == 0) for number in range(500))
+
+
+def test_a_check_that_another_has_followed_says_nothing_any_more() -> None:
+    work, schema = two_deep(), Json(b'{"a":1}')
+    key = work.look_at(schema, 7, 5_000)
+    work.look_at(schema, 8, 6_000)
+    work.looked_at(key, 7, is_good=True)
+    assert not work.has_accepted(schema)
+    work.looked_at(key, 8, is_good=False)
+    assert work.seen(schema) is None
 
 
 def test_timers_are_numbered_and_taken_back_once() -> None:

@@ -52,8 +52,8 @@ REPORTS: Final = (
         "refused-schema-remembered",
         "A schema that was refused once is taken as known the next time.",
         "supervisor_reports",
-        '    if checked.status != "ok":\n        why',
-        '    work.accept(delegation.schema)\n    if checked.status != "ok":\n        why',
+        'is_good=checked.status == "ok")',
+        "is_good=True)",
     ),
 )
 

@@ -133,7 +133,9 @@ class Facts:
     def _skip_to(self, seq: int) -> list[Handled]:
         inbox, found = self._inbox, []
         while inbox and inbox[0].seq < seq:
-            found.append(Handled(self._taken(inbox.popleft()), ()))
+            event = self._taken(inbox.popleft())
+            self._take_ordinals(event, None)
+            found.append(Handled(event, ()))
         return found
 
     def _taken(self, event: Event) -> Event:
@@ -142,13 +144,14 @@ class Facts:
             life.ended_by = life.ended_by or event.seq
         return event
 
-    def _take_ordinals(self, event: Event, first: Event) -> None:
+    def _take_ordinals(self, event: Event, first: Event | None) -> None:
         """A `Delegate` takes an ordinal for each of its profiles, also if it is denied; but not if its sender
-        has ended, which its one answer says by an empty address."""
+        has ended, which its one answer says by an empty address. first: what was posted for it first; one
+        that waits for a check that runs already posts nothing."""
         body = event.body
         if not isinstance(body, Delegate):
             return
-        if isinstance(first.body, DelegationEnded) and not first.body.address:
+        if first is not None and isinstance(first.body, DelegationEnded) and not first.body.address:
             return
         call = (event.sender, body.turn, body.call)
         start = self._next_ordinal.get(event.sender, 1)

@@ -7,7 +7,6 @@ from callboard.actors.events import Event
 from callboard.actors.limits import Limits
 from callboard.actors.messages import (
     Begin,
-    CheckSchema,
     Delegate,
     DelegationEnded,
     ModelReplied,
@@ -17,7 +16,7 @@ from callboard.actors.messages import (
 )
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.ledger import Ledger
+from callboard.replay.testing.rules.ledger import Ledger, is_taken_on
 
 
 class Deserved(Invariant):
@@ -83,7 +82,7 @@ class Deserved(Invariant):
         body, life = event.body, self.facts.lives.get(event.sender)
         if not isinstance(body, Delegate) or life is None:
             return
-        if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
+        if is_taken_on(event, outputs):
             self._agents += len(body.profiles)
             self._children[event.sender, body.turn] += len(body.profiles)
             return
