@@ -1,8 +1,6 @@
 """The calls of one reply: which go to tools, which to the supervisor, which are answered here."""
 
-from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from callboard.actors import prompts
@@ -17,38 +15,14 @@ from callboard.actors.agent_state import (
     with_message,
 )
 from callboard.actors.agent_turns import Decision, ask_turn, finish_without_turns
-from callboard.actors.base import NULL, Json
+from callboard.actors.arguments import read_task, unwrapped
+from callboard.actors.base import Json
 from callboard.actors.content import ToolUse
 from callboard.actors.conversation import text_json, tool_result, user_message
 from callboard.actors.events import Post
 from callboard.actors.fixed import Fixed
 from callboard.actors.messages import CallTool, Delegate, ReportBack, RequestApproval, TurnSettled
 from callboard.actors.parts import Settled
-
-COPIES_MAX: Final = 10_000
-"""More racers than this are a mistake of the model, whatever the limits allow."""
-
-
-class _Task(msgspec.Struct, frozen=True):
-    """The arguments of a `task` call; models write null for what they leave out."""
-
-    prompt: Json
-    agent: str | None = None
-    agents: tuple[str, ...] | None = None
-    copies: int | None = None
-    output_schema: Json = NULL
-
-
-class _Block(msgspec.Struct, frozen=True):
-    type: str
-
-
-class _Wrapped(msgspec.Struct, frozen=True):
-    value: Json
-
-
-_TASK: Final = msgspec.json.Decoder(_Task)
-_WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
@@ -109,27 +83,12 @@ def ask_to_repeat(state: AgentState, call: int) -> Post | None:
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
     known = fixed_of(state).profile.agents
-    unusable = prompts.UNUSABLE_TASK + ", ".join(known)
-    try:
-        task = _TASK.decode(use.input)
-        prompt = msgspec.json.decode(task.prompt, type=str | tuple[_Block, ...])
-    except (msgspec.DecodeError, RecursionError):
-        return unusable
-    names = _racers(task, known)
-    is_empty = not (prompt.strip() if isinstance(prompt, str) else prompt)
-    if is_empty or not names:
-        return unusable
+    task = read_task(use.input)
+    names = task.racers(known) if task is not None else ()
+    if task is None or not names:
+        return prompts.UNUSABLE_TASK + ", ".join(known)
     body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state))
     return Post(SUPERVISOR, body)
-
-
-def _racers(task: _Task, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Whom a `task` call names, each as often as it is to run; nobody if the call makes no sense."""
-    copies = 1 if task.copies is None else task.copies
-    names = task.agents or ((task.agent,) if task.agent else known if len(known) == 1 else ())
-    if (task.agents and task.agent) or not 1 <= copies * len(names) <= COPIES_MAX:
-        return ()
-    return names * copies
 
 
 def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
@@ -167,16 +126,8 @@ def _report(state: AgentState, settled: Settled | None) -> Decision:
     for call in state.reports:
         value = state.uses[call].input
         if fixed.wraps_report:
-            value = _unwrapped(value)
+            value = unwrapped(value)
         posts.append(Post(SUPERVISOR, ReportBack(state.turn, call, value, settled)))
         settled = None
     state = replace(state, phase="judging", unanswered=len(posts))
     return state, tuple(posts)
-
-
-def _unwrapped(value: Json) -> Json:
-    """What the model put under `value`; without that key, all of it, for the schema to refuse."""
-    try:
-        return _WRAPPED.decode(value).value
-    except (msgspec.DecodeError, RecursionError):
-        return value

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from callboard.actors import prompts
-from callboard.actors.agent_calls import COPIES_MAX
+from callboard.actors.arguments import COPIES_MAX
 from callboard.actors.base import NULL, Json
 from callboard.actors.limits import Limits
 from callboard.actors.messages import CallTool, Delegate, ReportBack, TurnRequested, TurnSettled
