@@ -1,6 +1,5 @@
 """The calls of one reply: which go to tools, which to the supervisor, which are answered here."""
 
-
 from msgspec.structs import replace
 
 from callboard.actors import prompts

@@ -184,7 +184,7 @@ class Desk:
         body, seq = event.body, event.seq
         owner = body.agent if type(body) is CallModel else event.sender
         self.open[seq] = event
-        if type(body) is CallTool and (owner, body.turn, body.call) in self._interrupted:
+        if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
             self._repeated.add(seq)
         if owner in self._stopped:
             actions.append(Refuse(event, event.recipient, self.as_known(event, cancelled(event))))
@@ -196,6 +196,9 @@ class Desk:
             else:
                 seqs.add(seq)
         actions.append(self.start_of(event))
+
+    def _was_interrupted(self, owner: str, call: CallTool) -> bool:
+        return (owner, call.turn, call.call) in self._interrupted
 
     def _answer(self, event: Event, actions: list[Action]) -> None:
         request = self.open.pop(event.cause, None)

@@ -172,15 +172,16 @@ def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
     depth = _inside(depth)
     try:
         for key, item in value.items():
-            if not isinstance(key, str):
+            if type(key) is not str and not isinstance(key, str):
                 raise _Refused(f"has the key {key!r:.50}, and JSON keys are text: write str(key)")
-            budget -= len(key)
-            if type(item) is str and len(item) <= budget:
-                budget -= len(item)
-            elif type(item) is int and item.bit_length() < 64 <= budget:
-                budget -= 1 + (item.bit_length() >> 2)
+            if type(item) is str:
+                budget -= len(key) + len(item)
+            elif type(item) is int:
+                budget -= len(key) + 1 + (item.bit_length() >> 2)
             else:
-                budget = _weigh(item, depth, budget)
+                budget = _weigh(item, depth, budget - len(key))
+            if budget < 0:
+                raise _Refused(_LARGE)
     except _Refused as refused:
         if isinstance(key, str):
             refused.path.append(key)

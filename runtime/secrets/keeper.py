@@ -90,11 +90,11 @@ class Secrets:
 
     def admit(self, posts: Sequence[Post]) -> Sequence[Post]:
         """What a port or client posts, without secrets. Raises InvalidPrompt for one in a name."""
-        bodies = [self.admitted(post.body) for post in posts]
-        return [
-            post if body is post.body else Post(post.recipient, body)
-            for post, body in zip(posts, bodies, strict=True)
-        ]
+        let_in = []
+        for post in posts:
+            body = admitted(self.redactor, post.body)
+            let_in.append(post if body is post.body else Post(post.recipient, body))
+        return let_in
 
     def admitted(self, body: AnyMessage) -> AnyMessage:
         """One message without secrets. Raises InvalidPrompt for one in a name."""

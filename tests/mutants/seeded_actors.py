@@ -112,15 +112,15 @@ DESK: Final = (
         "stop-without-abort",
         "What is under way for an agent that is stopped is not given up.",
         "desk",
-        "        return tuple(Abort(self.open[seq]) for seq in sorted(self._of.get(event.recipient, ())))",
-        "        return ()",
+        "        actions += [Abort(self.open[seq]) for seq in sorted(self._of.get(event.recipient, ()))]\n",
+        "",
     ),
     Mutant(
         "only-one-aborted",
         "Of all that is under way for an agent that is stopped, only the first call is given up.",
         "desk",
-        "in sorted(self._of.get(event.recipient, ())))",
-        "in sorted(self._of.get(event.recipient, ()))[:1])",
+        "in sorted(self._of.get(event.recipient, ()))]",
+        "in sorted(self._of.get(event.recipient, ()))[:1]]",
     ),
     Mutant(
         "write-not-announced",
@@ -133,9 +133,9 @@ DESK: Final = (
         "stop-outlives-the-drained",
         "The host counts as stopped after it has drained, and in its next ask.",
         "desk",
-        "    def _begin(self, event: Event) -> tuple[Action, ...]:\n"
+        "    def _begin(self, event: Event, actions: list[Action]) -> None:\n"
         "        self._stopped.discard(event.recipient)\n",
-        "    def _begin(self, event: Event) -> tuple[Action, ...]:\n",
+        "    def _begin(self, event: Event, actions: list[Action]) -> None:\n        return\n",
     ),
 )
 

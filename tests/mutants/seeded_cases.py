@@ -9,11 +9,8 @@ CALLS: Final = (
         "settlement-of-the-stopped-wakes-nobody",
         "What an agent gives back that was stopped lets nobody who waits for it be looked at.",
         "supervisor_turns",
-        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
-        "    call_from(work, chain)",
-        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
-        "    if record.is_running:\n"
-        "        call_from(work, chain)",
+        "    work.in_flight -= 1\n    call_from(work, chain)",
+        "    work.in_flight -= 1\n    if record.is_running:\n        call_from(work, chain)",
     ),
     Mutant(
         "answered-one-forgets-all",
@@ -33,7 +30,7 @@ CALLS: Final = (
         "interrupted-call-not-remembered",
         "The desk forgets that a call that is made again was interrupted once.",
         "desk",
-        "            self._repeated.add(event.seq)\n",
+        "            self._repeated.add(seq)\n",
         "            pass\n",
     ),
     Mutant(
@@ -125,8 +122,8 @@ CALLS: Final = (
         "slot-of-a-stopped-retry",
         "The slot of a call that was not the first attempt is not given back if its agent was stopped.",
         "supervisor_turns",
-        "in_flight=work.state.in_flight - 1)",
-        "in_flight=work.state.in_flight - (record.is_running or record.granted[1] == 1))",
+        "    work.in_flight -= 1\n",
+        "    work.in_flight -= record.is_running or record.granted[1] == 1\n",
     ),
     Mutant(
         "unknown-use-of-a-retry-is-free",

@@ -45,8 +45,8 @@ ENDS: Final = (
         "check-numbers-used-again",
         "A check is numbered by how many are open, so two can have one number.",
         "supervisor_delegating",
-        "    number = work.state.next_check\n",
-        "    number = work.state.checks.size + 1\n",
+        "schema, timeout = work.state.next_check, ",
+        "schema, timeout = work.state.checks.size + 1, ",
     ),
     Mutant(
         "cancel-while-checking",
@@ -160,9 +160,8 @@ ENDS: Final = (
         "grant-of-the-crashed-kept",
         "An agent that fails twice leaves its reservation behind.",
         "supervisor",
-        "            settle(work, sender, body.settled or _UNKNOWN)",
-        "            settle(work, sender, body.settled or (_UNKNOWN if isinstance(body, "
-        "Finished) else None))",
+        "        settle(work, sender, body.settled or _UNKNOWN)\n        agent_crashed",
+        "        settle(work, sender, body.settled)\n        agent_crashed",
     ),
     Mutant(
         "drained-above-the-last-stays",

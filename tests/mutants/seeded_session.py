@@ -89,15 +89,15 @@ BUDGETS: Final = (
         "stopped-not-settled",
         "The grant of an agent that was stopped is never settled: its reservation leaks.",
         "supervisor_turns",
-        "    if chain is None or chain[-1].grant is None:\n        return\n    need",
-        "    if chain is None or chain[-1].grant is None or chain[-1].is_stopped:\n        return\n    need",
+        "    if chain is None or (need := chain[-1].grant) is None:\n",
+        "    if chain is None or (need := chain[-1].grant) is None or chain[-1].is_stopped:\n",
     ),
     Mutant(
         "slot-of-the-stopped-leaks",
         "The slot of an agent that was stopped during its call is not given back.",
         "supervisor_turns",
-        "in_flight=work.state.in_flight - 1)",
-        "in_flight=work.state.in_flight - (not record.is_stopped))",
+        "    work.in_flight -= 1\n",
+        "    work.in_flight -= not record.is_stopped\n",
     ),
     Mutant(
         "spend-of-the-stopped-lost",
@@ -114,8 +114,8 @@ BUDGETS: Final = (
         "surrender-not-settled",
         "An agent that leaves without accounting for its call leaves the reservation behind.",
         "supervisor",
-        "            settle(work, sender, body.settled or _UNKNOWN)",
-        "            settle(work, sender, body.settled)",
+        "_UNKNOWN = Settled()\n",
+        "_UNKNOWN = None\n",
     ),
     Mutant(
         "own-budget-forgotten",
@@ -131,15 +131,15 @@ LINE: Final = (
         "overtaking",
         "A request that fits is granted though an earlier one waits for the same exhausted budget.",
         "supervisor_turns",
-        "    is_first = not state.queue.size and not [record for record in chain if record.waiting.size]",
-        "    is_first = not state.queue.size",
+        "        or is_waited_for(chain)\n",
+        "",
     ),
     Mutant(
         "slots-off-by-one",
         "One more model call in flight than the limit says, if nobody stands in line.",
         "supervisor_turns",
-        "    if is_first and state.in_flight < slots and",
-        "    if is_first and state.in_flight <= slots and",
+        "work.in_flight >= (chain[0].limits.max_parallel_calls or 1)",
+        "work.in_flight > (chain[0].limits.max_parallel_calls or 1)",
     ),
     Mutant(
         "one-served-a-message",
@@ -159,11 +159,8 @@ LINE: Final = (
         "settlement-wakes-nobody",
         "A settlement lets nobody who waits for that budget be looked at, if the agent goes on.",
         "supervisor_turns",
-        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
-        "    call_from(work, chain)",
-        "    work.state = replace(work.state, in_flight=work.state.in_flight - 1)\n"
-        "    if record.parked:\n"
-        "        call_from(work, chain)",
+        "    work.in_flight -= 1\n    call_from(work, chain)",
+        "    work.in_flight -= 1\n    if record.parked:\n        call_from(work, chain)",
     ),
     Mutant(
         "leaver-wakes-nobody",

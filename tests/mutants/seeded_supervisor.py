@@ -49,6 +49,21 @@ REPORTS: Final = (
         "        judge_late(work, pending)\n        break\n    if STATUS",
     ),
     Mutant(
+        "waiting-for-a-check-forgotten",
+        "Of the delegations that wait for one answer about their schema, only the first begins.",
+        "supervisor_reports",
+        "    for parent, key in check.others.values():\n",
+        "    for parent, key in list(check.others.values())[:0]:\n",
+    ),
+    Mutant(
+        "failed-check-tried-once",
+        "When a check fails, nobody asks again for those who waited for it.",
+        "supervisor_reports",
+        '        if checked.status == "failed":\n            ask_schema(work, parent, other, parent, "accept")\n'
+        "        else:\n",
+        '        if checked.status != "failed":\n',
+    ),
+    Mutant(
         "refused-schema-remembered",
         "A schema that was refused once is taken as known the next time.",
         "supervisor_reports",

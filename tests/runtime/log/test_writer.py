@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -326,7 +327,7 @@ def test_dead_sessions_take_no_room() -> None:
 def test_a_busy_loop_gives_way_to_the_stores_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         naps: list[float] = []
-        monkeypatch.setattr(writer._nobody, "wait", naps.append)
+        monkeypatch.setattr(writer, "_nobody", Mock(acquire=lambda timeout: naps.append(timeout)))
         log.gate.clear()
         now = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
