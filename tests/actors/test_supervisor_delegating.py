@@ -340,6 +340,58 @@ def test_a_check_whose_parent_has_ended_meanwhile_never_begins() -> None:
     assert head.status("host.1") == "gone"
 
 
+def test_delegations_with_the_same_schema_share_the_check_that_is_under_way() -> None:
+    head = session()
+    assert said(delegate(head, schema=raw(SCHEMA))) == ["schema:CheckSchema"]
+    assert delegate(head, call=1, schema=raw(SCHEMA)) == []
+    assert said(delegate(head, call=2, schema=raw({"type": "array"}))) == ["schema:CheckSchema"]
+    assert delegate(head, call=3, schema=raw(SCHEMA)) == []
+    assert begun(head.accepts()) == ["host.1", "host.2", "host.4"]
+    assert begun(head.accepts(2)) == ["host.3"]
+    assert begun(delegate(head, call=4, schema=raw(SCHEMA))) == ["host.5"], "it is known by now"
+
+
+def test_a_schema_that_is_refused_is_refused_for_all_who_wait() -> None:
+    head = session()
+    for call in range(3):
+        delegate(head, call=call, schema=raw(SCHEMA))
+    posts = head.hears("schema", SchemaChecked(1, "invalid", (SchemaProblem("/a", "is wrong"),)))
+    ends = [post.body for post in posts if isinstance(post.body, DelegationEnded)]
+    assert [(end.call, end.kind) for end in ends] == [(0, "denied"), (1, "denied"), (2, "denied")]
+    assert said(delegate(head, call=3, schema=raw(SCHEMA))) == ["schema:CheckSchema"], "it may be mended"
+
+
+def test_when_a_check_fails_everybody_else_who_waited_has_one_of_his_own() -> None:
+    head = session()
+    for call in range(3):
+        delegate(head, call=call, schema=raw(SCHEMA))
+    posts = head.hears("schema", SchemaChecked(1, "failed"))
+    assert said(posts) == ["host:DelegationEnded", "schema:CheckSchema", "schema:CheckSchema"]
+    assert said(head.hears("schema", SchemaChecked(2, "failed"))) == ["host:DelegationEnded"]
+    assert begun(head.accepts(3)) == ["host.3"]
+    assert begun(delegate(head, call=3, schema=raw(SCHEMA))) == ["host.4"]
+
+
+def test_who_has_less_time_for_a_check_has_one_of_his_own() -> None:
+    hasty = profile("hasty", ["kid"], limits=Limits(schema_timeout_s=1))
+    head = session(hasty, profile("kid"), limits=Limits(schema_timeout_s=3))
+    assert begun(delegate(head, "hasty")) == ["host.1"]
+    delegate(head, "kid", call=1, schema=raw(SCHEMA))
+    (check,) = delegate(head, "kid", who="host.1", schema=raw(SCHEMA))
+    assert check == Post("schema", CheckSchema(2, "accept", raw(SCHEMA), timeout_ms=1_000))
+    assert begun(head.accepts(2)) == ["host.1.1"]
+    assert begun(head.accepts(1)) == ["host.2"]
+
+
+def test_who_has_ended_does_not_begin_when_the_shared_check_is_answered() -> None:
+    head = session()
+    delegate(head)
+    delegate(head, call=1, schema=raw(SCHEMA))
+    assert delegate(head, who="host.1", schema=raw(SCHEMA)) == []
+    head.hears("host.1", DeciderFailed(1, "Boom"))
+    assert begun(head.accepts()) == ["host.2"]
+
+
 def test_a_race_uses_one_schema_for_all_that_of_the_first_where_the_call_has_none() -> None:
     first, second = profile("a", schema=SCHEMA), profile("b", schema={"type": "array"})
     head = session(first, second)
