@@ -94,7 +94,7 @@ class Children(Invariant):
     def handled(self, handled: Handled) -> None:
         """A delegation that was taken on: its racers are counted singly."""
         event, body = handled.event, handled.event.body
-        if not isinstance(body, Delegate) or not is_taken_on(event, handled.outputs):
+        if not isinstance(body, Delegate) or not is_taken_on(self.facts, event, handled.outputs):
             return
         life = self.facts.lives.get(event.sender)
         if life is None:

@@ -13,16 +13,20 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR, child_of
+from callboard.actors.base import NULL, Json
 from callboard.actors.events import Event
 from callboard.actors.limits import Limits
 from callboard.actors.messages import (
     Ask,
     AskEnded,
     Begin,
+    CheckSchema,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
+    SchemaChecked,
+    SessionClosed,
     SessionOpened,
     Stop,
     Stopped,
@@ -64,7 +68,8 @@ class Facts:
     """The session as its log has told it so far: `settle` an event, then `hear` it, then ask.
 
     lives: the latest life of every agent that ever began. works_on: the delegation of every address that was
-    taken. delegates: what was asked for, by call. asks: those without an outcome, in their order.
+    taken. delegates: what was asked for, by call. asks: those without an outcome, in their order. waiting:
+    the seqs of delegations that may have been taken on in silence, as their schema was looked at already.
     """
 
     def __init__(self) -> None:
@@ -75,6 +80,9 @@ class Facts:
         self.delegates: dict[Call, Delegate] = {}
         self.copies: dict[Call, list[str]] = {}
         self.asks: dict[str, Event] = {}
+        self.waiting: set[int] = set()
+        self._looked_at: dict[int, bytes] = {}
+        self._is_closed = False
         self._next_ordinal: dict[str, int] = {}
         self._inbox: deque[Event] = deque()
         self._current: Event | None = None
@@ -134,15 +142,27 @@ class Facts:
         inbox, found = self._inbox, []
         while inbox and inbox[0].seq < seq:
             event = self._taken(inbox.popleft())
-            self._take_ordinals(event, None)
+            if event.seq in self.waiting:
+                self._take_ordinals(event, None)
             found.append(Handled(event, ()))
         return found
 
     def _taken(self, event: Event) -> Event:
-        life = self.lives.get(event.sender)
-        if isinstance(event.body, Finished | Stopped) and life is not None:
+        body, life = event.body, self.lives.get(event.sender)
+        if isinstance(body, Finished | Stopped) and life is not None:
             life.ended_by = life.ended_by or event.seq
+        elif isinstance(body, SchemaChecked):
+            self._looked_at.pop(body.check, None)
+        elif isinstance(body, Delegate) and self._is_looked_at(body):
+            self.waiting.add(event.seq)
         return event
+
+    def _is_looked_at(self, body: Delegate) -> bool:
+        return not self._is_closed and bytes(self._schema_of(body)) in self._looked_at.values()
+
+    def _schema_of(self, body: Delegate) -> Json:
+        known = self.profiles.get(body.profiles[0]) if body.profiles else None
+        return known[0].schema if known is not None and body.schema == NULL else body.schema
 
     def _take_ordinals(self, event: Event, first: Event | None) -> None:
         """A `Delegate` takes an ordinal for each of its profiles, also if it is denied; but not if its sender
@@ -171,6 +191,14 @@ class Facts:
         told = _TOLD.get(type(event.body))
         if told is not None:
             told(self, event)
+
+    def _looks(self, event: Event) -> None:
+        assert isinstance(event.body, CheckSchema)
+        if event.body.task == "accept":
+            self._looked_at[event.body.check] = bytes(event.body.schema)
+
+    def _closed(self, event: Event) -> None:
+        self._is_closed = True
 
     def _opened(self, event: Event) -> None:
         assert isinstance(event.body, SessionOpened)
@@ -228,6 +256,8 @@ _TOLD = {
     Stopped: Facts._over,
     Stop: Facts._stopped,
     ReportJudged: Facts._judged,
+    CheckSchema: Facts._looks,
+    SessionClosed: Facts._closed,
 }
 
 

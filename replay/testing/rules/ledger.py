@@ -83,9 +83,13 @@ class Ledger:
             self.wishes[event.sender] = body.need
             if body.attempt == 1:
                 self.scopes[event.sender].closing = NOTHING
-        elif isinstance(body, Delegate) and is_taken_on(event, outputs) and event.sender in self.scopes:
+        elif (
+            isinstance(body, Delegate)
+            and is_taken_on(self.facts, event, outputs)
+            and event.sender in self.scopes
+        ):
             self.scopes[event.sender].closing = body.closing
-        elif isinstance(body, Ask) and is_taken_on(event, outputs):
+        elif isinstance(body, Ask) and is_taken_on(self.facts, event, outputs):
             self.ask_spent = self.spent
         for output in outputs:
             self._posted(output)
@@ -140,16 +144,20 @@ class Ledger:
         return Scope(_least(session.tokens, tokens), _least(micro(session.cost), cost), self.spent)
 
 
-def is_taken_on(event: Event, outputs: Sequence[Event]) -> bool:
-    """Whether a delegation or an ask was not refused: the decision that handles it does not end it."""
-    body = event.body
-    if isinstance(body, Ask):
-        return any(isinstance(one.body, Begin | CheckSchema) for one in outputs)
-    assert isinstance(body, Delegate)
-    return not any(
-        isinstance(one.body, DelegationEnded)
-        and (one.recipient, one.body.turn, one.body.call) == (event.sender, body.turn, body.call)
-        for one in outputs
+def is_taken_on(facts: Facts, event: Event, outputs: Sequence[Event]) -> bool:
+    """Whether a delegation or an ask was not refused: somebody begins, or a schema is looked at."""
+    if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
+        return True
+    return event.seq in facts.waiting and not any(_is_its_end(event, one) for one in outputs)
+
+
+def _is_its_end(event: Event, output: Event) -> bool:
+    """Whether this is the end of the delegation that the event asks for."""
+    body, end = event.body, output.body
+    return (
+        isinstance(body, Delegate)
+        and isinstance(end, DelegationEnded)
+        and (output.recipient, end.turn, end.call) == (event.sender, body.turn, body.call)
     )
 
 

@@ -82,7 +82,7 @@ class Deserved(Invariant):
         body, life = event.body, self.facts.lives.get(event.sender)
         if not isinstance(body, Delegate) or life is None:
             return
-        if is_taken_on(event, outputs):
+        if is_taken_on(self.facts, event, outputs):
             self._agents += len(body.profiles)
             self._children[event.sender, body.turn] += len(body.profiles)
             return
