@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from callboard.actors.conversation import text_json
 from callboard.actors.limits import Limits
 from callboard.actors.messages import (
     AskEnded,
@@ -12,7 +13,9 @@ from callboard.actors.messages import (
     CallModel,
     CallTool,
     CancelTimer,
+    CheckSchema,
     Close,
+    Delegate,
     Finished,
     ReportJudged,
     SessionClosed,
@@ -27,6 +30,7 @@ from callboard.actors.request import ModelRequest
 from callboard.actors.usage import Usage
 from callboard.replay.testing.rules.answers import Cancelled, Closed
 from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.caps import Children
 from callboard.replay.testing.rules.checks import Checked
 from callboard.replay.testing.rules.ends import OneAnswer
 from callboard.replay.testing.rules.invariants import check_log
@@ -39,10 +43,12 @@ from callboard.replay.testing.rules.timers import Timers
 from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
+from tests.actors.hands import SCHEMA
 from tests.golden import SESSIONS, golden
 from tests.replay.testing.casts import PROFILES, cancelled, closed, policy, rich
 from tests.replay.testing.doctor import Log, again, appended, edited, find, limited, of_kind
 
+PROMPT = text_json("go")
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
 TIMED = SessionWorld(Scenario(PROFILES, policy, [ask(limits=Limits(deadline_s=5))])).run().log
 ONE_SLOT = SessionWorld(Scenario(PROFILES, policy, [ask()], Limits(max_parallel_calls=1))).run().log
@@ -94,6 +100,40 @@ def test_good_logs_break_none_of_them_and_neither_does_any_prefix(log: Log) -> N
 @pytest.mark.parametrize("name", SESSIONS)
 def test_recorded_sessions_break_none_of_them(name: str) -> None:
     assert check_log(golden(name), is_at_rest=True, kinds=tuple(DOCTORED)) == []
+
+
+# --- delegations that share a check -------------------------------------------------
+
+
+def fan_out(request: ModelRequest) -> Says:
+    """Three delegations with one schema: the check of the first is the check of all."""
+    if request.profile != "host":
+        return calls(("report_back", {"n": 1}))
+    return Says("done") if request.turn > 1 else calls(*[task("kid", output_schema=SCHEMA)] * 3)
+
+
+SHARED = SessionWorld(Scenario([profile("host", ["kid"]), profile("kid")], fan_out, [ask()])).run().log
+
+
+def test_delegations_that_wait_in_silence_break_no_rule_and_count() -> None:
+    checks = [one.body.task for one in SHARED if isinstance(one.body, CheckSchema)]
+    assert checks == ["accept", "report", "report", "report"]
+    assert check_log(SHARED, is_at_rest=True) == []
+    assert [one for length in range(len(SHARED)) for one in check_log(SHARED[:length])] == []
+    found = check_log(limited(SHARED, of_kind(Begin), max_children=2), is_at_rest=True, kinds=(Children,))
+    assert [breach.detail for breach in found] == ["host has 3 children in turn 1"]
+
+
+def test_a_delegation_that_nobody_handles_any_more_does_not_count() -> None:
+    """Behind the close of its session nothing is taken on, whatever was being looked at."""
+    last = max(one.seq for one in SHARED if isinstance(one.body, Delegate))
+    check = next(one for one in SHARED if isinstance(one.body, CheckSchema))
+    log = [one for one in SHARED if one.seq <= max(last, check.seq)]
+    log = appended(log, "client", "supervisor", 0, Close())
+    log = appended(log, "supervisor", "client", log[-1].seq, SessionClosed())
+    for call in range(3, 40):
+        log = appended(log, "host", "supervisor", 0, Delegate(1, call, ("kid",), PROMPT, check.body.schema))  # type: ignore[union-attr]
+    assert check_log(log, kinds=(Children,)) == []
 
 
 # --- the line -----------------------------------------------------------------------

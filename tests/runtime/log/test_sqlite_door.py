@@ -1,0 +1,115 @@
+"""A batch in one statement: all of it, or nothing where something is not as it was thought to be."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.protocol import GENESIS
+from callboard.runtime.log.sqlite_door import make_door, through_door
+from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Chunk, Rows
+from callboard.runtime.log.sqlite_schema import SEQ_BITS, pragma, prepare
+from tests.runtime.log.kit import events
+
+ONE = json.dumps([[1, 1, 0, 3]])
+"""Session 1, under epoch 1, goes on from event 0 to event 3."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    made = sqlite3.connect(path, isolation_level=None, timeout=0.01)
+    prepare(made, path, "process", Chain())
+    for name in "ab":
+        made.execute(
+            "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
+            "VALUES (?, 1, 0, 1, '', ?)",
+            (name, GENESIS),
+        )
+    yield made
+    made.close()
+
+
+def chunk(kind: str = TEXT, count: int = 3) -> Chunk:
+    rows = Rows(kind)
+    rows.add(1 << SEQ_BITS, Chain().seal_all("a", GENESIS, events(1, count)), lambda row: [])
+    made = rows.only_chunk()
+    assert made is not None
+    return made
+
+
+def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
+    heads = connection.execute("SELECT head, epoch FROM sessions ORDER BY id").fetchall()
+    return [
+        *heads,
+        *connection.execute("SELECT id & 0xffffffff, typeof(body) FROM events ORDER BY id").fetchall(),
+    ]
+
+
+UNTOUCHED = [(0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize(("kind", "stored_as"), [(TEXT, "text"), (BLOB, "blob")])
+def test_rows_and_heads_go_in_together(connection: sqlite3.Connection, kind: str, stored_as: str) -> None:
+    make_door(connection, kind)
+    assert through_door(connection, pragma(connection, "data_version"), ONE, chunk(kind))
+    assert stored(connection) == [(3, 1), (0, 1), *[(seq, stored_as) for seq in (1, 2, 3)]]
+    assert not connection.in_transaction
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        [[1, 1, 1, 3]],
+        [[1, 2, 0, 3]],
+        [[9, 1, 0, 3]],
+        [[1, 1, 0, 3], [2, 1, 5, 6]],
+        [[1, 1, 0, 3], [2, 2, 0, 0]],
+    ],
+    ids=["another head", "another epoch", "no session", "one of two", "the epoch of one of two"],
+)
+def test_a_session_that_is_elsewhere_keeps_everybody_out(
+    connection: sqlite3.Connection, moves: list[list[int]]
+) -> None:
+    make_door(connection, TEXT)
+    assert not through_door(connection, pragma(connection, "data_version"), json.dumps(moves), chunk())
+    assert stored(connection) == UNTOUCHED
+    assert not connection.in_transaction
+
+
+def test_whatever_another_connection_has_changed_keeps_everybody_out(
+    connection: sqlite3.Connection, path: Path
+) -> None:
+    make_door(connection, TEXT)
+    version = pragma(connection, "data_version")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("UPDATE meta SET value = 'somebody else' WHERE key = 'owner'")
+    other.close()
+    assert not through_door(connection, version, ONE, chunk())
+    assert stored(connection) == UNTOUCHED
+    assert through_door(connection, pragma(connection, "data_version"), ONE, chunk()), "asked again"
+
+
+def test_a_row_that_is_there_already_keeps_its_place(connection: sqlite3.Connection) -> None:
+    make_door(connection, TEXT)
+    version = pragma(connection, "data_version")
+    assert through_door(connection, version, ONE, chunk())
+    connection.execute("UPDATE sessions SET head = 0")
+    before = connection.execute("SELECT * FROM events").fetchall()
+    assert not through_door(connection, version, ONE, chunk(count=2))
+    assert connection.execute("SELECT * FROM events").fetchall() == before
+
+
+def test_nothing_of_it_is_in_the_file(connection: sqlite3.Connection, path: Path) -> None:
+    make_door(connection, TEXT)
+    other = sqlite3.connect(path)
+    names = {name for (name,) in other.execute("SELECT name FROM sqlite_master")}
+    other.close()
+    assert not names & {"door", "through_door"}
