@@ -91,7 +91,7 @@ def to_json(
         if type(value) is not str or len(value) > max_bytes:
             _weigh(value, max_depth, max_bytes)
         data = _encoded(value)
-        if b"\\u" in data and _SUSPECT.search(data):
+        if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
             data = bytes(_checked(data, max_bytes, max_depth))
     except _Refused as refused:
         _refuse(what, refused.path, refused.why)
@@ -262,7 +262,7 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
     if len(text) > max_bytes or len(data) > max_bytes:
         raise _Refused(_LARGE)
     data = data.strip(b" \t\r\n")
-    if b"\\u" in data and _SUSPECT.search(data):
+    if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
         data = _ESCAPE.sub(lambda found: _REPLACED.get(found.lastgroup or "", found[0]), data)
     objects = data.count(b"{")
     if objects + data.count(b"[") > max_depth and _is_deeper(data, max_depth):

@@ -199,7 +199,11 @@ class Redactor:
             return False
         if self._is_in(data):
             return True
-        escaped = [_decode(text) for text in _STRING.findall(data) if b"\\" in text] if b"\\" in data else ()
+        escaped = (
+            [_decode(text) for text in _STRING.findall(data) if b"\\" in text]
+            if data.find(b"\\") >= 0
+            else ()
+        )
         return bool(escaped) and self.finds("\n".join(escaped))
 
     def _tokens_with(self, data: bytes) -> list["re.Match[bytes]"]:
