@@ -49,10 +49,10 @@ The store's thread needs the interpreter lock between its calls into SQLite. A t
 demand it after 5 ms, but only if the holder did not let go meanwhile, and a busy event loop lets go and
 takes it back within a microsecond at every poll: less than another thread needs to wake up. Measured with
 a loop that polls every 0.8 ms, two cores, load 2.6: single commits of 4.4 s, 0.65 s the median of 16
-events; with naps every 5 ms 0.14 s at most, 4 ms the median. A hundred agents whose models answer at once take 5 %
-longer with naps every 3 ms, and 4 % longer with one every 20 ms, since then more is left to write when they
-are done. A batch that was just handed over need not wait for its nap. The interpreter's own 5 ms are
-`sys.getswitchinterval()`.
+events; with naps every 5 ms 0.14 s at most, 4 ms the median. A hundred agents whose models answer at once
+take 5 % longer with naps every 3 ms, and 4 % longer with one every 20 ms, since then more is left to write
+when they are done. A batch that was just handed over need not wait for its nap. The interpreter's own 5 ms
+are `sys.getswitchinterval()`.
 """
 
 

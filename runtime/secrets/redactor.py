@@ -199,12 +199,10 @@ class Redactor:
             return False
         if self._is_in(data):
             return True
-        escaped = (
-            [_decode(text) for text in _STRING.findall(data) if b"\\" in text]
-            if data.find(b"\\") >= 0
-            else ()
-        )
-        return bool(escaped) and self.finds("\n".join(escaped))
+        if data.find(b"\\") < 0:
+            return False
+        escaped = [_decode(text) for text in _STRING.findall(data) if b"\\" in text]
+        return self.finds("\n".join(escaped))
 
     def _tokens_with(self, data: bytes) -> list["re.Match[bytes]"]:
         """The strings and numbers that hold a secret, in order."""
