@@ -31,13 +31,15 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
     posts: list[Post] = []
     reports: list[int] = []
     answers = NO_ANSWERS
+    tools_out = 0
     for call, use in enumerate(uses):
         if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
         post = prompts.TRUNCATED if call == cut else _post_for(state, fixed, call, use)
-        if isinstance(post, Post):
+        if type(post) is Post:
             posts.append(post)
+            tools_out += post.recipient != SUPERVISOR
         else:
             answers = answers.put(call, Answer(tool_result(use.id, text_json(post), is_error=True)))
     state = replace(
@@ -46,7 +48,7 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         uses=uses,
         answers=answers,
         unanswered=len(posts),
-        tools_out=len([post for post in posts if post.recipient in (TOOLS, APPROVALS)]),
+        tools_out=tools_out,
         reports=tuple(reports),
     )
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
@@ -104,8 +106,13 @@ def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
 
 def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
     """The results in call order, and the seqs of the events they came with."""
-    answers = list(state.answers.values())
-    return tuple([a.block for a in answers]), tuple([a.seq for a in answers if a.seq])
+    blocks: list[Json] = []
+    seqs: list[int] = []
+    for answer in state.answers.values():
+        blocks.append(answer.block)
+        if answer.seq:
+            seqs.append(answer.seq)
+    return tuple(blocks), tuple(seqs)
 
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
@@ -115,7 +122,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     blocks, seqs = results(state)
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
-    size = sum([len(block) for block in blocks])
+    size = sum(map(len, blocks))
     return ask_turn(with_message(state, user_message(blocks), size, *seqs), settled)
 
 

@@ -1,10 +1,13 @@
 """An event is a posted message with its envelope; a post is a message that wants to be one."""
 
+from typing import final
+
 import msgspec
 
 from callboard.actors.messages import AnyMessage
 
 
+@final
 class Post(msgspec.Struct, frozen=True, gc=False):
     """What a decider wants to say, and to whom."""
 
@@ -12,6 +15,7 @@ class Post(msgspec.Struct, frozen=True, gc=False):
     body: AnyMessage
 
 
+@final
 class Event(msgspec.Struct, frozen=True, gc=False):
     """A posted message.
 
