@@ -73,7 +73,7 @@ class ModelPort:
         if asked.digest != grant.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        live = self._board.secrets.stream(lambda piece: self._on_text(asked.address, piece))
+        live = self._board.secrets.stream(partial(self._on_text, asked.address))
         try:
             answer = self._call(asked, live.take)
         except (KeyboardInterrupt, SystemExit):

@@ -1,6 +1,7 @@
 """The tools port: a posted call becomes one run of a tool, and its one answer."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 
 from callboard.actors.agent_state import AgentState, fixed_of
 from callboard.actors.base import Json
@@ -76,7 +77,7 @@ class ToolPort:
             tool=call.tool,
             call_id=call.id,
             idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
-            on_progress=lambda text: self._on_progress(sender, text),
+            on_progress=partial(self._on_progress, sender),
             secrets=self._board.secrets,
         )
 

@@ -1,7 +1,7 @@
 """What a runtime knows of secrets: where they are, and how they are kept out of everything it writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Protocol, runtime_checkable
 
 from callboard.actors.errors import MisuseError, UnknownName
@@ -106,24 +106,29 @@ class Secrets:
 
     def stream(self, show: Callable[[str], object]) -> "LiveText":
         """Live text of one model call, which shows no secret."""
-        return LiveText(Holdback(self.redactor, by_line=self._has_own), show)
+        return LiveText(partial(Holdback, self.redactor, by_line=self._has_own), show)
 
 
 class LiveText:
-    """Live text on its way to whoever watches."""
+    """Live text on its way to whoever watches. begin: makes what holds it back; most calls have no text."""
 
-    def __init__(self, holdback: Holdback, show: Callable[[str], object]) -> None:
-        self._holdback = holdback
+    __slots__ = ("_begin", "_holdback", "_show")
+
+    def __init__(self, begin: Callable[[], Holdback], show: Callable[[str], object]) -> None:
+        self._begin = begin
+        self._holdback: Holdback | None = None
         self._show = show
 
     def take(self, piece: str) -> None:
         """A piece has come."""
+        if self._holdback is None:
+            self._holdback = self._begin()
         if text := self._holdback.take(piece):
             self._show(text)
 
     def end(self) -> None:
         """No more will come."""
-        if text := self._holdback.rest():
+        if self._holdback is not None and (text := self._holdback.rest()):
             self._show(text)
 
 
