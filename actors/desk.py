@@ -19,6 +19,7 @@ Rules
     model calls wait too, so that after a crash the log knows of every call that may have cost something.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -136,7 +137,7 @@ class Desk:
         self._repeated: set[int] = set()
         self._interrupted: set[tuple[str, int, int]] = set()
 
-    def posted(self, *events: Event) -> list[Action]:
+    def posted(self, events: Iterable[Event]) -> list[Action]:
         """What is to be done now that these events are posted, in their order."""
         actions: list[Action] = []
         for event in events:

@@ -95,7 +95,7 @@ class _Recovery:
         outputs, decided = _decisions(self.events)
         torn: tuple[Event, tuple[Post, ...]] | None = None
         for event in self.events:
-            for action in self.desk.posted(event):
+            for action in self.desk.posted((event,)):
                 if isinstance(action, Refuse):
                     self.refused[event.seq] = action.answer
             if isinstance(event.body, ToolStarted):
@@ -164,7 +164,7 @@ class _Recovery:
             self.posted.append(event)
             events.append(event)
         self.inbox.extend(event for event in events if is_decider(event.recipient))
-        for action in self.desk.posted(*events):
+        for action in self.desk.posted(events):
             self._act(action)
 
     def _act(self, action: Action) -> None:

@@ -149,7 +149,7 @@ class Board:
                 actor.actor_inbox.put(event)
             elif recipient not in ports:  # which hear from the desk
                 self._deliver_elsewhere(event)
-        for action in self.desk.posted(*events):
+        for action in self.desk.posted(events):
             if type(action) is Start and not action.waits:
                 self._start(action.request)
             else:

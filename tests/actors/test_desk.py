@@ -52,7 +52,7 @@ class Counter(Desk):
     def post(self, sender: str, recipient: str, body: AnyMessage, cause: int = 0) -> tuple[Action, ...]:
         event = Event(len(self.events) + 1, 1_000, sender, recipient, cause, body)
         self.events.append(event)
-        return tuple(self.posted(event))
+        return tuple(self.posted((event,)))
 
     def grant(self, agent: str) -> tuple[Action, ...]:
         return self.post("supervisor", "model", CallModel(agent, 1, 1, Need(5), "d"))

@@ -43,9 +43,9 @@ OLD = Delegation(1, 1, 0, (1,))
 
 def test_a_timer_that_is_gone_is_not_extended() -> None:
     desk = Desk()
-    desk.posted(Event(1, 500, SUPERVISOR, CLOCK, 0, SetTimer(1, 100)))
-    assert desk.posted(Event(2, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(2, 50))) == []
-    assert desk.posted(Event(3, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(1, 50))) == [Arm(1, 500, 150, 1)]
+    desk.posted([Event(1, 500, SUPERVISOR, CLOCK, 0, SetTimer(1, 100))])
+    assert desk.posted([Event(2, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(2, 50))]) == []
+    assert desk.posted([Event(3, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(1, 50))]) == [Arm(1, 500, 150, 1)]
 
 
 def test_nobody_has_not_drained_where_nobody_is() -> None:

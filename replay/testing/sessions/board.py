@@ -115,7 +115,7 @@ class Board:
                 inbox.append(event)
             elif recipient == CLIENT:
                 self.tell(event)
-        for action in self.desk.posted(*events):
+        for action in self.desk.posted(events):
             self._act(action)
 
     def tell(self, event: Event) -> None:
