@@ -14,6 +14,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 GRACE_S: Final = 5.0
@@ -60,7 +61,7 @@ class Tasks:
             self._ended(seq, task)
             return
         self._entries[seq] = _Entry(task, work, inner, expired)
-        task.add_done_callback(lambda done: self._ended(seq, done))
+        task.add_done_callback(partial(self._ended, seq))
         if limit_s is not None:
             self._queue(seq, limit_s, loop)
 
