@@ -18,6 +18,7 @@ from callboard.actors.supervisor_state import (
     CheckTask,
     Delegation,
     Record,
+    Seen,
     SupervisorState,
     Timer,
 )
@@ -60,11 +61,14 @@ def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
         account=replace(parent.account, closing=request.closing),
     )
     work.change(agents=work.state.agents + count)
-    if schema == NULL or work.has_accepted(schema):
+    seen = work.seen(schema) if schema != NULL else None
+    if schema == NULL or (seen is not None and not seen.check):
         begin(work, parent.address, delegation)
-    else:
-        work.keep(parent.address, replace(delegation, is_checking=True))
-        ask_or_wait(work, parent.address, delegation)
+        return
+    delegation = replace(delegation, is_checking=True)
+    work.keep(parent.address, delegation)
+    if seen is None or not _waits(work, parent.address, delegation, seen):
+        ask_schema(work, parent.address, delegation, parent.address, "accept")
 
 
 def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -> tuple[Kind, str] | None:
@@ -103,15 +107,14 @@ def _over_budget(state: SupervisorState, chain: list[Record], request: Delegate)
     return None
 
 
-def ask_or_wait(work: Work, parent: str, delegation: Delegation) -> None:
-    """Ask about a delegation's schema, or wait for the answer to the same question, as of a fan-out."""
-    seen = work.seen(delegation.schema)
-    check = work.state.checks.get(seen.check) if seen else None
-    if seen is None or check is None or seen.timeout_ms != _timeout_ms(work, parent):
-        ask_schema(work, parent, delegation, parent, "accept")
-        return
+def _waits(work: Work, parent: str, delegation: Delegation, seen: Seen) -> bool:
+    """Wait for the check of this schema that is under way, if it has the time that this one would have."""
+    check = work.state.checks.get(seen.check)
+    if check is None or seen.timeout_ms != _timeout_ms(work, parent):
+        return False
     others = check.others.put(check.others.size, (parent, delegation.key))
     work.change(checks=work.state.checks.put(seen.check, replace(check, others=others)))
+    return True
 
 
 def ask_schema(

@@ -198,4 +198,4 @@ class Work:
 def _digests(schema: Json) -> tuple[int, bytes]:
     """Some bits of a schema's digest to find it by, and all of it to know it by."""
     digest = blake2b(schema, digest_size=16).digest()
-    return int.from_bytes(digest[:4], "big") >> 2, digest
+    return int.from_bytes(digest[:3], "big") >> 4, digest

@@ -37,8 +37,8 @@ AGENT: Final = (
         "results-in-arrival-order",
         "Results go back to the model in the order in which they came.",
         "agent_calls",
-        "    answers = list(state.answers.values())",
-        "    answers = sorted(state.answers.values(), key=lambda answer: answer.seq)",
+        "    for answer in state.answers.values():",
+        "    for answer in sorted(state.answers.values(), key=lambda answer: answer.seq):",
     ),
     Mutant(
         "drains-before-the-tools",
