@@ -46,11 +46,6 @@ class TestSQLiteLog(StoreContract):
         return InFile(tmp_path)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 # --- settings and the file ----------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,23 +17,15 @@ ONE = json.dumps([[1, 1, 0, 3]])
 """Session 1, under epoch 1, goes on from event 0 to event 3."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
-@pytest.fixture
-def connection(path: Path) -> Iterator[sqlite3.Connection]:
-    made = sqlite3.connect(path, isolation_level=None, timeout=0.01)
-    prepare(made, path, "process", Chain())
+@pytest.fixture(autouse=True)
+def two_sessions(connection: sqlite3.Connection, path: Path) -> None:
+    prepare(connection, path, "process", Chain())
     for name in "ab":
-        made.execute(
+        connection.execute(
             "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
             "VALUES (?, 1, 0, 1, '', ?)",
             (name, GENESIS),
         )
-    yield made
-    made.close()
 
 
 def chunk(kind: str = TEXT, count: int = 3) -> Chunk:

@@ -15,11 +15,6 @@ from callboard.runtime.log.sqlite_reader import SQLiteReader
 from tests.runtime.log.kit import add, added, events, large, run
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 def test_a_full_disk_stores_nothing_of_the_batch_and_the_log_goes_on(path: Path) -> None:
     async def work() -> None:
         log = SQLiteLog(path)

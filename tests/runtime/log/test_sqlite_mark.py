@@ -30,11 +30,6 @@ from tests.runtime.log.kit import added, events, run, write_some
 T = TypeVar("T")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 def connected(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, timeout=0)
 

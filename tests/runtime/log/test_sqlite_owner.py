@@ -11,11 +11,6 @@ from callboard.actors.errors import StoreFailed, StoreLocked, StoreUnreadable
 from callboard.runtime.log.sqlite_owner import Owner, _drop_all, check_place
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 def test_the_lock_is_a_file_beside_the_log_and_names_the_owner(path: Path) -> None:
     owner = Owner(path)
     owner.acquire()

@@ -27,11 +27,6 @@ from tests.runtime.log.kit import (
 )
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 def test_a_second_owner_in_this_process_is_refused(path: Path) -> None:
     async def work() -> None:
         log = SQLiteLog(path)

@@ -35,11 +35,6 @@ def open_folder() -> Iterator[Path]:
         folder.chmod(0o777)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 def refusal(path: Path, **settings: object) -> Exception:
     """What opening raises; nothing may be left behind that keeps the next one from opening."""
 

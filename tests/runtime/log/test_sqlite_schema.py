@@ -29,11 +29,6 @@ from callboard.runtime.log.sqlite_schema import (
 )
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
 def test_a_new_log_says_what_it_is(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     assert is_fresh(connection, path)

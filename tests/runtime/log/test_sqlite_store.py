@@ -1,7 +1,7 @@
 """SQLiteStore and its queries, without a thread: what the batches do to the tables."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,6 @@ from callboard.runtime.log.sqlite_queries import Blobs, find, found, head_of, se
 from callboard.runtime.log.sqlite_schema import prepare
 from callboard.runtime.log.sqlite_store import SQLiteStore
 from tests.runtime.log.kit import event, events, large, same
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
-
-
-@pytest.fixture
-def connection(path: Path) -> Iterator[sqlite3.Connection]:
-    made = sqlite3.connect(path, isolation_level=None, timeout=0.01)
-    yield made
-    made.close()
 
 
 @pytest.fixture
