@@ -62,7 +62,7 @@ def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
     )
     work.change(agents=work.state.agents + count)
     seen = work.seen(schema) if schema != NULL else None
-    if schema == NULL or (seen is not None and not seen.check):
+    if schema == NULL or (seen is not None and seen.is_good):
         begin(work, parent.address, delegation)
         return
     delegation = replace(delegation, is_checking=True)

@@ -151,6 +151,11 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     check: int = 0
     timeout_ms: int = 0
 
+    @property
+    def is_good(self) -> bool:
+        """Whether it was accepted."""
+        return not self.check
+
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
     """What happens when a timer fires, and to whom."""

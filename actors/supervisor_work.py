@@ -164,7 +164,7 @@ class Work:
     def has_accepted(self, schema: Json) -> bool:
         """Whether the schema port has accepted this schema before, in this session."""
         seen = self.seen(schema)
-        return seen is not None and not seen.check
+        return seen is not None and seen.is_good
 
     def look_at(self, schema: Json, check: int, timeout_ms: int) -> int:
         """Remember which check looks at a schema; the schema's key."""

@@ -228,7 +228,7 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            if stopped._flag:  # type: ignore[attr-defined]
+            if stopped._flag:  # type: ignore[attr-defined]  # as above
                 self.actor_inbox.worker = refuse = partial(_refuse, str(self))
                 refuse(queue)  # and the inbox has let go of the actor: no garbage collector is needed
         return messages_max - left

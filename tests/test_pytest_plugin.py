@@ -155,6 +155,7 @@ def test_command_line_goes_before_environment_before_test_before_ini(
     monkeypatch.setenv("CALLBOARD_RUNS", "13")
     run(FIGURES.format(", runs=12"), "-s").stdout.fnmatch_lines(["*made 13 *ini*"])
     result = run(FIGURES.format(", runs=12"), "-s", "--callboard-runs", "14", "--callboard-scheduler", "pct")
+    result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*made 14 pct ini*"])
 
 
@@ -172,6 +173,7 @@ def test_a_random_seed_is_drawn_once_and_shown(run: Pytest) -> None:
 
 def test_seconds_bound_a_campaign_instead_of_runs(run: Pytest) -> None:
     result = run(FIGURES.format(", scheduler='random'"), "-s", "--callboard-seconds", "0.000001")
+    result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["callboard: 1e-06 s by portfolio, seed 0", "*made 1 random*"])
 
 

@@ -172,7 +172,7 @@ class Board:
         self.offers.pop(f"inbox {address}", None)
 
     def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
-        """Called for every decision."""
+        """Called for every decision: for worlds that look at them. A board itself has nothing to do."""
 
     def fail(self, error: Exception) -> None:
         """The session can go no further in this process: nothing more is offered."""

@@ -127,12 +127,14 @@ def test_delegations_that_wait_in_silence_break_no_rule_and_count() -> None:
 def test_a_delegation_that_nobody_handles_any_more_does_not_count() -> None:
     """Behind the close of its session nothing is taken on, whatever was being looked at."""
     last = max(one.seq for one in SHARED if isinstance(one.body, Delegate))
-    check = next(one for one in SHARED if isinstance(one.body, CheckSchema))
+    check = find(SHARED, of_kind(CheckSchema))
+    assert isinstance(check.body, CheckSchema)
     log = [one for one in SHARED if one.seq <= max(last, check.seq)]
     log = appended(log, "client", "supervisor", 0, Close())
     log = appended(log, "supervisor", "client", log[-1].seq, SessionClosed())
     for call in range(3, 40):
-        log = appended(log, "host", "supervisor", 0, Delegate(1, call, ("kid",), PROMPT, check.body.schema))  # type: ignore[union-attr]
+        late = Delegate(1, call, ("kid",), PROMPT, check.body.schema)
+        log = appended(log, "host", "supervisor", 0, late)
     assert check_log(log, kinds=(Children,)) == []
 
 
