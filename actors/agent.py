@@ -162,7 +162,7 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> A
     said_so = message("assistant", reply.content)
     return replace(
         state,
-        history=state.history.put(state.history.size, said_so),
+        history=state.history.append(said_so),
         digest=rolled(state.digest, said_so),
         context_tokens=bound,
         fresh=(seq,),

@@ -91,7 +91,7 @@ def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> A
     """The conversation with one more message of at most so many tokens, which came with these events."""
     return msgspec.structs.replace(
         state,
-        history=state.history.put(state.history.size, message),
+        history=state.history.append(message),
         digest=rolled(state.digest, message),
         context_tokens=state.context_tokens + tokens,
         fresh=state.fresh + seqs,

@@ -150,6 +150,10 @@ class Desk:
         """Whether a request has no answer yet, so that one may be posted."""
         return request in self.open
 
+    def may_start(self, request: Event) -> bool:
+        """Whether a port may still act on a request: it has no answer, and its agent is not stopped."""
+        return request.seq in self.open and (not self._stopped or owner_of(request) not in self._stopped)
+
     def is_stopped(self, agent: str) -> bool:
         """Whether an agent was told to stop and has not drained."""
         return agent in self._stopped

@@ -51,21 +51,33 @@ class IntMap(Generic[V]):
         if key < 0 or value is None:
             raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
         root, shift, size = self.root, self.shift, self.size
+        made: IntMap[V] = _new(IntMap)
+        if shift == _BITS and (top := key >> _BITS) < len(root):  # some two levels, one of them there
+            leaf, at = root[top] or (), key & _MASK
+            is_new = at >= len(leaf) or leaf[at] is None
+            nodes = list(root)
+            nodes[top] = _with(leaf, at, value)
+            made.root, made.shift, made.size = tuple(nodes), shift, size + is_new
+            return made
         if not shift and key < _WIDTH:
-            if key == len(root):  # a sequence that grows
-                return _made((*root, value), 0, size + 1)
-            is_new = key > len(root) or root[key] is None
-            return _made(_with(root, key, value), 0, size + is_new)
+            is_new = key >= len(root) or root[key] is None
+            made.root, made.shift, made.size = _with(root, key, value), 0, size + is_new
+            return made
         while key >> shift >= _WIDTH:
             root = (root,) if root else root
             shift += _BITS
-        if shift > _BITS:
-            is_new = self.get(key) is None
-            return _made(_put(root, shift, key, value), shift, size + is_new)
-        top, at = key >> _BITS, key & _MASK
-        leaf = (root[top] if top < len(root) else None) or ()
-        is_new = at >= len(leaf) or leaf[at] is None
-        return _made(_with(root, top, _with(leaf, at, value)), _BITS, size + is_new)
+        is_new = self.get(key) is None
+        made.root, made.shift, made.size = _put(root, shift, key, value), shift, size + is_new
+        return made
+
+    def append(self, value: V) -> "IntMap[V]":
+        """This sequence with one more value."""
+        root, size = self.root, self.size
+        if self.shift or size >= _WIDTH or size != len(root) or value is None:
+            return self.put(size, value)
+        made: IntMap[V] = _new(IntMap)
+        made.root, made.shift, made.size = (*root, value), 0, size + 1
+        return made
 
     def drop(self, key: int) -> "IntMap[V]":
         """This map without the key."""

@@ -112,7 +112,7 @@ def _waits(work: Work, parent: str, delegation: Delegation, seen: Seen) -> bool:
     check = work.state.checks.get(seen.check)
     if check is None or seen.timeout_ms != _timeout_ms(work, parent):
         return False
-    others = check.others.put(check.others.size, (parent, delegation.key))
+    others = check.others.append((parent, delegation.key))
     work.change(checks=work.state.checks.put(seen.check, replace(check, others=others)))
     return True
 

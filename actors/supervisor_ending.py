@@ -103,7 +103,7 @@ def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None
         replace(
             delegation,
             running=delegation.running - 1,
-            reasons=delegation.reasons.put(delegation.reasons.size, reason),
+            reasons=delegation.reasons.append(reason),
             text=record.text or delegation.text,
         ),
     )
