@@ -1,9 +1,10 @@
 """The board of one session: the one place where events get their numbers.
 
 Rules
-  - One `post`: it takes the next seqs, hands the events to the writer, puts them into the inboxes of their
-    recipients, and only then does what the desk says. All posts of one decision stand together in the log
-    and in every inbox.
+  - One way to post. What actors decide and ports answer during a pass of the loop's rota is published
+    together at its end: it takes the next seqs, in the order in which it was said, goes to the writer, then
+    into the inboxes of its recipients, and only then is done what the desk says. All posts of one decision
+    stand together in the log and in every inbox.
   - Delivery, model calls and `read` tools do not wait for the disk. Everything else does: a request that
     waits is kept in `_gated` until the log is durable up to and including it; what goes to the client is
     kept in `_outbox` until then.
@@ -12,24 +13,30 @@ Rules
 """
 
 import asyncio
+import contextvars
 import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from callboard.actors.addresses import CLIENT, HOST, PORTS, SUPERVISOR
 from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
 from callboard.actors.errors import SessionFailed
 from callboard.actors.events import Event, Post
-from callboard.actors.messages import Begin
+from callboard.actors.messages import AnyMessage, Begin
 from callboard.actors.recovery import Recovered
 from callboard.actors.step import ActorState, failed, initial, is_at_rest, step
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.loop_actor import LoopActor
+from callboard.runtime.loop_parts import rota_of
 from callboard.runtime.secrets.keeper import NO_SECRETS, Secrets
+
+Said: TypeAlias = tuple[str, int, Sequence[Post]]
+"""Posts that stand together: who says them, because of which event, and what."""
 
 logger = logging.getLogger("callboard.board")
 
@@ -116,6 +123,10 @@ class Board:
         self.secrets: Secrets = NO_SECRETS
         self._epoch = epoch
         self._writer = writer
+        self._rota = rota_of(asyncio.get_running_loop())
+        self._publish_here = partial(contextvars.copy_context().run, self.publish)
+        self._said: list[Said] = []
+        self._answered: set[int] = set()
         self._at = 0
         self._gated: list[tuple[int, int, Callable[[], None]]] = []
         self._waiting = 0
@@ -127,33 +138,59 @@ class Board:
     # --- posting ------------------------------------------------------------------
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Number the posts of one decision or port, log them, deliver them, and do what follows."""
-        if self.error is not None or not posts:
-            return
+        """Have the posts of one decision or port published, behind all that was said before."""
+        if self.error is None:
+            said = self._said
+            if not said:
+                self._rota.at_end(self._publish_here)
+            said.append((sender, cause, posts))
+
+    def say(self, body: AnyMessage) -> None:
+        """Publish at once what the client says to the supervisor."""
+        self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish all that was said by now."""
+        said, self._said = self._said, []
+        self._answered.clear()
+        if said and self.error is None:
+            self._publish(said)
+
+    def _publish(self, said: Sequence[Said]) -> None:
+        """Number the posts, log them, deliver them, and do what follows."""
         self._at = at = max(now_ms(), self._at)
         seq = self.seq
         events: list[Event] = []
         try:
-            for post in self.secrets.admit(posts) if sender in PORTS else posts:
-                seq += 1
-                events.append(Event(seq, at, sender, post.recipient, cause, post.body))
+            for sender, cause, posts in said:
+                for post in self.secrets.admit(posts) if sender in PORTS else posts:
+                    seq += 1
+                    events.append(Event(seq, at, sender, post.recipient, cause, post.body))
             self._log(events)
-        except Exception as error:
+            self._deliver(events)
+            for action in self.desk.posted(events):
+                if type(action) is Start and not action.waits:
+                    self._start(action.request)
+                else:
+                    self._act(action)
+        except BaseException as error:
             self.fail(error)
-            return
-        actors, ports = self.actors, self.ports
+            if not isinstance(error, Exception):
+                raise
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        actors = self.actors
         for event in events:
             recipient = event.recipient
             actor = actors.get(recipient)
             if actor is not None:
                 actor.actor_inbox.put(event)
-            elif recipient not in ports:  # which hear from the desk
-                self._deliver_elsewhere(event)
-        for action in self.desk.posted(events):
-            if type(action) is Start and not action.waits:
-                self._start(action.request)
-            else:
-                self._act(action)
+            elif recipient == CLIENT:
+                self._outbox.append(event)
+            elif type(event.body) is Begin:
+                self._spawn(recipient).deliver(event)
+            # Ports hear from the desk, and nobody else is told anything.
 
     def _log(self, events: Sequence[Event]) -> None:
         """Hand events to the writer; whatever that raises, the session is dead."""
@@ -183,16 +220,10 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        desk = self.desk
-        if desk.may_answer(request.seq):
-            self.post(request.recipient, request.seq, (desk.as_known(request, post),))
-
-    def _deliver_elsewhere(self, event: Event) -> None:
-        """To the client, or to an agent that begins. Nobody else is told anything."""
-        if event.recipient == CLIENT:
-            self._outbox.append(event)
-        elif type(event.body) is Begin:
-            self._spawn(event.recipient).deliver(event)
+        desk, seq = self.desk, request.seq
+        if desk.may_answer(seq) and seq not in self._answered:
+            self._answered.add(seq)
+            self.post(request.recipient, seq, (desk.as_known(request, post),))
 
     def _spawn(self, address: str) -> DeciderActor:
         actor = DeciderActor.spawn(self, address)
@@ -224,15 +255,17 @@ class Board:
 
     def _admit(self, start: Start) -> None:
         request = start.request
+        if not self.desk.may_start(request):
+            return
         if start.announcement is not None:
-            self.post(request.recipient, request.seq, (start.announcement,))
+            self._publish(((request.recipient, request.seq, (start.announcement,)),))
         if start.waits:
             self.when_durable(self.seq, lambda: self._start(request))
         else:
             self._start(request)
 
     def _start(self, request: Event) -> None:
-        if not self.desk.may_answer(request.seq) or self.error is not None:
+        if not self.desk.may_start(request) or self.error is not None:
             return
         if self._writer.is_full:
             self._writer.when_room(lambda: self._start(request))
@@ -280,7 +313,8 @@ class Board:
             self.on_failure(failure)
 
     async def durable(self) -> None:
-        """Wait until all that is posted by now is durable; at once in a session that failed."""
+        """Wait until all that was said by now is durable; at once in a session that failed."""
+        self.publish()
         if self.error is None and self.seq:
             await self._writer.wait(self.session_id, self.seq)
 
@@ -290,6 +324,7 @@ class Board:
             if self.clock is not None:
                 self.clock.close()
             await asyncio.gather(*(port.aclose() for port in self.ports.values()))
+            self.publish()
         finally:
             for actor in list(self.actors.values()):
                 if not actor.actor_stopped.is_set():

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
-from callboard.actors.addresses import APPROVALS, CLIENT, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.base import Json
 from callboard.actors.codec import encode
 from callboard.actors.desk import Desk
 from callboard.actors.errors import InsideLoop, InvalidAgent, MisuseError, SessionBusy
-from callboard.actors.events import Post
 from callboard.actors.limits import Limits, narrow
 from callboard.actors.messages import RULES, SessionOpened
 from callboard.actors.profiles import Profile
@@ -193,7 +192,7 @@ class Runtime:
         self._secrets.refuse_in("session_id", name)
         epoch = await self._log.create(name, now_ms(), self._title(title))
         session, board = self._put_together(name, epoch, cast)
-        board.post(CLIENT, 0, (Post(SUPERVISOR, cast.opened),))
+        board.say(cast.opened)
         return session
 
     async def resume(

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from callboard.actors.addresses import CLIENT, SUPERVISOR
 from callboard.actors.errors import MisuseError, SessionBusy, SessionEnded
-from callboard.actors.events import Event, Post
+from callboard.actors.events import Event
 from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
@@ -193,7 +192,7 @@ class Session:
             feed.put_nowait(None)
 
     def _say(self, body: AnyMessage) -> None:
-        self._board.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+        self._board.say(body)
 
     # --- what comes back ----------------------------------------------------------
 

@@ -31,9 +31,6 @@ from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Strea
 UNDURABLE_MAX: Final = 8_192
 """Events that may wait for the disk, over all sessions; beyond that `is_full`, and ports pause."""
 
-_LOOK_EVERY: Final = 7
-"""A mask: the time is looked at when the number of waiting events is a multiple of eight."""
-
 PASSES_MAX: Final = 3
 FEW: Final = 64
 """For how many passes of the loop a batch of few events is kept open while more come in: one event leads to
@@ -133,10 +130,10 @@ class GroupWriter:
         if not staged:
             self._ready.append(stream)
         staged += events
-        self.undurable = undurable = self.undurable + len(events)
+        self.undurable += len(events)
         if self._task is None:
             self._begin()
-        elif not undurable & _LOOK_EVERY:
+        else:
             self._give_way()
 
     def _begin(self) -> None:

@@ -1,21 +1,37 @@
 """The board: what happens when a decider raises, and when the world answers twice or late."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say
 from callboard.actors import step as step_module
+from callboard.actors.addresses import MODEL, SUPERVISOR, TOOLS
 from callboard.actors.agent import decide_agent
 from callboard.actors.agent_state import AgentState
 from callboard.actors.agent_turns import Decision
+from callboard.actors.base import NULL
 from callboard.actors.conversation import text_json
-from callboard.actors.events import Post
-from callboard.actors.messages import AgentInput, DeciderFailed, ToolReturned
+from callboard.actors.events import Event, Post
+from callboard.actors.messages import (
+    AgentInput,
+    AnyMessage,
+    CallModel,
+    CallTool,
+    DeciderFailed,
+    ModelReplied,
+    Stop,
+    ToolReturned,
+)
 from callboard.actors.request import ModelRequest
 from callboard.actors.supervisor import decide_supervisor
+from callboard.actors.usage import Need
 from callboard.replay.recording import Recording
+from callboard.runtime.board import Board
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.scripted import Step
 
 
@@ -93,5 +109,143 @@ def test_a_second_answer_to_a_request_is_not_let_in() -> None:
             board.answer(request, Post("host", ToolReturned(1, 0, "ok", text_json("again"))))
             assert board.seq == before
             await session.close()
+
+    asyncio.run(run())
+
+
+# --- what is posted together --------------------------------------------------------
+
+
+class World:
+    """A port that keeps what it is asked, and answers at once if it is told to."""
+
+    def __init__(self, board: Board, *, is_quick: bool = False) -> None:
+        self.board = board
+        self.is_quick = is_quick
+        self.started: list[Event] = []
+
+    def start(self, request: Event) -> None:
+        self.started.append(request)
+        if self.is_quick:
+            self.board.answer(request, Post("host", ModelReplied(1, 1, "ok")))
+            self.board.answer(request, Post("host", ModelReplied(1, 1, "error")))
+
+    def abort(self, request: Event) -> bool:
+        return request in self.started
+
+    async def aclose(self) -> None:
+        for request in self.started:
+            self.board.answer(request, Post("host", ModelReplied(1, 1, "cancelled")))
+
+
+CALL_MODEL = CallModel("host", 1, 1, Need(1), "digest")
+
+
+@asynccontextmanager
+async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tuple[Board, World]]:
+    """A board without agents, whose ports are one world."""
+    await log.open()
+    epoch = await log.create("s", 0, "")
+    writer = GroupWriter(log)
+    board = Board("s", epoch, writer)
+    board.actors.clear()  # nobody decides here
+    world = World(board, is_quick=is_quick)
+    board.ports = {MODEL: world, TOOLS: world}
+    yield board, world
+    await board.aclose()
+    await writer.aclose()
+
+
+async def kinds_in(log: MemoryLog) -> list[str]:
+    return [type(event.body).__name__ for event in Recording.open(MemoryReader(log), "s").events]
+
+
+def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_was_said() -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, world):
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
+            board.post("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
+            assert (board.seq, world.started) == (0, [])
+            await asyncio.sleep(0)
+            assert [(event.seq, event.recipient) for event in world.started] == [(1, MODEL), (3, TOOLS)]
+            await board.durable()
+            assert await kinds_in(log) == ["CallModel", "Stop", "CallTool"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (CALL_MODEL, "ModelReplied"),
+        (CallTool(1, 0, "look", "read", NULL), "ToolReturned"),
+        (CallTool(1, 0, "send", "write", NULL), "ToolReturned"),
+    ],
+)
+def test_a_request_that_is_posted_together_with_a_later_stop_does_not_start(
+    request_: AnyMessage, answer: str
+) -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, world):
+            is_model = isinstance(request_, CallModel)
+            board.post(SUPERVISOR if is_model else "host", 0, (Post(MODEL if is_model else TOOLS, request_),))
+            board.post(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
+            await board.durable()
+            await board.durable()
+            assert world.started == []
+            assert await kinds_in(log) == [type(request_).__name__, "Stop", answer], "and is not announced"
+            (told,) = Recording.open(MemoryReader(log), "s").events[2:]
+            assert isinstance(told.body, ModelReplied | ToolReturned)
+            assert (told.cause, told.body.status) == (1, "cancelled")
+
+    asyncio.run(run())
+
+
+def test_a_second_answer_is_not_let_in_before_the_first_is_posted_either() -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log, is_quick=True) as (board, _):
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            await board.durable()
+            await board.durable()
+            assert await kinds_in(log) == ["CallModel", "ModelReplied"]
+
+    asyncio.run(run())
+
+
+def test_what_ports_say_while_they_are_closed_is_still_posted() -> None:
+    log = MemoryLog()
+
+    async def run() -> None:
+        async with boards(log) as (board, _):
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            await board.durable()
+        assert await kinds_in(log) == ["CallModel", "ModelReplied"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
+def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseException) -> None:
+    class Broken(World):
+        def start(self, request: Event) -> None:
+            raise error
+
+    async def run() -> None:
+        async with boards(MemoryLog()) as (board, _):
+            board.ports[MODEL] = Broken(board)
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            if isinstance(error, Exception):
+                board.publish()
+            else:
+                with pytest.raises(KeyboardInterrupt):
+                    board.publish()
+            assert isinstance(board.error, SessionFailed)
+            assert board.error.__cause__ is error
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.publish()
+            assert board.seq == 1, "nothing more is posted"
 
     asyncio.run(run())

@@ -8,7 +8,15 @@ import pytest
 
 from callboard.actors.errors import MisuseError
 from callboard.runtime import loop_parts
-from callboard.runtime.loop_parts import PASS_MESSAGES_MAX, Gate, LoopInbox, StopFlag, loop_for, rota_of
+from callboard.runtime.loop_parts import (
+    LET_IN_MAX,
+    PASS_MESSAGES_MAX,
+    Gate,
+    LoopInbox,
+    StopFlag,
+    loop_for,
+    rota_of,
+)
 
 
 def take_all(queue: deque[Any], messages_max: int) -> int:
@@ -197,10 +205,13 @@ def test_what_can_wait_is_done_when_no_actor_has_a_message_and_in_its_order() ->
 
         inbox.put(lambda: seen.append("first"))
         rota.when_idle(more)
+        for _ in range(LET_IN_MAX - 1):
+            rota.when_idle(lambda: seen.append("as well"))
         rota.when_idle(lambda: seen.append("last"))
         inbox.put(lambda: seen.append("second"))
         await asyncio.sleep(0)
-        assert seen[1:] == ["first", "second", "let in", "what it led to", "last"]
+        as_well = ["as well"] * (LET_IN_MAX - 1)
+        assert seen[1:] == ["first", "second", "let in", *as_well, "what it led to", "last"]
 
     asyncio.run(main())
 
@@ -230,6 +241,64 @@ def test_what_waits_is_done_though_something_before_it_raised() -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         assert done == ["behind it"]
+        assert [type(error) for error in told] == [ZeroDivisionError]
+
+    asyncio.run(main())
+
+
+def test_the_end_of_a_pass_is_when_no_actor_has_a_message_and_before_anything_is_let_in() -> None:
+    async def main() -> None:
+        rota, inbox, seen = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        await asyncio.sleep(0)
+
+        def handled(name: str, leads_to: str = "") -> None:
+            seen.append(name)
+            rota.at_end(lambda: seen.append(f"said by {name}"))
+            if leads_to:
+                inbox.put(partial(handled, leads_to))
+
+        inbox.put(partial(handled, "first", "third"))
+        inbox.put(partial(handled, "second"))
+        rota.when_idle(lambda: seen.append("let in"))
+        await asyncio.sleep(0)
+        assert seen[:3] == ["first", "second", "third"]
+        assert seen[3:] == ["said by first", "said by second", "said by third", "let in"]
+        rota.at_end(lambda: seen.append("said by a port"))
+        assert len(seen) == 7, "in the next pass, not at once"
+        await asyncio.sleep(0)
+        assert seen[7:] == ["said by a port"]
+
+    asyncio.run(main())
+
+
+def test_a_pass_that_has_handled_enough_ends_though_there_are_more_messages() -> None:
+    async def main() -> None:
+        rota, inbox, seen = rota_of(asyncio.get_running_loop()), LoopInbox(), list[int]()
+        inbox.open(asyncio.get_running_loop(), take_all)
+        await asyncio.sleep(0)
+        for _ in range(PASS_MESSAGES_MAX + 1):
+            inbox.put(lambda: seen.append(0))
+        rota.at_end(lambda: seen.append(1))
+        await asyncio.sleep(0)
+        assert seen == [0] * PASS_MESSAGES_MAX + [1]
+        await asyncio.sleep(0)
+        assert seen[-1] == 0
+
+    asyncio.run(main())
+
+
+def test_an_end_that_raises_keeps_no_other_from_its_own() -> None:
+    async def main() -> None:
+        told = list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        rota, done = rota_of(asyncio.get_running_loop()), list[str]()
+        rota.at_end(lambda: done.append("before it"))
+        rota.at_end(lambda: done.append(str(1 // 0)))
+        rota.at_end(lambda: done.append("behind it"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert done == ["before it", "behind it"]
         assert [type(error) for error in told] == [ZeroDivisionError]
 
     asyncio.run(main())
