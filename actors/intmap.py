@@ -6,7 +6,7 @@ entries is a tuple of three; what is dropped leaves no hole behind, so walking c
 Used as a map (children by ordinal), as a sequence (a conversation) and as a queue (tickets that grow).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 V = TypeVar("V")
@@ -79,6 +79,14 @@ class IntMap(Generic[V]):
         made.root, made.shift, made.size = (*root, value), 0, size + 1
         return made
 
+    def update(self, values: Mapping[int, V]) -> "IntMap[V]":
+        """This map with other values under keys that it has. Raises KeyError for one that it has not."""
+        shift, span = self.shift, _WIDTH << self.shift
+        for key in values:
+            if not 0 <= key < span:
+                raise KeyError(key)
+        return _made(_update(self.root, shift, list(values.items())), shift, self.size)
+
     def drop(self, key: int) -> "IntMap[V]":
         """This map without the key."""
         if self.get(key) is None:
@@ -147,6 +155,26 @@ def _put(node: Node, shift: int, key: int, value: Any) -> Node:
     if shift:
         value = _put((node[at] if at < len(node) else None) or (), shift - _BITS, key, value)
     return _with(node, at, value)
+
+
+def _update(node: Node, shift: int, items: list[tuple[int, Any]]) -> Node:
+    """The node with all these values, copied once."""
+    places = list(node)
+    if not shift:
+        for key, value in items:
+            at = key & _MASK
+            if at >= len(places) or places[at] is None or value is None:
+                raise KeyError(key)
+            places[at] = value
+        return tuple(places)
+    below: dict[int, list[tuple[int, Any]]] = {}
+    for item in items:
+        below.setdefault(item[0] >> shift & _MASK, []).append(item)
+    for at, inner in below.items():
+        if at >= len(places) or places[at] is None:
+            raise KeyError(inner[0][0])
+        places[at] = _update(places[at], shift - _BITS, inner)
+    return tuple(places)
 
 
 def _with(node: Node, at: int, value: Any) -> Node:

@@ -7,12 +7,14 @@ Rules
   - Nothing is scanned. Each decision costs what is new in it, times the depth of the tree.
 """
 
-from typing import assert_never
+from collections.abc import Iterable
+from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
 from callboard.actors import supervisor_asks as asks
 from callboard.actors.addresses import HOST, parent_of
+from callboard.actors.events import Post
 from callboard.actors.messages import (
     Ask,
     Cancel,
@@ -45,7 +47,13 @@ from callboard.actors.supervisor_reports import on_report, on_schema_checked
 from callboard.actors.supervisor_resuming import on_resumed
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.supervisor_turns import on_turn_requested, on_turn_timer, serve_queue, settle
-from callboard.actors.supervisor_work import Decision, Work
+from callboard.actors.supervisor_work import Work
+
+Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
+Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
+
+Message: TypeAlias = tuple[int, str, SupervisorInput]
+"""A message with its seq and sender."""
 
 _UNKNOWN = Settled()
 """Whoever leaves holds nothing any more: what it does not account for is charged as reserved."""
@@ -58,13 +66,29 @@ def initial_supervisor() -> SupervisorState:
 
 def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: SupervisorInput) -> Decision:
     """The supervisor's next state and what it posts, for one message with its seq and sender."""
-    if state.phase == "closed" and type(body) is not Ask:
-        return state, ()
-    work = Work(state, seq)
+    work = Work(state)
+    posts = _decide(work, seq, sender, body)
+    return work.done(), posts
+
+
+def decide_in_turn(state: SupervisorState, messages: Iterable[Message]) -> Decisions:
+    """`decide_supervisor` for one message after the other: what it posts for each, and the state behind all.
+
+    What the decisions share, such as the records that they change, is put into the state once.
+    """
+    work = Work(state)
+    posts = [_decide(work, seq, sender, body) for seq, sender, body in messages]
+    return work.done(), posts
+
+
+def _decide(work: Work, seq: int, sender: str, body: SupervisorInput) -> tuple[Post, ...]:
+    if work.state.phase == "closed" and type(body) is not Ask:
+        return ()
+    work.seq = seq
     _handle(work, sender, body)
     serve_queue(work)
     asks.conclude(work)
-    return work.done()
+    return work.said()
 
 
 def _handle(work: Work, sender: str, body: SupervisorInput) -> None:

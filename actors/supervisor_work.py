@@ -1,10 +1,10 @@
-"""One decision of the supervisor while it is being made: the state so far, and what is to be posted.
+"""Decisions of the supervisor while they are being made: the state so far, and what is to be posted.
 
 A decision is a pure function from outside; inside, this object carries state and posts from helper to
-helper so that each of them can be small.
+helper so that each of them can be small. Decisions that follow each other can share one.
 
 Rules
-  - While a decision is made, the tree in `state` is the one before it: a record is taken out of it when it
+  - While decisions are made, the tree in `state` is the one before them: a record is taken out of it when it
     is first asked for, changed here as often as need be, and put back once, by `done`. The same goes for
     the number of model calls in flight.
   - So the `children` of a record only say who is there. How they are, `record` and `chain` say.
@@ -12,7 +12,7 @@ Rules
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,15 +23,13 @@ from callboard.actors.limits import Limits
 from callboard.actors.messages import AnyMessage, CancelTimer, SetTimer
 from callboard.actors.supervisor_state import Delegation, Record, Seen, SupervisorState, Timer
 
-Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
-
 
 class Work:
-    """State and posts of one decision. seq: of the event that is being handled."""
+    """State and posts of decisions. seq: of the event that is being handled."""
 
     __slots__ = ("_changed", "_records", "in_flight", "posts", "seq", "state")
 
-    def __init__(self, state: SupervisorState, seq: int) -> None:
+    def __init__(self, state: SupervisorState, seq: int = 0) -> None:
         self.state = state
         self.seq = seq
         self.in_flight = state.in_flight
@@ -40,18 +38,27 @@ class Work:
         self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
         self._changed: set[str] = set()
 
-    def done(self) -> Decision:
-        """The decision: the state with every changed record in its place, and the posts."""
+    def said(self) -> tuple[Post, ...]:
+        """The posts of the decision that is made; those of the next one come after."""
+        posts, self.posts = self.posts, []
+        return tuple(posts)
+
+    def done(self) -> SupervisorState:
+        """The state with every changed record in its place."""
         records, changed = self._records, self._changed
         if not changed:
-            return self.state, tuple(self.posts)
-        for address in reversed(records):
-            if address != HOST and address in changed:
+            return self.state
+        below: dict[str, dict[int, Record]] = {}
+        for address in reversed(records):  # those below before those above
+            if (under := below.get(address)) is not None:
+                record = records[address]
+                records[address] = replace(record, children=record.children.update(under))
+            elif address not in changed:
+                continue
+            if address != HOST:
                 parent, ordinal = place_of(address)
-                above = records[parent]
-                records[parent] = replace(above, children=above.children.put(ordinal, records[address]))
-                changed.add(parent)
-        return replace(self.state, host=records[HOST], in_flight=self.in_flight), tuple(self.posts)
+                below.setdefault(parent, {})[ordinal] = records[address]
+        return replace(self.state, host=records[HOST], in_flight=self.in_flight)
 
     def post(self, recipient: str, body: AnyMessage) -> None:
         """Say something, after all that was said before."""

@@ -27,7 +27,7 @@ from callboard.actors.errors import SessionFailed
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import AnyMessage, Begin
 from callboard.actors.recovery import Recovered
-from callboard.actors.step import ActorState, failed, initial, is_at_rest, step
+from callboard.actors.step import ActorState, failed, initial, is_at_rest, step, steps
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
@@ -92,6 +92,7 @@ class DeciderActor(LoopActor):
         except Exception as error:
             self.board.report(self.address, message, error)
             if self.address == SUPERVISOR:
+                self.board.publish()  # what was decided before this event stands
                 self.board.fail(error)
                 return
             state, posts = failed(self.state, message, type(error).__name__)
@@ -100,6 +101,23 @@ class DeciderActor(LoopActor):
             self.board.post(self.address, message.seq, posts)
             if self.is_below_host and is_at_rest(state):
                 self.board.dismiss(self.address)
+
+    def on_receive_together(self, messages: list[Event]) -> None:
+        """Handle events that follow each other; one by one if the decider raises, up to the one at fault."""
+        try:
+            decided = steps(self.state, messages)
+        except Exception:
+            decided = None
+        if decided is None:
+            for message in messages:
+                self.on_receive(message)
+            return
+        self.state, decisions = decided
+        for message, posts in zip(messages, decisions, strict=True):
+            if posts:
+                self.board.post(self.address, message.seq, posts)
+        if self.is_below_host and is_at_rest(self.state):
+            self.board.dismiss(self.address)
 
     def on_crash(self, error: BaseException) -> None:
         """The actor has ended without having been asked to: its state can no longer be trusted."""

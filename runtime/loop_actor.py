@@ -199,6 +199,9 @@ class LoopActor(Actor):
             raise ActorDeadError(f"{self} not found")
         self.actor_inbox.put(message)
 
+    on_receive_together: Callable[[list[Any]], None] | None = None
+    """`on_receive` for several messages that were delivered and follow each other, if an actor has that."""
+
     def on_crash(self, error: BaseException) -> None:
         """Run code when `error` has ended the actor, which nobody had asked to stop; the last hook of all.
 
@@ -211,6 +214,7 @@ class LoopActor(Actor):
     def _work(self, queue: deque[Any], messages_max: int, is_first: bool = False) -> int:
         """A turn: handle messages until there are none, they were enough, or the actor has stopped."""
         left, stopped, receive = messages_max, self.actor_stopped, self.on_receive
+        together = self.on_receive_together
         try:
             if is_first:
                 self.actor_inbox.worker = self._work
@@ -221,8 +225,14 @@ class LoopActor(Actor):
                 item = queue.popleft()
                 if type(item) is Envelope:
                     self._handle(item)
-                else:
+                elif together is None or not queue:
                     receive(item)
+                else:
+                    items = [item]
+                    while queue and left and type(queue[0]) is not Envelope:
+                        left -= 1
+                        items.append(queue.popleft())
+                    together(items)
         except Exception as error:
             self._fail(error, is_first)
         except BaseException as error:

@@ -56,22 +56,21 @@ def test_whoever_is_not_there_has_no_place_in_the_line_and_no_back_off() -> None
     work = Work(NOBODY, 1)
     leave_line(work, "host.1")
     on_turn_timer(work, "host.1")
-    assert work.done() == (NOBODY, ())
+    assert (work.done(), work.said()) == (NOBODY, ())
 
 
 def test_a_ticket_of_somebody_who_is_gone_is_thrown_away() -> None:
     work = Work(msgspec.structs.replace(NOBODY, queue=IntMap[str]().put(3, "host.1")), 1)
     serve_queue(work)
-    assert work.done() == (NOBODY, ())
+    assert (work.done(), work.said()) == (NOBODY, ())
 
 
 def test_a_delegation_of_a_parent_that_is_gone_is_kept_nowhere_and_its_end_is_told_all_the_same() -> None:
     work = Work(NOBODY, 7)
     work.keep("host.1", OLD)
     end_delegation(work, "host.1", OLD, "cancelled")
-    state, posts = work.done()
-    assert state == NOBODY
-    assert said(list(posts)) == ["host.1:DelegationEnded"]
+    assert work.done() == NOBODY
+    assert said(list(work.said())) == ["host.1:DelegationEnded"]
 
 
 def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
@@ -81,7 +80,7 @@ def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
     assert isinstance(host, Record)
     work = Work(head.state, 9)
     copy_ended(work, msgspec.structs.replace(host, delegation=99), "crashed")
-    assert work.done() == (head.state, ())
+    assert (work.done(), work.said()) == (head.state, ())
 
 
 def test_an_answer_of_somebody_whose_delegation_is_over_wins_nothing() -> None:

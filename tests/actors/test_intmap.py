@@ -36,6 +36,37 @@ def test_it_holds_what_a_dict_would_hold(steps: list[tuple[str, int, int]]) -> N
     assert made.first() == (min(model.items()) if model else None)
 
 
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(KEYS, unique=True, min_size=1), st.data())
+def test_updating_is_putting_one_value_after_the_other_in_place(keys: list[int], data: st.DataObject) -> None:
+    made = filled(*keys)
+    changed = data.draw(st.lists(st.sampled_from(keys), unique=True))
+    expected = made
+    for key in changed:
+        expected = expected.put(key, "new")
+    assert made.update(dict.fromkeys(changed, "new")) == expected
+    assert made == filled(*keys)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(KEYS, unique=True), KEYS)
+def test_only_what_is_there_can_be_updated(keys: list[int], missing: int) -> None:
+    made = filled(*[key for key in keys if key != missing])
+    for key in (missing, -1):
+        with pytest.raises(KeyError):
+            made.update({key: "new"})
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(st.integers(1, 9), max_size=70))
+def test_appending_is_putting_behind_the_last(values: list[int]) -> None:
+    made: IntMap[int] = IntMap()
+    for value in values:
+        made = made.append(value)
+    assert list(made.items()) == list(enumerate(values))
+    assert made.size == len(values)
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(STEPS)
 def test_old_versions_stay_as_they_were(steps: list[tuple[str, int, int]]) -> None:

@@ -22,7 +22,7 @@ from callboard.actors.messages import (
     Stopped,
     SupervisorInput,
 )
-from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.replay.testing.sessions.plans import Plan, play
 from callboard.replay.testing.sessions.says import Says
@@ -81,6 +81,29 @@ def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> Non
         if is_decider(address):
             before = states.get(address) or initial(address)
             states[address], _ = step(before, event(one.body, address, one.sender, seq))
+
+
+@pytest.mark.parametrize("first", range(0, 400, 20))
+def test_several_steps_together_are_the_same_as_one_after_the_other(first: int) -> None:
+    """Of every actor, for the messages of whole sessions, in their order or in any, cut into any pieces."""
+    for seed in range(first, first + 20):
+        dice = Random(seed)
+        heard = list(play(Plan(seed), 0).log)
+        if seed % 4 == 3:
+            dice.shuffle(heard)
+        for address in sorted({one.recipient for one in heard if is_decider(one.recipient)}):
+            inbox = [one for one in heard if one.recipient == address]
+            state = together = initial(address)
+            while inbox:
+                size = dice.choice([1, 2, 5, 64])
+                piece, inbox = inbox[:size], inbox[size:]
+                posts: list[tuple[Post, ...]] = []
+                for one in piece:
+                    state, said = step(state, one)
+                    posts.append(said)
+                together, all_said = steps(together, piece)
+                assert all_said == posts, f"plan {seed}, {address}"
+                assert together == state, f"plan {seed}, {address}"
 
 
 def working() -> AgentState:

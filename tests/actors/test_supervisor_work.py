@@ -37,18 +37,18 @@ def test_before_the_first_ask_nobody_has_a_record() -> None:
 
 
 def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
-    before, _ = two_deep().done()
+    before = two_deep().done()
     work = Work(before, 9)
     work.edit("host.1.1", text="thought")
     work.edit("host.7", text="nobody")
-    after, _ = work.done()
+    after = work.done()
     changed = Work(after, 10).record("host.1.1")
     assert changed is not None
     assert changed.text == "thought"
     assert Work(before, 9).record("host.1.1") != changed
     work = Work(after, 10)
     work.edit("host.1.1", text="")
-    assert work.done()[0] == before
+    assert work.done() == before
 
 
 def test_while_a_decision_is_made_the_state_has_the_tree_of_before() -> None:
@@ -57,18 +57,26 @@ def test_while_a_decision_is_made_the_state_has_the_tree_of_before() -> None:
     work.edit("host", text="thought")
     work.in_flight += 1
     assert work.state.host is before
-    after, _ = work.done()
+    after = work.done()
     assert after.host is not None
     assert (after.host.text, after.in_flight) == ("thought", 1)
 
 
 def test_a_record_that_was_not_changed_is_put_back_as_it_was() -> None:
-    before, _ = two_deep().done()
+    before = two_deep().done()
     work = Work(before, 9)
     assert work.chain("host.1.1") is not None
-    after, posts = work.done()
-    assert after.host is before.host
-    assert posts == ()
+    assert work.done().host is before.host
+    assert work.said() == ()
+
+
+def test_the_posts_of_one_decision_are_not_those_of_the_next() -> None:
+    work = two_deep()
+    work.post("host", CancelTimer(1))
+    assert [post.body for post in work.said()] == [CancelTimer(1)]
+    work.post("host.1", CancelTimer(2))
+    assert [post.body for post in work.said()] == [CancelTimer(2)]
+    assert work.said() == ()
 
 
 def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_there() -> None:
@@ -81,7 +89,7 @@ def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_th
     work.add(replace(grandchild, address="host.1.2", ordinal=2))
     work.edit("host.1.2", text="first words")
     work.edit("host", text="meanwhile")
-    after = Work(work.done()[0], 10)
+    after = Work(work.done(), 10)
     told = [record.text for record in after.chain("host.1.2") or []]
     assert told == ["meanwhile", "", "first words"]
     assert after.record("host.1.1") is None
@@ -96,7 +104,7 @@ def test_agents_may_nest_deeper_than_python_calls() -> None:
     for _ in range(2_000):
         record = replace(record, address=f"{record.address}.1", ordinal=1)
         work.add(record)
-    after = Work(work.done()[0], 10)
+    after = Work(work.done(), 10)
     assert len(after.chain(record.address) or []) == 2_001
 
 

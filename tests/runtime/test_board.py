@@ -8,28 +8,35 @@ import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say
 from callboard.actors import step as step_module
-from callboard.actors.addresses import MODEL, SUPERVISOR, TOOLS
+from callboard.actors import supervisor as supervisor_module
+from callboard.actors.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.agent import decide_agent
 from callboard.actors.agent_state import AgentState
 from callboard.actors.agent_turns import Decision
-from callboard.actors.base import NULL
+from callboard.actors.base import NULL, Json
+from callboard.actors.codec import encode
 from callboard.actors.conversation import text_json
 from callboard.actors.events import Event, Post
 from callboard.actors.messages import (
     AgentInput,
     AnyMessage,
+    Ask,
     CallModel,
     CallTool,
+    Cancel,
     DeciderFailed,
     ModelReplied,
+    SessionOpened,
     Stop,
     ToolReturned,
 )
+from callboard.actors.profiles import ModelSpec, Profile
 from callboard.actors.request import ModelRequest
-from callboard.actors.supervisor import decide_supervisor
+from callboard.actors.step import initial
+from callboard.actors.supervisor import _handle as handle
 from callboard.actors.usage import Need
 from callboard.replay.recording import Recording
-from callboard.runtime.board import Board
+from callboard.runtime.board import Board, DeciderActor
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.scripted import Step
@@ -75,17 +82,17 @@ def test_an_agent_whose_decider_raises_ends_as_crashed_and_the_log_still_verifie
 def test_a_supervisor_that_raises_ends_the_session_and_leaves_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def poisoned(state, seq, sender, body):  # type: ignore[no-untyped-def]
+    def poisoned(work, sender, body):  # type: ignore[no-untyped-def]
         if type(body).__name__ == "Delegate":
             raise RuntimeError("broken")
-        return decide_supervisor(state, seq, sender, body)
+        return handle(work, sender, body)
 
     log = MemoryLog()
 
     async def run() -> None:
         async with Runtime(log, model=ScriptedModel(policy)) as runtime:
             with monkeypatch.context() as patch:
-                patch.setattr(step_module, "decide_supervisor", poisoned)
+                patch.setattr(supervisor_module, "_handle", poisoned)
                 with pytest.raises(SessionFailed, match="RuntimeError: broken"):
                     await runtime.run(HOST, "go", session_id="s")
             assert (await runtime.run(HOST, "go")).is_ok, "another session is not touched"
@@ -247,5 +254,32 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
             board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             board.publish()
             assert board.seq == 1, "nothing more is posted"
+
+    asyncio.run(run())
+
+
+def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it has several messages at once."""
+
+    def poisoned(work, sender, body):  # type: ignore[no-untyped-def]
+        if isinstance(body, Cancel):
+            raise RuntimeError("broken")
+        handle(work, sender, body)
+
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, _):
+            monkeypatch.setattr(supervisor_module, "_handle", poisoned)
+            supervisor = board.actors[SUPERVISOR] = DeciderActor.spawn(board, SUPERVISOR)
+            host = Json(encode(Profile("host")))
+            opened = SessionOpened(1, "host", (host,), ModelSpec("none"))
+            for body in (opened, Ask("r", text_json("go")), Cancel(), Ask("again", text_json("go"))):
+                board.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+            board.publish()
+            assert supervisor.state == initial(SUPERVISOR), "it has them all before it"
+            await asyncio.sleep(0)
+            assert isinstance(board.error, SessionFailed)
+            assert supervisor.state.phase == "asking"
+        assert await kinds_in(log) == ["SessionOpened", "Ask", "Cancel", "Ask", "Begin"]
 
     asyncio.run(run())

@@ -85,6 +85,27 @@ def test_messages_are_handled_in_the_order_they_were_posted_whatever_way_they_ca
     asyncio.run(main())
 
 
+def test_messages_that_follow_each_other_are_handled_together_where_an_actor_can() -> None:
+    class Together(Recorder):
+        def on_receive_together(self, messages: list[Any]) -> None:
+            self.seen.append(messages)
+
+    async def main() -> None:
+        actor = Together.spawn()
+        for number in (1, 2):
+            actor.deliver(number)
+        actor.actor_ref.tell("by way of the ref")
+        actor.deliver(3)
+        for number in range(PASS_MESSAGES_MAX):
+            actor.deliver(number)
+        await settle(actor)
+        first = [3, *range(PASS_MESSAGES_MAX - 4)]
+        rest = list(range(PASS_MESSAGES_MAX - 4, PASS_MESSAGES_MAX))
+        assert actor.seen == [[1, 2], "by way of the ref", first, rest, "settle"]
+
+    asyncio.run(main())
+
+
 def test_a_post_is_never_handled_before_its_poster_has_returned_to_the_loop() -> None:
     async def main() -> None:
         first, second = Recorder.spawn("first"), Recorder.spawn("second")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, CallboardError, Limits, Runtime, ScriptedModel, Usage, call, say, tool
-from callboard.actors import step as step_module
+from callboard.actors import supervisor as supervisor_module
 from callboard.actors.base import Json
 from callboard.actors.errors import InvalidAgent, InvalidPrompt, MisuseError, SessionFailed
 from callboard.actors.parts import ModelFailure
@@ -132,7 +132,7 @@ def test_after_a_supervisor_failed_everything_closes_and_the_file_is_free(
                 Runtime(tmp_path / "log.db", model=Model(lambda r: GOOD)) as runtime,
             ):
                 with monkeypatch.context() as patch:
-                    patch.setattr(step_module, "decide_supervisor", poisoned)
+                    patch.setattr(supervisor_module, "_handle", poisoned)
                     with pytest.raises(SessionFailed, match="broken"):
                         await runtime.run(Agent("host"), "go")
 
