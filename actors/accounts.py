@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.supervisor_state import Account, Record
+from callboard.actors.supervisor_state import Record
 from callboard.actors.usage import NOTHING, Need, Usage, plus
 
 Verdict: TypeAlias = Literal["now", "later", "never"]
@@ -33,53 +33,58 @@ def fits(chain: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     kept = need
     exhausted: list[str] = []
     for place in range(len(chain) - 1, -1, -1):
-        account = chain[place].account
-        if account.closing is not NOTHING and place < len(chain) - 1:
-            kept = add(kept, account.closing)
-        if account.tokens is None and account.cost is None:
+        record = chain[place]
+        budget = record.budget
+        if budget.closing is not NOTHING and place < len(chain) - 1:
+            kept = add(kept, budget.closing)
+        if budget.tokens is None and budget.cost is None:
             continue
-        verdict = _fits_in(account, kept)
+        verdict = _fits_in(record, kept)
         if verdict == "never":
-            return "never", (chain[place].address,)
+            return "never", (record.address,)
         if verdict == "later":
-            exhausted.append(chain[place].address)
+            exhausted.append(record.address)
     return ("later", tuple(exhausted)) if exhausted else ("now", ())
 
 
-def _fits_in(account: Account, kept: Need) -> Verdict:
+def _fits_in(record: Record, kept: Need) -> Verdict:
+    budget, spent, reserved = record.budget, record.spent, record.reserved
     verdict: Verdict = "now"
-    if account.tokens is not None:
-        total = account.spent.tokens + kept.tokens
-        if total > account.tokens:
+    if budget.tokens is not None:
+        total = spent.tokens + kept.tokens
+        if total > budget.tokens:
             return "never"
-        verdict = "later" if total + account.reserved.tokens > account.tokens else verdict
-    if account.cost is not None:
-        total = account.spent.cost + kept.cost
-        if total > account.cost:
+        verdict = "later" if total + reserved.tokens > budget.tokens else verdict
+    if budget.cost is not None:
+        total = spent.cost + kept.cost
+        if total > budget.cost:
             return "never"
-        verdict = "later" if total + account.reserved.cost > account.cost else verdict
+        verdict = "later" if total + reserved.cost > budget.cost else verdict
     return verdict
 
 
-def reserve(chain: list[Record], need: Need) -> None:
-    """Put records into the chain that have the call reserved in every scope."""
+def reserve(chain: list[Record], need: Need) -> Need:
+    """Put records into the chain that have the call reserved, in every scope above the agent's own.
+
+    Returns what is to be reserved in its own, whose record has more to change.
+    """
     tokens, cost = need.tokens, need.cost
-    for place, record in enumerate(chain):
-        account = record.account
-        held = account.reserved
-        account = replace(account, reserved=Need(held.tokens + tokens, held.cost + cost))
-        chain[place] = replace(record, account=account)
+    for place in range(len(chain) - 1):
+        record = chain[place]
+        held = record.reserved
+        chain[place] = replace(record, reserved=Need(held.tokens + tokens, held.cost + cost))
+    return add(chain[-1].reserved, need)
 
 
-def settle(chain: list[Record], need: Need, used: Usage) -> None:
-    """Put records into the chain with the reservation given back and the use charged, in every scope."""
+def settle(chain: list[Record], need: Need, used: Usage) -> tuple[Usage, Need]:
+    """The same for a reservation that is given back and a use that is charged: spent and reserved."""
     tokens, cost = need.tokens, need.cost
-    for place, record in enumerate(chain):
-        account = record.account
-        held = account.reserved
-        left = Need(held.tokens - tokens, held.cost - cost)
-        account = replace(account, spent=plus(account.spent, used), reserved=left)
-        chain[place] = replace(record, account=account)
+    for place in range(len(chain) - 1):
+        record = chain[place]
+        held, spent = record.reserved, plus(record.spent, used)
+        chain[place] = replace(record, spent=spent, reserved=Need(held.tokens - tokens, held.cost - cost))
+    own = chain[-1]
+    return plus(own.spent, used), subtract(own.reserved, need)
 
 
 def charge_of(need: Need, usage: Usage | None) -> Usage:

@@ -17,9 +17,9 @@ from callboard.actors.profiles import Profile
 from callboard.actors.supervisor_delegating import ask_schema, roster_of
 from callboard.actors.supervisor_ending import end_delegation, stop_below, stop_one
 from callboard.actors.supervisor_state import (
-    Account,
     AskOutcome,
     AskState,
+    Budget,
     Delegation,
     Record,
     SupervisorState,
@@ -71,7 +71,7 @@ def on_ask(work: Work, ask: Ask) -> None:
     schema = ask.schema if ask.schema != NULL else profile.schema
     delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema)
     host = work.record(HOST)
-    spent = host.account.spent if host else ZERO
+    spent = host.spent if host else ZERO
     timer = 0
     if limits.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
@@ -119,7 +119,8 @@ def begin_host(work: Work) -> None:
         profile.model or state.model,
         ask.limits,
         0,
-        host_account(narrow(state.limits, profile.limits), ask.own, ask.before),
+        host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
+        ask.before,
         deadline_timer=ask.deadline_timer,
         next_ordinal=former.next_ordinal if former else 1,
     )
@@ -130,12 +131,11 @@ def begin_host(work: Work) -> None:
     work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
 
 
-def host_account(session: Limits, ask: Limits, spent: Usage) -> Account:
+def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:
     """The session's limits count from its start, the ask's from now."""
-    return Account(
+    return Budget(
         _least(session.tokens, ask.tokens, spent.tokens),
         _least(micro(session.cost), micro(ask.cost), spent.cost),
-        spent,
     )
 
 
@@ -178,7 +178,7 @@ def on_close(work: Work) -> None:
 def _closed(work: Work) -> None:
     host = work.record(HOST)
     work.change(phase="closed")
-    work.post(CLIENT, SessionClosed(host.account.spent if host else ZERO))
+    work.post(CLIENT, SessionClosed(host.spent if host else ZERO))
 
 
 def conclude(work: Work, is_grace_over: bool = False) -> None:
@@ -207,8 +207,8 @@ def _ended(work: Work, ask: AskState, outcome: AskOutcome) -> AskEnded:
         outcome.value,
         outcome.text,
         outcome.detail,
-        minus(host.account.spent if host else ZERO, ask.before),
-        host.account.reserved if host else NOTHING,
+        minus(host.spent if host else ZERO, ask.before),
+        host.reserved if host else NOTHING,
         outcome.by,
         tuple(_undrained(work)) if work.state.live else (),
     )

@@ -13,7 +13,7 @@ from callboard.actors.limits import Limits, micro, millis, narrow
 from callboard.actors.messages import Begin, CheckSchema, Delegate, DelegationEnded
 from callboard.actors.profiles import Profile
 from callboard.actors.supervisor_state import (
-    Account,
+    Budget,
     Check,
     CheckTask,
     Delegation,
@@ -58,7 +58,7 @@ def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
     work.edit(
         parent.address,
         turn_children=parent.turn_children + count,
-        account=replace(parent.account, closing=request.closing),
+        budget=replace(parent.budget, closing=request.closing),
     )
     work.change(agents=work.state.agents + count)
     seen = work.seen(schema) if schema != NULL else None
@@ -93,12 +93,12 @@ def _over_budget(state: SupervisorState, chain: list[Record], request: Delegate)
     """Whether nothing is left for a sub-agent: any turn uses a token, but one may cost nothing."""
     closing = request.closing
     for record in chain:
-        account = record.account
-        if account.tokens is not None and account.spent.tokens + closing.tokens >= account.tokens:
+        budget, spent = record.budget, record.spent
+        if budget.tokens is not None and spent.tokens + closing.tokens >= budget.tokens:
             return "budget", f"the token budget of {record.address} leaves nothing for a sub-agent"
-        if account.cost is not None and account.spent.cost + closing.cost > account.cost:
+        if budget.cost is not None and spent.cost + closing.cost > budget.cost:
             return "budget", f"the cost budget of {record.address} leaves nothing for a sub-agent"
-    is_costed = any(record.account.cost is not None for record in chain) or request.limits.cost is not None
+    is_costed = any(record.budget.cost is not None for record in chain) or request.limits.cost is not None
     for name in request.profiles:
         profile = state.profiles[name][0]
         model = profile.model or chain[-1].model
@@ -174,7 +174,7 @@ def _child(
         profile.model or parent.model,
         narrow(above, own),
         depth_of(address),
-        Account(own.tokens, micro(own.cost)),
+        Budget(own.tokens, micro(own.cost)),
         deadline_timer=timer,
     )
 

@@ -206,8 +206,8 @@ def _spent_on(work: Work, parent: str, delegation: Delegation) -> tuple[Usage, N
     """What a delegation used and what is still reserved, over all who worked on it."""
     used, unsettled = delegation.used, Need()
     for record in _copies(work, parent, delegation):
-        used = plus(used, record.account.spent)
-        unsettled = add(unsettled, record.account.reserved)
+        used = plus(used, record.spent)
+        unsettled = add(unsettled, record.reserved)
     return used, unsettled
 
 
@@ -229,7 +229,7 @@ def drained(work: Work, address: str) -> None:
         parent = parent_of(leaf.address)
         delegation = work.delegation(parent, leaf.delegation)
         if delegation is not None:
-            work.keep(parent, replace(delegation, used=plus(delegation.used, leaf.account.spent)))
+            work.keep(parent, replace(delegation, used=plus(delegation.used, leaf.spent)))
         leaf = work.record(parent)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from callboard.actors.addresses import CLOCK, HOST
 from callboard.actors.limits import Limits, fill, narrow
 from callboard.actors.messages import ExtendTimer, Resumed
-from callboard.actors.supervisor_asks import host_account, read_profiles
+from callboard.actors.supervisor_asks import host_budget, read_profiles
 from callboard.actors.supervisor_work import Work
 
 
@@ -37,9 +37,8 @@ def _bound(work: Work, limits: Limits) -> None:
     ask = replace(ask, limits=narrow(own, ask.own))
     work.change(ask=ask)
     if host is not None and not ask.delegation.is_checking:
-        account = host_account(own, ask.own, ask.before)
-        account = replace(host.account, tokens=account.tokens, cost=account.cost)
-        work.edit(HOST, limits=ask.limits, account=account)
+        budget = host_budget(own, ask.own, ask.before)
+        work.edit(HOST, limits=ask.limits, budget=replace(budget, closing=host.budget.closing))
 
 
 def _extend(work: Work, by_ms: int) -> None:

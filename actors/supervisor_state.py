@@ -23,16 +23,11 @@ from callboard.actors.profiles import ModelSpec, Profile
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
 
 
-class Account(msgspec.Struct, frozen=True, gc=False):
-    """What a subtree may spend, has spent, and has reserved for calls in flight.
-
-    closing: what the agent itself will need for its next turn, which its children must leave.
-    """
+class Budget(msgspec.Struct, frozen=True, gc=False):
+    """What a subtree may spend. closing: what its agent needs for its next turn, so its children leave it."""
 
     tokens: int | None = None
     cost: int | None = None
-    spent: Usage = ZERO
-    reserved: Need = NOTHING
     closing: Need = NOTHING
 
 
@@ -71,6 +66,8 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
 class Record(msgspec.Struct, frozen=True, gc=False):
     """An agent that has not drained, or has something below it that has not.
 
+    budget, spent, reserved: what may be spent, was spent, and is reserved for calls in flight, by the agent
+    and all below it.
     is_stopped: whether it was told to drain; one that finished or reported was not.
     wanted: the turn it asked for, if that is not granted yet; ticket: its place in line, parked: the scope
     whose budget it waits for. waiting: who waits for the budget of this one, by ticket.
@@ -84,7 +81,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     model: ModelSpec
     limits: Limits
     depth: int
-    account: Account = Account()
+    budget: Budget = Budget()
+    spent: Usage = ZERO
+    reserved: Need = NOTHING
     is_running: bool = True
     is_stopped: bool = False
     is_drained: bool = False

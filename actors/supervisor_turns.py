@@ -31,10 +31,10 @@ def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
     if request.attempt == 1:
-        account = record.account
-        if account.closing is not NOTHING:
-            account = replace(account, closing=NOTHING)
-        record = replace(record, wanted=request, turn=request.turn, turn_children=0, account=account)
+        budget = record.budget
+        if budget.closing is not NOTHING:
+            budget = replace(budget, closing=NOTHING)
+        record = replace(record, wanted=request, turn=request.turn, turn_children=0, budget=budget)
     else:
         record = replace(record, wanted=request)
     if request.after_ms:
@@ -91,10 +91,11 @@ def _look_at(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
 
 
 def _grant(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
-    need, turn, attempt = wanted.need, wanted.turn, wanted.attempt
-    accounts.reserve(chain, need)
-    agent = chain[-1]
-    chain[-1] = replace(agent, granted=(turn, attempt), grant=need, wanted=None, ticket=0, parked="")
+    agent, need, turn, attempt = chain[-1], wanted.need, wanted.turn, wanted.attempt
+    reserved = accounts.reserve(chain, need)
+    chain[-1] = replace(
+        agent, reserved=reserved, granted=(turn, attempt), grant=need, wanted=None, ticket=0, parked=""
+    )
     work.store(chain)
     work.in_flight += 1
     work.posts.append(Post(MODEL, CallModel(agent.address, turn, attempt, need, wanted.digest)))
@@ -112,9 +113,10 @@ def settle(work: Work, sender: str, settled: Settled | None) -> None:
     chain = work.chain(sender)
     if chain is None or (need := chain[-1].grant) is None:
         return
-    accounts.settle(chain, need, accounts.charge_of(need, settled.usage))
-    record = chain[-1]
-    chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)
+    record, used = chain[-1], accounts.charge_of(need, settled.usage)
+    spent, reserved = accounts.settle(chain, need, used)
+    text = settled.text or record.text
+    chain[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
     work.store(chain)
     work.in_flight -= 1
     call_from(work, chain)

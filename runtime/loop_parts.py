@@ -37,7 +37,7 @@ PASS_MESSAGES_MAX = 64
 """Messages handled per pass of the loop. A pass costs 4 us: 4.2 us a message with 1, 0.37 with 64, 0.22 with
 1,024. With handlers of 50 us, 64 let the loop look at its sockets every 3 ms."""
 
-LET_IN_MAX: Final = 16
+LET_IN_MAX: Final = 32
 """How many of those that wait for idle actors are let in together: what they lead to is posted together."""
 
 Worker: TypeAlias = Callable[[deque[Any], int], int]

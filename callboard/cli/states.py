@@ -40,7 +40,6 @@ def plain(state: ActorState) -> object:
 
 
 def _supervisor(state: SupervisorState) -> dict[str, str]:
-    account = state.host.account if state.host else None
     timers = [f"{timer.purpose} {timer.address}".strip() for _, timer in state.timers.items()]
     found = {
         "phase": state.phase,
@@ -49,10 +48,10 @@ def _supervisor(state: SupervisorState) -> dict[str, str]:
         "checks": f"{len(state.checks)} out" if len(state.checks) else "",
         "timers": ", ".join(timers),
     }
-    if account is not None:
-        limit = f" of {account.tokens:,}" if account.tokens is not None else ""
-        found["spent"] = f"{account.spent.tokens:,}{limit} tokens, {dollars(account.spent.cost)}"
-        found["reserved"] = f"{account.reserved.tokens:,} tokens" if account.reserved.tokens else ""
+    if (host := state.host) is not None:
+        limit = f" of {host.budget.tokens:,}" if host.budget.tokens is not None else ""
+        found["spent"] = f"{host.spent.tokens:,}{limit} tokens, {dollars(host.spent.cost)}"
+        found["reserved"] = f"{host.reserved.tokens:,} tokens" if host.reserved.tokens else ""
     if state.ask is not None:
         found["ask"] = f"{safe_line(state.ask.request_id, 64)}, " + (
             state.ask.outcome.kind if state.ask.outcome else "running"

@@ -1,29 +1,33 @@
 """Budgets as scopes: what fits now, what fits later, what can never fit."""
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from callboard.actors.accounts import add, charge_of, fits, reserve, settle, subtract
 from callboard.actors.limits import DEFAULTS
 from callboard.actors.profiles import ModelSpec, Profile
-from callboard.actors.supervisor_state import Account, Record
+from callboard.actors.supervisor_state import Budget, Record
 from callboard.actors.usage import NOTHING, ZERO, Need, Usage
 
 ADDRESSES = ("host", "host.1", "host.1.1")
 
 
+Account = tuple[Budget, Usage, Need]
+"""What may be spent in a scope, what was, and what is reserved."""
+
+
 def chain(*accounts: Account) -> list[Record]:
     """Records from the host down, with these accounts."""
     return [
-        Record(address, 1, 1, Profile("p"), ModelSpec("m"), DEFAULTS, 0, account)
+        Record(address, 1, 1, Profile("p"), ModelSpec("m"), DEFAULTS, 0, *account)
         for address, account in zip(ADDRESSES, accounts, strict=False)
     ]
 
 
 def account(tokens: int | None, spent: int = 0, reserved: int = 0, closing: int = 0) -> Account:
-    return Account(tokens, None, Usage(spent), Need(reserved), Need(closing))
+    return Budget(tokens, None, Need(closing)), Usage(spent), Need(reserved)
 
 
 def test_a_call_that_uses_the_last_token_fits_and_one_more_never_does() -> None:
@@ -38,7 +42,7 @@ def test_what_calls_in_flight_have_reserved_is_waited_for_and_not_refused() -> N
 
 
 def test_the_same_holds_for_cost() -> None:
-    costed = Account(None, 100, Usage(cost=60), Need(0, 20))
+    costed = Budget(None, 100), Usage(cost=60), Need(0, 20)
     assert fits(chain(costed), Need(10**9, 20))[0] == "now"
     assert fits(chain(costed), Need(10**9, 21))[0] == "later"
     assert fits(chain(costed), Need(10**9, 41))[0] == "never"
@@ -69,12 +73,9 @@ def test_without_limits_everything_fits() -> None:
 
 NEEDS = st.builds(Need, st.integers(0, 50), st.integers(0, 50))
 BOUNDS = st.one_of(st.none(), st.integers(0, 150))
-ACCOUNTS = st.builds(
-    Account,
-    BOUNDS,
-    BOUNDS,
+ACCOUNTS = st.tuples(
+    st.builds(Budget, BOUNDS, BOUNDS, NEEDS),
     st.builds(Usage, input_tokens=st.integers(0, 50), cost=st.integers(0, 50)),
-    NEEDS,
     NEEDS,
 )
 
@@ -85,14 +86,14 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
     """never: spent and need exceed a limit; later: with what is reserved they do; now: they do not."""
     kept, can_ever, can_now = need, True, True
     for place in reversed(range(len(accounts))):
-        one = accounts[place]
-        kept = kept if place == len(accounts) - 1 else add(kept, one.closing)
-        for limit, spent, reserved, wanted in (
-            (one.tokens, one.spent.tokens, one.reserved.tokens, kept.tokens),
-            (one.cost, one.spent.cost, one.reserved.cost, kept.cost),
+        budget, spent, reserved = accounts[place]
+        kept = kept if place == len(accounts) - 1 else add(kept, budget.closing)
+        for limit, gone, held, wanted in (
+            (budget.tokens, spent.tokens, reserved.tokens, kept.tokens),
+            (budget.cost, spent.cost, reserved.cost, kept.cost),
         ):
-            can_ever &= limit is None or spent + wanted <= limit
-            can_now &= limit is None or spent + reserved + wanted <= limit
+            can_ever &= limit is None or gone + wanted <= limit
+            can_now &= limit is None or gone + held + wanted <= limit
     verdict, where = fits(chain(*accounts), need)
     assert verdict == ("now" if can_now else "later" if can_ever else "never")
     assert bool(where) == (verdict != "now")
@@ -106,13 +107,22 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     before = chain(*accounts)
     usage = charge_of(need, Usage(input_tokens=used.tokens, cost=used.cost))
     after = list(before)
-    reserve(after, need)
-    settle(after, need, usage)
+    after[-1] = replace(after[-1], reserved=reserve(after, need))
+    spent, reserved = settle(after, need, usage)
+    after[-1] = replace(after[-1], spent=spent, reserved=reserved)
     for old, new in zip(before, after, strict=True):
-        assert new.account.reserved == old.account.reserved
-        assert new.account.spent.tokens == old.account.spent.tokens + used.tokens
-        assert new.account.spent.cost == old.account.spent.cost + used.cost
-        assert msgspec.structs.replace(new, account=old.account) == old
+        assert new.reserved == old.reserved
+        assert new.spent.tokens == old.spent.tokens + used.tokens
+        assert new.spent.cost == old.spent.cost + used.cost
+        assert replace(new, spent=old.spent) == old
+
+
+def test_what_is_reserved_and_given_back_in_the_agents_own_scope_is_for_its_record_to_keep() -> None:
+    records = chain(account(None), account(None, reserved=1, spent=2))
+    assert reserve(records, Need(7)) == Need(8)
+    assert [record.reserved for record in records] == [Need(7), Need(1)]
+    assert settle(records, Need(7), Usage(5)) == (Usage(7), Need(-6))
+    assert [record.spent for record in records] == [Usage(5), Usage(2)]
 
 
 def test_a_call_of_unknown_use_is_charged_all_that_was_reserved() -> None:

@@ -353,8 +353,8 @@ def test_new_limits_hold_for_the_running_ask_too() -> None:
     state = found.states[SUPERVISOR]
     assert isinstance(state, SupervisorState)
     assert state.host is not None
-    assert state.host.account.tokens == 90_000
-    assert state.host.account.spent.charged_tokens > 0, "the lost call stays charged"
+    assert state.host.budget.tokens == 90_000
+    assert state.host.spent.charged_tokens > 0, "the lost call stays charged"
 
 
 # --- what cannot go on ------------------------------------------------------------

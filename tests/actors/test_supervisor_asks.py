@@ -339,4 +339,4 @@ def test_a_quiet_session_holds_nothing() -> None:
     assert (head.state.live, head.state.in_flight, head.state.ask) == (0, 0, None)
     record = head.record("host")
     assert record is not None
-    assert record.account.reserved == NOTHING
+    assert record.reserved == NOTHING

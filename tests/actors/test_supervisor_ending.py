@@ -205,7 +205,7 @@ def test_an_ended_agent_stays_in_the_tree_until_all_below_it_have_drained() -> N
     assert (head.status("host.1"), head.status("host.1.1"), head.state.live) == ("gone", "gone", 1)
     record = head.record("host")
     assert record is not None
-    assert record.account.spent == Usage(11, calls=1)
+    assert record.spent == Usage(11, calls=1)
 
 
 def test_a_delegation_does_not_wait_for_stragglers() -> None:

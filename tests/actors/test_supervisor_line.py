@@ -190,7 +190,7 @@ def check_line(head: Head, slots: int) -> None:
     assert not head.state.queue.size or head.state.in_flight == slots, "somebody could be looked at"
     for record in records(head):
         if record.waiting.size:
-            assert record.account.reserved.tokens or _is_held_up_above(head, record), "nobody would ever call"
+            assert record.reserved.tokens or _is_held_up_above(head, record), "nobody would ever call"
 
 
 def _is_held_up_above(head: Head, scope: Record) -> bool:

@@ -48,7 +48,7 @@ def account(head: Head, who: str = "host") -> tuple[int, int]:
     """Tokens spent and reserved in a scope."""
     record = head.record(who)
     assert record is not None
-    return record.account.spent.tokens, record.account.reserved.tokens
+    return record.spent.tokens, record.reserved.tokens
 
 
 GRANTED = ["model:CallModel"]
@@ -79,7 +79,7 @@ def test_an_answer_of_unknown_use_is_charged_the_whole_reservation() -> None:
     settle(head, "host", None)
     record = head.record("host")
     assert record is not None
-    assert record.account.spent == Usage(charged_tokens=100, calls=1, unknown_calls=1)
+    assert record.spent == Usage(charged_tokens=100, calls=1, unknown_calls=1)
 
 
 def test_a_grant_is_settled_once() -> None:
@@ -180,12 +180,12 @@ def test_the_closing_turn_is_kept_until_the_parent_asks_for_its_next() -> None:
     head = asked(NO_LIMITS, limits=Limits(tokens=1_000), closing=150)
     record = head.record("host")
     assert record is not None
-    assert record.account.closing == Need(150)
+    assert record.budget.closing == Need(150)
     head.ends("host.1")
     head.wants("host", 10, turn=2)
     record = head.record("host")
     assert record is not None
-    assert record.account.closing == NOTHING
+    assert record.budget.closing == NOTHING
 
 
 def test_what_is_reserved_by_others_is_waited_for_and_then_fits() -> None:

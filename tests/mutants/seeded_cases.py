@@ -72,14 +72,10 @@ CALLS: Final = (
         "settled-twice-by-retries",
         "The settlement of an attempt that is tried again is charged once more with the turn's end.",
         "supervisor_turns",
-        "    chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or record.text)",
-        "    is_retry = chain[-1].granted[1] > 1\n"
-        "    if is_retry:\n"
-        "        chain = accounts.settle(chain, accounts.Need(), settled.usage or "
-        "accounts.Usage())\n"
-        "        record = chain[-1]\n"
-        "    chain[-1] = replace(record, grant=None, granted=(0, 0), text=settled.text or "
-        "record.text)",
+        "    text = settled.text or record.text\n",
+        "    text = settled.text or record.text\n"
+        "    if record.granted[1] > 1:\n"
+        "        spent = accounts.plus(spent, settled.usage or accounts.Usage())\n",
     ),
     Mutant(
         "lost-twice-is-a-failure",
@@ -115,8 +111,8 @@ CALLS: Final = (
         "cost-overrides-tokens",
         "Where both are limited, a cost that fits now lets a call pass whose tokens do not.",
         "accounts",
-        "account.reserved.cost > account.cost else verdict",
-        'account.reserved.cost > account.cost else "now"',
+        "reserved.cost > budget.cost else verdict",
+        'reserved.cost > budget.cost else "now"',
     ),
     Mutant(
         "slot-of-a-stopped-retry",

@@ -9,7 +9,7 @@ ASKS: Final = (
         "account-reset",
         "With each ask the host's account starts at nothing, so the session's budget is one of each ask.",
         "supervisor_asks",
-        "    spent = host.account.spent if host else ZERO\n    timer",
+        "    spent = host.spent if host else ZERO\n    timer",
         "    spent = ZERO\n    timer",
     ),
     Mutant(
@@ -54,15 +54,15 @@ BUDGETS: Final = (
         "tokens-off-by-one",
         "A call that would use the last token of a budget is refused.",
         "accounts",
-        "        if total > account.tokens:",
-        "        if total >= account.tokens:",
+        "        if total > budget.tokens:",
+        "        if total >= budget.tokens:",
     ),
     Mutant(
         "tokens-overshoot-by-one",
         "A call may use one token more than is left beside the calls in flight.",
         "accounts",
-        '"later" if total + account.reserved.tokens > account.tokens else verdict',
-        '"later" if total + account.reserved.tokens > account.tokens + 1 else verdict',
+        '"later" if total + reserved.tokens > budget.tokens else verdict',
+        '"later" if total + reserved.tokens > budget.tokens + 1 else verdict',
     ),
     Mutant(
         "closing-ignored",
@@ -75,8 +75,8 @@ BUDGETS: Final = (
         "closing-in-its-own-scope-only",
         "A closing turn is kept free in the scope of its own agent, and not in those above it.",
         "accounts",
-        "            kept = add(kept, account.closing)",
-        "            kept = add(need, account.closing)",
+        "            kept = add(kept, budget.closing)",
+        "            kept = add(need, budget.closing)",
     ),
     Mutant(
         "unknown-use-is-free",
@@ -103,12 +103,9 @@ BUDGETS: Final = (
         "spend-of-the-stopped-lost",
         "What an agent used that was stopped is not charged to those above it.",
         "accounts",
-        "        account = replace(account, spent=plus(account.spent, used), reserved=left)",
+        "        held, spent = record.reserved, plus(record.spent, used)",
         "        is_free = chain[-1].is_stopped and record is not chain[-1]\n"
-        "        account = replace(\n"
-        "            account, spent=account.spent if is_free else plus(account.spent, "
-        "used), reserved=left\n"
-        "        )",
+        "        held, spent = record.reserved, record.spent if is_free else plus(record.spent, used)",
     ),
     Mutant(
         "surrender-not-settled",
@@ -121,8 +118,8 @@ BUDGETS: Final = (
         "own-budget-forgotten",
         "A child's own token budget does not bind it.",
         "supervisor_delegating",
-        "        Account(own.tokens, micro(own.cost)),",
-        "        Account(None, micro(own.cost)),",
+        "        Budget(own.tokens, micro(own.cost)),",
+        "        Budget(None, micro(own.cost)),",
     ),
 )
 

@@ -107,7 +107,7 @@ def _in_the_books(state: SupervisorState) -> dict[str, int]:
     }
     host = state.host
     if host is not None:
-        left["reservations"] = int(host.account.reserved != NOTHING)
+        left["reservations"] = int(host.reserved != NOTHING)
         left["children"] = host.children.size + host.delegations.size + host.waiting.size
     return left
 
