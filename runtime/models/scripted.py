@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from callboard.actors.addresses import BELOW_HOST
 from callboard.actors.base import Json
 from callboard.actors.content import read
 from callboard.actors.errors import ScriptError
@@ -251,14 +252,17 @@ def _has_calls(content: Json | None) -> bool:
 
 
 def _content(reply: Reply, request: ModelRequest) -> Json:
-    """The blocks of a reply, as the Messages API has them. Ids are unique in a session, and not by chance."""
+    """The blocks of a reply, as the Messages API has them.
+
+    Ids are unique in a session, not by chance, and so short that nobody takes them for a key.
+    """
     if reply.content is not None:
         return reply.content
     blocks: list[dict[str, object]] = []
     if reply.text:
         blocks.append({"type": "text", "text": clean_text(reply.text)})
     for index, made in enumerate(reply.calls):
-        where = request.address.replace(".", "-")
+        where = request.address.removeprefix(BELOW_HOST).replace(".", "-")
         use = f"toolu_{where}_{request.turn}_{request.attempt}_{index}"
         blocks.append({"type": "tool_use", "id": use, "name": made.tool, "input": made.input})
     return Json(_encode(blocks))

@@ -21,6 +21,7 @@ from callboard.runtime.boundary import check_json, to_json
 from callboard.runtime.models import scripted
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Reply, ScriptedModel, Step, call, calls, fail, say
+from callboard.runtime.secrets.sieve import may_hold_key
 
 
 def request(
@@ -106,7 +107,9 @@ def test_ids_of_calls_differ_by_agent_turn_attempt_and_index_and_not_by_chance()
     asked = [request(), request(turn=2), request(attempt=2), request(address="host.1.2")]
     assert len(set(ids(*asked))) == 8
     assert ids(*asked) == ids(*asked)
-    assert ids(request(address="host.1.2"))[0] == "toolu_host-1-2_1_1_0"
+    assert ids(request(address="host.1.2"))[0] == "toolu_1-2_1_1_0"
+    (long, _) = ids(request(address="host.1000", turn=30))
+    assert not may_hold_key(long.encode()), "else every answer is searched for keys"
 
 
 def test_text_is_told_as_it_streams() -> None:
