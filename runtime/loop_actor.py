@@ -188,7 +188,7 @@ class LoopActor(Actor):
         return actor
 
     def _start_actor_loop(self) -> None:
-        self.actor_inbox.open(loop_for(type(self), self.event_loop), partial(self._work, is_first=True))
+        self.actor_inbox.open(loop_for(type(self), self.event_loop), self._first_work)
 
     def deliver(self, message: Any) -> None:
         """`tell` without an envelope: straight to `on_receive`, in its turn among all other messages.
@@ -211,22 +211,30 @@ class LoopActor(Actor):
         registry do as Pykka's: they call `on_stop`, have the whole registry stop, and swallow the error.
         """
 
-    def _work(self, queue: deque[Any], messages_max: int, is_first: bool = False) -> int:
-        """A turn: handle messages until there are none, they were enough, or the actor has stopped."""
-        left, stopped, receive = messages_max, self.actor_stopped, self.on_receive
-        together = self.on_receive_together
+    def _first_work(self, queue: deque[Any], messages_max: int) -> int:
+        """The first turn: the start, and what is there already."""
+        self.actor_inbox.worker = self._work
         try:
-            if is_first:
-                self.actor_inbox.worker = self._work
-                self.on_start()
-                is_first = False
+            self.on_start()
+        except Exception as error:
+            self._fail(error, is_starting=True)
+        except BaseException as error:
+            self._crash(error)
+        finally:
+            self._refuse_if_stopped(queue)
+        return self._work(queue, messages_max)
+
+    def _work(self, queue: deque[Any], messages_max: int) -> int:
+        """A turn: handle messages until there are none, they were enough, or the actor has stopped."""
+        left, stopped = messages_max, self.actor_stopped
+        try:
             while queue and left and not stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call
                 left -= 1
                 item = queue.popleft()
                 if type(item) is Envelope:
                     self._handle(item)
-                elif together is None or not queue:
-                    receive(item)
+                elif not queue or (together := self.on_receive_together) is None:
+                    self.on_receive(item)
                 else:
                     items = [item]
                     while queue and left and type(queue[0]) is not Envelope:
@@ -234,14 +242,19 @@ class LoopActor(Actor):
                         items.append(queue.popleft())
                     together(items)
         except Exception as error:
-            self._fail(error, is_first)
+            self._fail(error, is_starting=False)
         except BaseException as error:
             self._crash(error)
         finally:
             if stopped._flag:  # type: ignore[attr-defined]  # as above
-                self.actor_inbox.worker = refuse = partial(_refuse, str(self))
-                refuse(queue)  # and the inbox has let go of the actor: no garbage collector is needed
+                self._refuse_if_stopped(queue)
         return messages_max - left
+
+    def _refuse_if_stopped(self, queue: deque[Any]) -> None:
+        """Answer what comes too late, now and later, and have the inbox let go of a stopped actor."""
+        if self.actor_stopped.is_set():
+            self.actor_inbox.worker = refuse = partial(_refuse, str(self))
+            refuse(queue)
 
     def _handle(self, envelope: Envelope[Any]) -> None:
         """Handle one message that came by way of the ref, and answer it if it was asked."""

@@ -58,7 +58,7 @@ class ModelPort:
         self._board = board
         self._models = models
         self._on_text = on_text
-        self._tasks = Tasks(self._lost)
+        self._tasks = Tasks(self._lost, self._expired)
         self._waiting: dict[int, Post] = {}
 
     def start(self, request: Event) -> None:
@@ -73,7 +73,7 @@ class ModelPort:
         if asked.digest != grant.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        live = self._board.secrets.stream(partial(self._on_text, asked.address))
+        live = self._board.secrets.stream(asked.address, self._on_text)
         try:
             answer = self._call(asked, live.take)
         except (KeyboardInterrupt, SystemExit):
@@ -83,7 +83,7 @@ class ModelPort:
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             limit = actor.state.limits.model_timeout_s or DEFAULTS.model_timeout_s
             work = self._wait(request, grant, answer, live)
-            self._tasks.spawn(request.seq, work, answer, limit, lambda: self._expired(request, grant, limit))
+            self._tasks.spawn(request.seq, work, answer, limit)
         else:
             live.end()
             self._answer(request, grant, answer)
@@ -128,9 +128,13 @@ class ModelPort:
             self._board.answer(request, answer)
         return answer is not None
 
-    def _expired(self, request: Event, grant: CallModel, limit_s: float | None) -> None:
-        why = f"no answer within {limit_s:g} s (model_timeout_s)"
-        self._answer(request, grant, ModelAnswer(failure=ModelFailure("timeout", why, is_retryable=True)))
+    def _expired(self, seq: int, limit_s: float) -> None:
+        """A call has taken too long: that is its answer."""
+        request = self._board.desk.open.get(seq)
+        if request is not None and isinstance(request.body, CallModel):
+            why = f"no answer within {limit_s:g} s (model_timeout_s)"
+            failure = ModelFailure("timeout", why, is_retryable=True)
+            self._answer(request, request.body, ModelAnswer(failure=failure))
 
     def _lost(self, seq: int, error: BaseException) -> None:
         """A call ended in an exception: that is its answer."""

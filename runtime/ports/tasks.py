@@ -27,14 +27,22 @@ class _Entry(NamedTuple):
     task: asyncio.Task[None]
     work: Coroutine[Any, Any, None]
     inner: Awaitable[Any]
-    expired: Callable[[], None] | None
 
 
 class Tasks:
-    """Tasks by the seq of their request. lost: told of work that ended without having answered, and why."""
+    """Tasks by the seq of their request.
 
-    def __init__(self, lost: Callable[[int, BaseException], None]) -> None:
+    lost: told of work that ended without having answered, and why. expired: told of work whose time is over,
+    and of its limit in seconds, before it is cancelled; it need not obey, since nobody waits for it then.
+    """
+
+    def __init__(
+        self,
+        lost: Callable[[int, BaseException], None],
+        expired: Callable[[int, float], None] | None = None,
+    ) -> None:
         self._lost = lost
+        self._expired = expired
         self._entries: dict[int, _Entry] = {}
         self._lines: dict[float, deque[tuple[float, int]]] = {}
         self._timers: dict[float, asyncio.TimerHandle] = {}
@@ -45,12 +53,10 @@ class Tasks:
         work: Coroutine[Any, Any, None],
         inner: Awaitable[Any],
         limit_s: float | None = None,
-        expired: Callable[[], None] | None = None,
     ) -> None:
         """Run the work for a request; from Python 3.12 on, at once up to its first wait.
 
-        inner: what the work awaits, to be closed if the work never starts. limit_s: seconds after which
-        `expired` is called and the work is cancelled; it need not obey, since nobody waits for it then.
+        inner: what the work awaits, to be closed if the work never starts. limit_s: seconds it may take.
         """
         loop = asyncio.get_running_loop()
         if sys.version_info >= (3, 12):
@@ -60,7 +66,7 @@ class Tasks:
         if task.done():
             self._ended(seq, task)
             return
-        self._entries[seq] = _Entry(task, work, inner, expired)
+        self._entries[seq] = _Entry(task, work, inner)
         task.add_done_callback(partial(self._ended, seq))
         if limit_s is not None:
             self._queue(seq, limit_s, loop)
@@ -86,8 +92,8 @@ class Tasks:
             seq = line.popleft()[1]
             entry = self._entries.get(seq)
             if entry is not None:
-                if entry.expired is not None:
-                    entry.expired()
+                if self._expired is not None:
+                    self._expired(seq, limit_s)
                 entry.task.cancel()
         if line:
             self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)

@@ -1,7 +1,7 @@
 """What a runtime knows of secrets: where they are, and how they are kept out of everything it writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 from callboard.actors.errors import MisuseError, UnknownName
@@ -104,32 +104,37 @@ class Secrets:
         """Raise InvalidPrompt if there is a secret in a name that is logged."""
         refuse(self.redactor, what, name)
 
-    def stream(self, show: Callable[[str], object]) -> "LiveText":
-        """Live text of one model call, which shows no secret."""
-        return LiveText(partial(Holdback, self.redactor, by_line=self._has_own), show)
+    def stream(self, address: str, show: Callable[[str, str], object]) -> "LiveText":
+        """Live text of one model call of this agent, which shows no secret."""
+        return LiveText(self, address, show)
+
+    def holdback(self) -> Holdback:
+        """What holds one stream of text back as long as it could become a secret."""
+        return Holdback(self.redactor, by_line=self._has_own)
 
 
 class LiveText:
-    """Live text on its way to whoever watches. begin: makes what holds it back; most calls have no text."""
+    """Live text of an agent on its way to whoever watches; most calls have none."""
 
-    __slots__ = ("_begin", "_holdback", "_show")
+    __slots__ = ("_address", "_holdback", "_secrets", "_show")
 
-    def __init__(self, begin: Callable[[], Holdback], show: Callable[[str], object]) -> None:
-        self._begin = begin
-        self._holdback: Holdback | None = None
+    def __init__(self, secrets: Secrets, address: str, show: Callable[[str, str], object]) -> None:
+        self._secrets = secrets
+        self._address = address
         self._show = show
+        self._holdback: Holdback | None = None
 
     def take(self, piece: str) -> None:
         """A piece has come."""
         if self._holdback is None:
-            self._holdback = self._begin()
+            self._holdback = self._secrets.holdback()
         if text := self._holdback.take(piece):
-            self._show(text)
+            self._show(self._address, text)
 
     def end(self) -> None:
         """No more will come."""
         if self._holdback is not None and (text := self._holdback.rest()):
-            self._show(text)
+            self._show(self._address, text)
 
 
 @cache

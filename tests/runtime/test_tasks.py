@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from functools import partial
 
 from callboard.runtime.ports.tasks import Tasks
 
@@ -21,10 +20,11 @@ def unlost(seq: int, error: BaseException) -> None:
 
 def test_each_limit_expires_in_its_own_time_and_the_rest_goes_on() -> None:
     async def run() -> list[str]:
-        tasks, seen = Tasks(unlost), list[str]()
+        seen: list[str] = []
+        tasks = Tasks(unlost, lambda seq, limit_s: seen.append(f"{seq} expired after {limit_s}"))
         for seq, limit in ((1, 0.03), (2, 0.01), (3, None), (4, 0.01)):
             gate = asyncio.sleep(0.02 if seq == 4 else 0.05)
-            tasks.spawn(seq, noted(gate, seq, seen), gate, limit, partial(seen.append, f"{seq} expired"))
+            tasks.spawn(seq, noted(gate, seq, seen), gate, limit)
         quick = asyncio.sleep(0)
         tasks.spawn(5, noted(quick, 5, seen), quick, 0.01)
         await asyncio.sleep(0.1)
@@ -33,11 +33,11 @@ def test_each_limit_expires_in_its_own_time_and_the_rest_goes_on() -> None:
 
     assert asyncio.run(run()) == [
         "5 done",
-        "2 expired",
-        "4 expired",
+        "2 expired after 0.01",
+        "4 expired after 0.01",
         "2 cancelled",
         "4 cancelled",
-        "1 expired",
+        "1 expired after 0.03",
         "1 cancelled",
         "3 done",
     ]
