@@ -52,7 +52,7 @@ from callboard.actors.supervisor_work import Work
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-Message: TypeAlias = tuple[int, str, SupervisorInput]
+Heard: TypeAlias = tuple[int, str, SupervisorInput]
 """A message with its seq and sender."""
 
 _UNKNOWN = Settled()
@@ -71,7 +71,7 @@ def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: Super
     return work.done(), posts
 
 
-def decide_in_turn(state: SupervisorState, messages: Iterable[Message]) -> Decisions:
+def decide_in_turn(state: SupervisorState, messages: Iterable[Heard]) -> Decisions:
     """`decide_supervisor` for one message after the other: what it posts for each, and the state behind all.
 
     What the decisions share, such as the records that they change, is put into the state once.
