@@ -142,7 +142,7 @@ class Board:
         self._epoch = epoch
         self._writer = writer
         self._rota = rota_of(asyncio.get_running_loop())
-        self._publish_here = partial(contextvars.copy_context().run, self.publish)
+        self._context = contextvars.copy_context()
         self._said: list[Said] = []
         self._answered: set[int] = set()
         self._at = 0
@@ -160,7 +160,7 @@ class Board:
         if self.error is None:
             said = self._said
             if not said:
-                self._rota.at_end(self._publish_here)
+                self._rota.at_end(partial(self._context.run, self.publish))
             said.append((sender, cause, posts))
 
     def say(self, body: AnyMessage) -> None:
