@@ -1,12 +1,13 @@
 """The board: what happens when a decider raises, and when the world answers twice or late."""
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say
+from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say, tool
 from callboard.actors import step as step_module
 from callboard.actors import supervisor as supervisor_module
 from callboard.actors.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
@@ -283,3 +284,30 @@ def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pyt
         assert await kinds_in(log) == ["SessionOpened", "Ask", "Cancel", "Ask", "Begin"]
 
     asyncio.run(run())
+
+
+WHOSE: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
+
+
+def test_models_and_tools_see_the_context_in_which_the_session_was_opened() -> None:
+    seen: list[str] = []
+
+    def says(request: ModelRequest) -> Step:
+        seen.append(WHOSE.get())
+        return call("look") if request.turn == 1 else say("done")
+
+    @tool(effect="read")
+    async def look() -> None:
+        """Look whose context it is."""
+        seen.append(WHOSE.get())
+
+    async def run() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(says)) as runtime:
+            WHOSE.set("the opener's")
+            session = await runtime.open(Agent("host", tools=[look]))
+            WHOSE.set("the asker's")
+            await session.ask("go")
+            await session.close()
+
+    asyncio.run(run())
+    assert seen == ["the opener's"] * 3
