@@ -19,6 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Protocol, TypeAlias
 
 from callboard.actors.addresses import CLIENT, HOST, PORTS, SUPERVISOR
@@ -181,8 +182,10 @@ class Board:
         seq = self.seq
         events: list[Event] = []
         try:
+            foreign = [post for sender, _, posts in said if sender in PORTS for post in posts]
+            admitted = iter(self.secrets.admit(foreign) if foreign else ())
             for sender, cause, posts in said:
-                for post in self.secrets.admit(posts) if sender in PORTS else posts:
+                for post in islice(admitted, len(posts)) if sender in PORTS else posts:
                     seq += 1
                     events.append(Event(seq, at, sender, post.recipient, cause, post.body))
             self._log(events)

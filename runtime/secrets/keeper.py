@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol, runtime_checkable
 
+from callboard.actors.codec import encode
 from callboard.actors.errors import MisuseError, UnknownName
 from callboard.actors.events import Post
 from callboard.actors.messages import AnyMessage
@@ -89,10 +90,16 @@ class Secrets:
     # --- what is handed in --------------------------------------------------------
 
     def admit(self, posts: Sequence[Post]) -> Sequence[Post]:
-        """What a port or client posts, without secrets. Raises InvalidPrompt for one in a name."""
+        """What ports and clients post, without secrets. Raises InvalidPrompt for one in a name.
+
+        All is looked through at once, and one by one only if there may be a secret somewhere.
+        """
+        redactor = self.redactor
+        if redactor.is_idle or not redactor.may_be_in(b"\n".join([encode(post.body) for post in posts])):
+            return posts
         let_in = []
         for post in posts:
-            body = admitted(self.redactor, post.body)
+            body = admitted(redactor, post.body)
             let_in.append(post if body is post.body else Post(post.recipient, body))
         return let_in
 
