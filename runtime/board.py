@@ -4,7 +4,9 @@ Rules
   - One way to post. What actors decide and ports answer during a pass of the loop's rota is published
     together at its end: it takes the next seqs, in the order in which it was said, goes to the writer, then
     into the inboxes of its recipients, and only then is done what the desk says. All posts of one decision
-    stand together in the log and in every inbox.
+    stand together in the log and in every inbox. That is a log that actors would leave who decide one after
+    the other, a little later; but a request that is posted together with a later stop of its agent does not
+    start, and is answered as cancelled.
   - Delivery, model calls and `read` tools do not wait for the disk. Everything else does: a request that
     waits is kept in `_gated` until the log is durable up to and including it; what goes to the client is
     kept in `_outbox` until then.
