@@ -68,21 +68,16 @@ def reserve(chain: list[Record], need: Need) -> Need:
 
     Returns what is to be reserved in its own, whose record has more to change.
     """
-    tokens, cost = need.tokens, need.cost
-    for place in range(len(chain) - 1):
-        record = chain[place]
-        held = record.reserved
-        chain[place] = replace(record, reserved=Need(held.tokens + tokens, held.cost + cost))
+    for place, record in enumerate(chain[:-1]):
+        chain[place] = replace(record, reserved=add(record.reserved, need))
     return add(chain[-1].reserved, need)
 
 
 def settle(chain: list[Record], need: Need, used: Usage) -> tuple[Usage, Need]:
     """The same for a reservation that is given back and a use that is charged: spent and reserved."""
-    tokens, cost = need.tokens, need.cost
-    for place in range(len(chain) - 1):
-        record = chain[place]
-        held, spent = record.reserved, plus(record.spent, used)
-        chain[place] = replace(record, spent=spent, reserved=Need(held.tokens - tokens, held.cost - cost))
+    for place, record in enumerate(chain[:-1]):
+        spent, reserved = plus(record.spent, used), subtract(record.reserved, need)
+        chain[place] = replace(record, spent=spent, reserved=reserved)
     own = chain[-1]
     return plus(own.spent, used), subtract(own.reserved, need)
 

@@ -246,7 +246,7 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            if stopped._flag:  # type: ignore[attr-defined]  # as above
+            if stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call for each turn
                 self._refuse_if_stopped(queue)
         return messages_max - left
 

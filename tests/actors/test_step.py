@@ -60,12 +60,12 @@ SENDERS = st.sampled_from(["client", "host", "host.1", "schema"])
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(any_message(), SENDERS), max_size=5))
 def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -> None:
-    """Deciders are total: whatever a log holds has a next state."""
+    """Deciders are total: whatever a log holds has a next state, and always the same."""
     agent: ActorState = working()
     head: ActorState = asked()
     for seq, (body, sender) in enumerate(heard, 100):
-        agent, _ = step(agent, event(body, "host", sender, seq))
-        head, _ = step(head, event(body, "supervisor", sender, seq))
+        agent = decided_twice(agent, event(body, "host", sender, seq))
+        head = decided_twice(head, event(body, "supervisor", sender, seq))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -80,7 +80,16 @@ def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> Non
         address = one.recipient if dice.random() < 0.95 else dice.choice(["supervisor", "host", "host.1"])
         if is_decider(address):
             before = states.get(address) or initial(address)
-            states[address], _ = step(before, event(one.body, address, one.sender, seq))
+            states[address] = decided_twice(before, event(one.body, address, one.sender, seq))
+
+
+def decided_twice(state: ActorState, message: Event) -> ActorState:
+    """The next state: of the same kind, and the same with the same posts if one asks again."""
+    after, posts = step(state, message)
+    assert step(state, message) == (after, posts)
+    assert type(after) is type(state)
+    assert all(type(post) is Post for post in posts)
+    return after
 
 
 @pytest.mark.parametrize("first", range(0, 400, 20))

@@ -34,17 +34,16 @@ from callboard import (
     tool,
 )
 from callboard.actors import step as step_module
-from callboard.actors import supervisor as supervisor_module
 from callboard.actors.agent import decide_agent
 from callboard.actors.agent_state import AgentState
 from callboard.actors.agent_turns import Decision
-from callboard.actors.messages import AgentInput, DeciderFailed, ModelReplied, ToolReturned
-from callboard.actors.supervisor import _handle as handle
+from callboard.actors.messages import AgentInput, DeciderFailed, Finished, ModelReplied, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.runtime.models import anthropic_wire
 from callboard.runtime.models.scripted import Policy, Step
 from callboard.runtime.outcome import Outcome
 from callboard.runtime.tools.execution import ToolRunner
+from tests.poison import poison_supervisor
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -347,17 +346,12 @@ def test_an_exit_inside_a_decider_is_no_failure_of_the_decider_and_the_next_proc
             raise error
         return decide_agent(state, seq, body)
 
-    def of_supervisor(work, sender, body):  # type: ignore[no-untyped-def]
-        if type(body).__name__ == "Finished":
-            raise error
-        return handle(work, sender, body)
-
     NOTES.clear()
     with monkeypatch.context() as patch:
         if whose == "agent":
             patch.setattr(step_module, "decide_agent", of_agent)
         else:
-            patch.setattr(supervisor_module, "_handle", of_supervisor)
+            poison_supervisor(patch, Finished, error)
         with pytest.raises(type(error)):
             run(tmp_path / "log.db", KIDS, kids())
     events = recording(tmp_path / "log.db").events
@@ -372,13 +366,8 @@ def test_an_exit_inside_a_decider_is_no_failure_of_the_decider_and_the_next_proc
 def test_a_supervisor_that_fails_stops_its_session_and_the_next_process_goes_on(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(work, sender, body):  # type: ignore[no-untyped-def]
-        if type(body).__name__ == "Finished":
-            raise error
-        return handle(work, sender, body)
-
     with monkeypatch.context() as patch:
-        patch.setattr(supervisor_module, "_handle", poisoned)
+        poison_supervisor(patch, Finished, error)
         with pytest.raises(SessionFailed, match=type(error).__name__):
             run(tmp_path / "log.db", KIDS, kids())
     before = recording(tmp_path / "log.db").events

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, call
-from callboard.actors import supervisor as supervisor_module
 from callboard.actors.errors import CorruptLog, Fenced, SessionFailed
 from callboard.actors.events import Post
 from callboard.actors.messages import (
@@ -20,7 +19,6 @@ from callboard.actors.messages import (
     SessionOpened,
 )
 from callboard.actors.request import ModelRequest
-from callboard.actors.supervisor import _handle as handle
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.says import Says, calls, report, task
 from callboard.runtime.log.chain import Sealed
@@ -36,6 +34,7 @@ from tests.attacks.orders import (
     results,
     scenario,
 )
+from tests.poison import poison_supervisor
 
 
 def _accepted(request: ModelRequest) -> Says:
@@ -62,11 +61,6 @@ def test_g10_a_crash_at_every_moment_loses_no_delegation_and_begins_none_twice()
 def test_g10_a_supervisor_that_fails_on_the_accepted_schema_goes_on_in_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def falls(work, sender, body):  # type: ignore[no-untyped-def]
-        if isinstance(body, SchemaChecked):
-            raise RuntimeError("the supervisor falls")
-        return handle(work, sender, body)
-
     def runtime() -> Runtime:
         return Runtime(
             tmp_path / "log.db",
@@ -82,7 +76,7 @@ def test_g10_a_supervisor_that_fails_on_the_accepted_schema_goes_on_in_the_next_
 
     async def main() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(supervisor_module, "_handle", falls)
+            poison_supervisor(patch, SchemaChecked, RuntimeError("the supervisor falls"))
             async with runtime() as first:
                 with pytest.raises(SessionFailed, match="the supervisor falls"):
                     await first.run(host, "go", session_id="one")

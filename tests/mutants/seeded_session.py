@@ -103,9 +103,9 @@ BUDGETS: Final = (
         "spend-of-the-stopped-lost",
         "What an agent used that was stopped is not charged to those above it.",
         "accounts",
-        "        held, spent = record.reserved, plus(record.spent, used)",
-        "        is_free = chain[-1].is_stopped and record is not chain[-1]\n"
-        "        held, spent = record.reserved, record.spent if is_free else plus(record.spent, used)",
+        "        spent, reserved = plus(record.spent, used), subtract(record.reserved, need)",
+        "        spent = record.spent if chain[-1].is_stopped else plus(record.spent, used)\n"
+        "        reserved = subtract(record.reserved, need)",
     ),
     Mutant(
         "surrender-not-settled",

@@ -9,7 +9,6 @@ import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say, tool
 from callboard.actors import step as step_module
-from callboard.actors import supervisor as supervisor_module
 from callboard.actors.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.agent import decide_agent
 from callboard.actors.agent_state import AgentState
@@ -26,6 +25,7 @@ from callboard.actors.messages import (
     CallTool,
     Cancel,
     DeciderFailed,
+    Delegate,
     ModelReplied,
     SessionOpened,
     Stop,
@@ -34,13 +34,13 @@ from callboard.actors.messages import (
 from callboard.actors.profiles import ModelSpec, Profile
 from callboard.actors.request import ModelRequest
 from callboard.actors.step import initial
-from callboard.actors.supervisor import _handle as handle
 from callboard.actors.usage import Need
 from callboard.replay.recording import Recording
 from callboard.runtime.board import Board, DeciderActor
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.scripted import Step
+from tests.poison import poison_supervisor
 
 
 def policy(request: ModelRequest) -> Step:
@@ -83,17 +83,12 @@ def test_an_agent_whose_decider_raises_ends_as_crashed_and_the_log_still_verifie
 def test_a_supervisor_that_raises_ends_the_session_and_leaves_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def poisoned(work, sender, body):  # type: ignore[no-untyped-def]
-        if type(body).__name__ == "Delegate":
-            raise RuntimeError("broken")
-        return handle(work, sender, body)
-
     log = MemoryLog()
 
     async def run() -> None:
         async with Runtime(log, model=ScriptedModel(policy)) as runtime:
             with monkeypatch.context() as patch:
-                patch.setattr(supervisor_module, "_handle", poisoned)
+                poison_supervisor(patch, Delegate, RuntimeError("broken"))
                 with pytest.raises(SessionFailed, match="RuntimeError: broken"):
                     await runtime.run(HOST, "go", session_id="s")
             assert (await runtime.run(HOST, "go")).is_ok, "another session is not touched"
@@ -262,15 +257,10 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
 def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it has several messages at once."""
 
-    def poisoned(work, sender, body):  # type: ignore[no-untyped-def]
-        if isinstance(body, Cancel):
-            raise RuntimeError("broken")
-        handle(work, sender, body)
-
     async def run() -> None:
         log = MemoryLog()
         async with boards(log) as (board, _):
-            monkeypatch.setattr(supervisor_module, "_handle", poisoned)
+            poison_supervisor(monkeypatch, Cancel, RuntimeError("broken"))
             supervisor = board.actors[SUPERVISOR] = DeciderActor.spawn(board, SUPERVISOR)
             host = Json(encode(Profile("host")))
             opened = SessionOpened(1, "host", (host,), ModelSpec("none"))

@@ -26,6 +26,13 @@ def take_all(queue: deque[Any], messages_max: int) -> int:
     return taken
 
 
+def raised_in_the_loop() -> list[object]:
+    """What callbacks of the running loop raise from now on."""
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    return told
+
+
 def test_a_loop_has_one_rota_and_a_closed_loop_none() -> None:
     async def main() -> None:
         rota = rota_of(asyncio.get_running_loop())
@@ -70,9 +77,7 @@ def test_turns_without_messages_are_bounded_too() -> None:
 
 def test_a_worker_that_raises_is_called_again_for_what_is_left() -> None:
     async def main() -> None:
-        reported, seen = list[object](), list[str]()
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda loop, context: reported.append(str(context["exception"])))
+        loop, reported, seen = asyncio.get_running_loop(), raised_in_the_loop(), list[str]()
         inbox, other = LoopInbox(), LoopInbox()
         inbox.open(loop, take_all)
         other.open(loop, take_all)
@@ -84,7 +89,7 @@ def test_a_worker_that_raises_is_called_again_for_what_is_left() -> None:
         inbox.put(lambda: seen.append("rest"))
         other.put(lambda: seen.append("other"))
         await asyncio.sleep(0.001)
-        assert (reported, seen) == (["no"], ["other", "rest"])
+        assert ([str(error) for error in reported], seen) == (["no"], ["other", "rest"])
 
     asyncio.run(main())
 
@@ -93,8 +98,8 @@ def test_a_post_of_another_thread_wakes_an_idle_loop() -> None:
     async def main() -> None:
         inbox, woken = LoopInbox(), asyncio.get_running_loop().create_future()
         inbox.open(asyncio.get_running_loop(), take_all)
-        threading.Timer(0.01, inbox.put, [lambda: woken.set_result(None)]).start()
-        await asyncio.wait_for(woken, 5)
+        threading.Timer(0.01, inbox.put, [lambda: woken.set_result(threading.current_thread())]).start()
+        assert await asyncio.wait_for(woken, 5) is threading.main_thread()
 
     asyncio.run(main())
 
@@ -232,8 +237,7 @@ def test_what_waits_is_not_done_all_in_one_pass() -> None:
 
 def test_what_waits_is_done_though_something_before_it_raised() -> None:
     async def main() -> None:
-        told = list[object]()
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        told = raised_in_the_loop()
         rota, inbox, done = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
         inbox.open(asyncio.get_running_loop(), take_all)
         rota.when_idle(lambda: done.append(str(1 // 0)))
@@ -290,8 +294,7 @@ def test_a_pass_that_has_handled_enough_ends_though_there_are_more_messages() ->
 
 def test_an_end_that_raises_keeps_no_other_from_its_own() -> None:
     async def main() -> None:
-        told = list[object]()
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        told = raised_in_the_loop()
         rota, done = rota_of(asyncio.get_running_loop()), list[str]()
         rota.at_end(lambda: done.append("before it"))
         rota.at_end(lambda: done.append(str(1 // 0)))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, CallboardError, Limits, Runtime, ScriptedModel, Usage, call, say, tool
-from callboard.actors import supervisor as supervisor_module
 from callboard.actors.base import Json
 from callboard.actors.errors import InvalidAgent, InvalidPrompt, MisuseError, SessionFailed
 from callboard.actors.parts import ModelFailure
@@ -16,6 +15,7 @@ from callboard.actors.request import ModelRequest
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.outcome import Outcome
+from tests.poison import poison_supervisor
 
 GOOD = ModelAnswer(Json(b'[{"type":"text","text":"fine"}]'), "end_turn", Usage(1, 1))
 
@@ -122,9 +122,6 @@ def test_a_tool_that_raises_generator_exit_is_an_error_for_the_model() -> None:
 def test_after_a_supervisor_failed_everything_closes_and_the_file_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(*_: object) -> object:
-        raise ValueError("broken")
-
     async def run() -> None:
         for _ in range(2):
             async with (
@@ -132,7 +129,7 @@ def test_after_a_supervisor_failed_everything_closes_and_the_file_is_free(
                 Runtime(tmp_path / "log.db", model=Model(lambda r: GOOD)) as runtime,
             ):
                 with monkeypatch.context() as patch:
-                    patch.setattr(supervisor_module, "_handle", poisoned)
+                    poison_supervisor(patch, object, ValueError("broken"))
                     with pytest.raises(SessionFailed, match="broken"):
                         await runtime.run(Agent("host"), "go")
 
