@@ -51,33 +51,25 @@ class IntMap(Generic[V]):
         if key < 0 or value is None:
             raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
         root, shift, size = self.root, self.shift, self.size
-        made: IntMap[V] = _new(IntMap)
-        if shift == _BITS and (top := key >> _BITS) < len(root):  # some two levels, one of them there
+        if shift == _BITS and (top := key >> _BITS) < len(root):  # two levels, with room for it: no recursion
             leaf, at = root[top] or (), key & _MASK
             is_new = at >= len(leaf) or leaf[at] is None
-            nodes = list(root)
-            nodes[top] = _with(leaf, at, value)
-            made.root, made.shift, made.size = tuple(nodes), shift, size + is_new
-            return made
+            return _made(_with(root, top, _with(leaf, at, value)), shift, size + is_new)
         if not shift and key < _WIDTH:
             is_new = key >= len(root) or root[key] is None
-            made.root, made.shift, made.size = _with(root, key, value), 0, size + is_new
-            return made
+            return _made(_with(root, key, value), 0, size + is_new)
         while key >> shift >= _WIDTH:
             root = (root,) if root else root
             shift += _BITS
         is_new = self.get(key) is None
-        made.root, made.shift, made.size = _put(root, shift, key, value), shift, size + is_new
-        return made
+        return _made(_put(root, shift, key, value), shift, size + is_new)
 
     def append(self, value: V) -> "IntMap[V]":
         """This sequence with one more value."""
         root, size = self.root, self.size
         if self.shift or size >= _WIDTH or size != len(root) or value is None:
             return self.put(size, value)
-        made: IntMap[V] = _new(IntMap)
-        made.root, made.shift, made.size = (*root, value), 0, size + 1
-        return made
+        return _made((*root, value), 0, size + 1)
 
     def update(self, values: Mapping[int, V]) -> "IntMap[V]":
         """This map with other values under keys that it has. Raises KeyError for one that it has not."""
