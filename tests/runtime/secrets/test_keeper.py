@@ -2,7 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from callboard.actors.conversation import text_json
 from callboard.actors.errors import MisuseError, UnknownName
+from callboard.actors.events import Post
+from callboard.actors.messages import ToolReturned
 from callboard.runtime.secrets.keeper import NO_SECRETS, Secrets
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 
@@ -91,3 +94,19 @@ def test_live_text_goes_on_when_it_is_safe_and_at_the_end() -> None:
     live.end()
     live.end()
     assert "".join(shown) == "It is [secret:anthropic-key] or so!And"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_what_is_posted_together_is_looked_through_together_and_only_what_holds_a_secret_is_changed(
+    place: int,
+) -> None:
+    texts = ["nothing to see", "nothing here", "nor here"]
+    texts[place] += f" but {KEY}"
+    posts = [Post("host", ToolReturned(1, call, "ok", text_json(text))) for call, text in enumerate(texts)]
+    let_in = Secrets().admit(posts)
+    assert [one is other for one, other in zip(let_in, posts, strict=True)] == [
+        at != place for at in range(3)
+    ]
+    clean = text_json(texts[place].replace(KEY, "[secret:anthropic-key]"))
+    assert let_in[place] == Post("host", ToolReturned(1, place, "ok", clean))
+    assert Secrets(finds_keys=False).admit(posts) is posts
