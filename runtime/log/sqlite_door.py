@@ -9,7 +9,7 @@ It is an INSERT into a view of this connection alone (`TEMP`: nothing of it is i
   - refuses if any other connection has changed the file since `data_version` was asked (its owner may be
     another process by now), and unless every session is where its writer believes;
   - moves the heads;
-  - inserts the rows, which come as `sqlite_rows` has them.
+  - inserts the large values and the rows, which come as `sqlite_rows` has them.
 
 What it refuses has changed nothing, and is tried again by whoever asked, statement by statement: that way
 says what was wrong.
@@ -18,7 +18,7 @@ says what was wrong.
 import sqlite3
 from typing import Final
 
-from callboard.runtime.log.sqlite_rows import Chunk, insert_from
+from callboard.runtime.log.sqlite_rows import Chunk, inserts_from
 
 MOVED: Final = (
     "UPDATE sessions SET head = json_extract(m.value, '$[3]') FROM json_each({}) AS m "
@@ -28,21 +28,26 @@ MOVED: Final = (
 """Heads moved on, of sessions that are where they are thought to be: [[number, epoch, from, to], ...]."""
 
 _VIEW: Final = """CREATE TEMP VIEW door AS
-SELECT NULL AS version, NULL AS moves, NULL AS rows, NULL AS bodies, NULL AS digests"""
+SELECT NULL AS version, NULL AS moves, NULL AS rows, NULL AS bodies, NULL AS digests,
+       NULL AS pieces, NULL AS data, NULL AS names"""
 _TRIGGER: Final = """CREATE TEMP TRIGGER through_door INSTEAD OF INSERT ON door BEGIN
 SELECT RAISE(ABORT, 'changed') WHERE (SELECT data_version FROM pragma_data_version) IS NOT NEW.version;
 {moved};
 SELECT RAISE(ABORT, 'elsewhere') WHERE changes() IS NOT json_array_length(NEW.moves);
-{insert};
+{pieces};
+{rows};
 END"""
-_THROUGH: Final = "INSERT INTO door VALUES (:version, :moves, :rows, :bodies, :digests)"
+_THROUGH: Final = (
+    "INSERT INTO door VALUES (:version, :moves, :rows, :bodies, :digests, :pieces, :data, :names)"
+)
 
 
 def make_door(connection: sqlite3.Connection, kind: str) -> None:
     """Make the view and its trigger, once for a connection. kind: TEXT or BLOB, how bodies are stored."""
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute(_VIEW)
-    connection.execute(_TRIGGER.format(moved=MOVED.format("NEW.moves"), insert=insert_from("NEW.", kind)))
+    pieces, rows = inserts_from("NEW.", kind)
+    connection.execute(_TRIGGER.format(moved=MOVED.format("NEW.moves"), pieces=pieces, rows=rows))
 
 
 def through_door(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:

@@ -1,37 +1,40 @@
-"""All rows of a batch in one statement, so that SQLite does its work in one go, beside the main thread.
+"""All rows of a batch in two statements, so that SQLite does its work in one go, beside the main thread.
 
 A value is bound with the interpreter lock held, and a row has eight of them: 1.3 us a row, of 1.6 us that
-an INSERT of 256 rows takes. So a batch goes over in three values: all bodies end to end, all digests end to
+an INSERT of 256 rows takes. So a batch goes over in few values: all bodies end to end, all digests end to
 end, and everything small as JSON, with the places of the bodies. SQLite takes them apart again, on another
 core than the one that runs the agents: 0.2 us a row with the lock, 1.8 us without (CPython 3.11, SQLite
 3.40, batches of 512 rows with bodies of 180 bytes).
 
+Large values go the same way, before the rows that need them: their digests end to end, their bytes end to
+end, and where each begins. A row says which of them it needs, and SQLite looks up their numbers, so nobody
+has to ask whether the file has one already.
+
 What SQLite's JSON cannot hold is refused: it ends a text at NUL, and makes floats of numbers beyond 64 bits.
-Bodies do not go that way, and may hold anything.
+Bodies and large values do not go that way, and may hold anything.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from callboard.runtime.log.chain import DIGEST_BYTES, Sealed
+from callboard.runtime.log.cuts import Cut
 
 CHUNK_BYTES: Final = 4 * 2**20
-"""A statement gets no further row when its bodies have passed this size: SQLite copies what is bound."""
+"""A statement gets no further row when its bodies and large values have passed this size: SQLite copies
+what is bound."""
 
 NUMBER_MAX: Final = (1 << 63) - 1
-
-BlobsOf: TypeAlias = Callable[[Sealed], list[tuple[int, int]]]
-"""Gives the (offset, blob id) of everything that was cut out of a row's body."""
 
 TEXT: Final = "CAST({} AS TEXT)"
 BLOB: Final = "{}"
 """How a body, or a large value, is stored: readable, or encrypted."""
 
 Chunk: TypeAlias = dict[str, str | bytes]
-"""Rows as the statement takes them: `rows`, `bodies` and `digests`."""
+"""Rows as the statements take them: `rows`, `bodies`, `digests`; large values: `pieces`, `data`, `names`."""
 
 _INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
@@ -40,25 +43,81 @@ SELECT json_extract(row.value, '$[0]'),
        json_extract(row.value, '$[3]'),
        json_extract(row.value, '$[4]'),
        {body},
-       json_extract(row.value, '$[7]'),
+       CASE WHEN json_extract(row.value, '$[7]') IS NOT NULL THEN ({cuts}) END,
        substr({of}digests, row.key * {size} + 1, {size})
 FROM json_each({of}rows) AS row"""
 _BODY: Final = "substr({of}bodies, json_extract(row.value, '$[5]'), json_extract(row.value, '$[6]'))"
+_CUTS: Final = """SELECT json_group_array(json_array(offset, number)) FROM (
+    SELECT json_extract(cut.value, '$[0]') AS offset, blobs.id AS number
+    FROM json_each(row.value, '$[7]') AS cut
+    LEFT JOIN blobs ON digest = substr({of}names, json_extract(cut.value, '$[1]') * {size} + 1, {size})
+    ORDER BY cut.key)"""
+_INSERT_PIECES: Final = """INSERT INTO blobs(digest, data)
+SELECT substr({of}names, piece.key * {size} + 1, {size}), {data}
+FROM json_each({of}pieces) AS piece WHERE piece.type = 'array'
+ON CONFLICT(digest) DO NOTHING"""
+_DATA: Final = "substr({of}data, json_extract(piece.value, '$[0]'), json_extract(piece.value, '$[1]'))"
 
 _encode = msgspec.json.Encoder().encode
 
 
-def insert_from(of: str, kind: str) -> str:
-    """The statement that inserts a chunk. of: what its values are called by, `:` or `NEW.`."""
-    return _INSERT.format(of=of, size=DIGEST_BYTES, body=kind.format(_BODY.format(of=of)))
+def inserts_from(of: str, kind: str) -> tuple[str, str]:
+    """The statements that insert a chunk's large values and its rows, in this order.
+
+    of: what the chunk's values are called by, `:` or `NEW.`. kind: TEXT or BLOB.
+    """
+    cuts = _CUTS.format(of=of, size=DIGEST_BYTES)
+    body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
+    return (
+        _INSERT_PIECES.format(of=of, size=DIGEST_BYTES, data=data),
+        _INSERT.format(of=of, size=DIGEST_BYTES, body=body, cuts=cuts),
+    )
+
+
+class _Pieces:
+    """The large values of a chunk, once each. known: digests of those that the file has."""
+
+    def __init__(self, known: Container[bytes]) -> None:
+        self.size = 0
+        self._known = known
+        self._numbers: dict[bytes, int] = {}
+        self._places: list[tuple[int, int] | None] = []
+        self._data: list[bytes] = []
+
+    def numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
+        """The (offset, number in this chunk) of all that was cut out of a row's body."""
+        return [(offset, self._number(digest, data)) for offset, digest, data in cuts]
+
+    def _number(self, digest: bytes, data: bytes) -> int:
+        number = self._numbers.get(digest)
+        if number is None:
+            number = self._numbers[digest] = len(self._numbers)
+            if digest in self._known:
+                self._places.append(None)
+            else:
+                self._places.append((self.size + 1, len(data)))  # SQLite counts from 1
+                self._data.append(data)
+                self.size += len(data)
+        return number
+
+    def chunk(self) -> Chunk:
+        """Their part of the chunk."""
+        places, names = _encode(self._places).decode(), b"".join(self._numbers)
+        return {"pieces": places, "names": names, "data": b"".join(self._data)}
 
 
 class Rows:
-    """Rows of `events` on their way into the table. kind: TEXT or BLOB. size: bytes of the bodies."""
+    """Rows of `events` on their way into the table, with what was cut out of them.
 
-    def __init__(self, kind: str = TEXT) -> None:
+    kind: TEXT or BLOB. known: digests of large values that the file has, or some of them. size: bytes of the
+    bodies and of the large values that are sent along. names: digests of all the large values.
+    """
+
+    def __init__(self, kind: str = TEXT, known: Container[bytes] = ()) -> None:
         self.size = 0
-        self._insert = insert_from(":", kind)
+        self.names: set[bytes] = set()
+        self._known = known
+        self._insert_pieces, self._insert = inserts_from(":", kind)
         self._chunks: list[Chunk] = []
         self._begin()
 
@@ -66,23 +125,25 @@ class Rows:
         self._rows: list[tuple[Any, ...]] = []
         self._bodies: list[bytes] = []
         self._digests: list[bytes] = []
+        self._pieces = _Pieces(self._known)
         self._end = 1  # where the next body begins: SQLite counts from 1
 
-    def add(self, base: int, sealed: Sequence[Sealed], blobs_of: BlobsOf) -> None:
-        """More rows, behind all others. base: what their ids have besides the seq. blobs_of: for cuts."""
+    def add(self, base: int, sealed: Sequence[Sealed]) -> None:
+        """More rows, behind all others. base: what their ids have besides the seq."""
         rows, bodies, digests = self._rows, self._bodies, self._digests
-        for row in sealed:
-            seq, at, sender, recipient, cause, body, cuts, digest = row
-            end = self._end
-            rows.append(
-                (base | seq, at, sender, recipient, cause, end, len(body), blobs_of(row) if cuts else None)
-            )
+        for seq, at, sender, recipient, cause, body, cuts, digest in sealed:
+            end, needs = self._end, self._numbered(cuts) if cuts else None
+            rows.append((base | seq, at, sender, recipient, cause, end, len(body), needs))
             bodies.append(body)
             digests.append(digest)
             self._end = end = end + len(body)
-            if end > CHUNK_BYTES:
+            if end + self._pieces.size > CHUNK_BYTES:
                 self._finish()
                 rows, bodies, digests = self._rows, self._bodies, self._digests
+
+    def _numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
+        self.names.update(cut.digest for cut in cuts)
+        return self._pieces.numbered(cuts)
 
     def only_chunk(self) -> Chunk | None:
         """All rows in one chunk, if they are so few."""
@@ -93,17 +154,21 @@ class Rows:
         """Insert all of them, in as few statements as their size allows."""
         self._finish()
         for chunk in self._chunks:
+            if chunk["data"]:
+                connection.execute(self._insert_pieces, chunk)
             connection.execute(self._insert, chunk)
 
     def _finish(self) -> None:
         if self._rows:
-            self.size += self._end - 1
-            rows, bodies, digests = (
-                _encode(self._rows).decode(),
-                b"".join(self._bodies),
-                b"".join(self._digests),
+            self.size += self._end - 1 + self._pieces.size
+            self._chunks.append(
+                {
+                    "rows": _encode(self._rows).decode(),
+                    "bodies": b"".join(self._bodies),
+                    "digests": b"".join(self._digests),
+                    **self._pieces.chunk(),
+                }
             )
-            self._chunks.append({"rows": rows, "bodies": bodies, "digests": digests})
             self._begin()
 
 

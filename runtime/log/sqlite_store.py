@@ -1,7 +1,7 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
 A batch is one statement (`sqlite_door`), which compares heads and epochs in SQL. What that refuses, and
-what has large values, is written as a transaction of several statements.
+what is too large for one, is written as a transaction of several statements.
 
 Heads and epochs of the sessions written lately are kept in memory; `PRAGMA data_version`, asked inside such
 a transaction, says whether any other connection has changed the file since, and then they are read anew. Its
@@ -9,10 +9,10 @@ UPDATE repeats the comparison in SQL, so even a mistake here could not put two e
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
@@ -32,11 +32,11 @@ from callboard.runtime.log.sqlite_queries import (
     session_rows,
     stored_rows,
 )
-from callboard.runtime.log.sqlite_rows import BLOB, TEXT, BlobsOf, Rows, check_rows
+from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows, check_rows
 from callboard.runtime.log.sqlite_schema import PAGE_BYTES, SEQ_BITS, error_code, pragma, store_error
 
 REMEMBERED_MAX: Final = 10_000
-"""Sessions and blobs whose numbers are kept in memory."""
+"""How many sessions, and how many digests of large values in the file, are kept in memory."""
 
 _MOVE_HEADS: Final = MOVED.format("?")
 _PAGES_PER_BATCH: Final = 2
@@ -57,9 +57,9 @@ class _Line(msgspec.Struct, gc=False):
 class _Plan:
     """What a batch comes to: answers, rows, and where sessions will stand."""
 
-    def __init__(self, cast: str) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.answers: list[Head | Exception] = []
-        self.rows = Rows(cast)
+        self.rows = rows
         self.lines: dict[str, _Line] = {}
         self.before: dict[str, int] = {}
 
@@ -69,14 +69,6 @@ class _Plan:
             (line.number, line.epoch, self.before[session_id], line.head)
             for session_id, line in self.lines.items()
         ]
-
-
-class _NeedsBlobs(Exception):
-    """A large value goes into another table: that takes more than one statement."""
-
-
-def _no_blobs(row: Sealed) -> NoReturn:
-    raise _NeedsBlobs
 
 
 def _encoded(moves: list[tuple[int, int, int, int]]) -> str:
@@ -98,7 +90,7 @@ class SQLiteStore:
         self._connection = connection
         self._chain = chain
         self._lines: dict[str, _Line] = {}
-        self._blobs: dict[bytes, int] = {}
+        self._blobs: set[bytes] = set()
         self._version = -1
         self._death = ""
         self._owner = owner
@@ -129,35 +121,33 @@ class SQLiteStore:
             raise
         except Exception as error:
             raise StoreFailed(str(error)) from error
-        self._remember(plan.lines)
+        self._remember(plan.lines, plan.rows.names)
         self._note_written(len(plan.lines), plan.rows.size)
         return plan.answers
 
     def _append_at_once(self, batch: Sequence[Append]) -> _Plan | None:
         """Write the batch in one statement; None if that cannot be, and then nothing was written."""
-        plan = _Plan(self._cast)
+        plan = _Plan(Rows(self._cast, self._blobs))
         with self._reported("append"):
             try:
                 for part in batch:
-                    plan.answers.append(self._planned(plan, part, _no_blobs))
+                    plan.answers.append(self._planned(plan, part))
                 chunk = plan.rows.only_chunk()
                 is_refused = any(isinstance(answer, Exception) for answer in plan.answers)
                 if chunk is None or is_refused:  # in a transaction it may turn out otherwise
                     return None
                 is_in = through_door(self._connection, self._version, _encoded(plan.moves()), chunk)
                 return plan if is_in else None
-            except _NeedsBlobs:
-                return None
             except BaseException:
                 self._undo()
                 raise
 
     def _append_in_steps(self, batch: Sequence[Append]) -> _Plan:
-        """Write the batch in several statements: with large values, or where something may be wrong."""
-        plan = _Plan(self._cast)
+        """Write the batch in several statements: it is too large for one, or something may be wrong."""
+        plan = _Plan(Rows(self._cast, self._blobs))
         with self._transaction("append"):
             for part in batch:
-                plan.answers.append(self._planned(plan, part, self._blobs_of))
+                plan.answers.append(self._planned(plan, part))
             plan.rows.insert(self._connection)
             self._move_heads(plan.moves())
         return plan
@@ -223,7 +213,7 @@ class SQLiteStore:
 
     # --- helpers ----------------------------------------------------------------
 
-    def _planned(self, plan: _Plan, part: Append, blobs_of: BlobsOf) -> Head | Exception:
+    def _planned(self, plan: _Plan, part: Append) -> Head | Exception:
         """Seal one session's events into the plan, all or none."""
         try:
             line = plan.lines.get(part.session_id) or self._line(part.session_id)
@@ -240,7 +230,7 @@ class SQLiteStore:
         except UNWRITABLE as error:  # let in wrongly: its own session's fault only
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = line.head + len(part.events)
-        plan.rows.add(base, rows, blobs_of)
+        plan.rows.add(base, rows)
         plan.before.setdefault(part.session_id, line.head)
         digest = rows[-1].digest if rows else line.digest
         plan.lines[part.session_id] = _Line(line.number, line.epoch, head, digest)
@@ -248,28 +238,8 @@ class SQLiteStore:
 
     @staticmethod
     def _encrypted(cipher: Cipher, session_id: str, row: Sealed) -> Sealed:
-        return row._replace(body=cipher.seal_event(session_id, row.seq, row.body))
-
-    def _blobs_of(self, row: Sealed) -> list[tuple[int, int]]:
-        """What was cut out of a body, as offsets and the numbers of blobs."""
-        return [(offset, self._blob(name, data)) for offset, name, data in row.cuts]
-
-    def _blob(self, digest: bytes, data: bytes) -> int:
-        """The number of a blob, which is stored if it was not yet."""
-        number = self._blobs.get(digest)
-        if number is None:
-            row = self._connection.execute("SELECT id FROM blobs WHERE digest = ?", (digest,)).fetchone()
-            number = row[0] if row else self._add_blob(digest, data)
-            if len(self._blobs) >= REMEMBERED_MAX:
-                self._blobs.clear()
-            self._blobs[digest] = number
-        return number
-
-    def _add_blob(self, digest: bytes, data: bytes) -> int:
-        self._pages += len(data) // PAGE_BYTES
-        data = data if self._cipher is None else self._cipher.seal_blob(digest, data)
-        insert = f"INSERT INTO blobs(digest, data) VALUES (?, {self._cast.format('?')})"
-        return self._connection.execute(insert, (digest, data)).lastrowid or 0
+        cuts = tuple(cut._replace(data=cipher.seal_blob(cut.digest, cut.data)) for cut in row.cuts)
+        return row._replace(body=cipher.seal_event(session_id, row.seq, row.body), cuts=cuts)
 
     def _move_heads(self, moves: list[tuple[int, int, int, int]]) -> None:
         if moves and self._connection.execute(_MOVE_HEADS, (_encoded(moves),)).rowcount != len(moves):
@@ -283,10 +253,13 @@ class SQLiteStore:
             line = self._lines[session_id] = _Line(place.number, place.epoch, *head)
         return line
 
-    def _remember(self, lines: dict[str, _Line]) -> None:
+    def _remember(self, lines: dict[str, _Line], blobs: Collection[bytes] = ()) -> None:
         if len(self._lines) + len(lines) > REMEMBERED_MAX:
             self._lines.clear()
         self._lines.update(lines)
+        if len(self._blobs) + len(blobs) > REMEMBERED_MAX:
+            self._blobs.clear()
+        self._blobs.update(blobs)
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[None]:

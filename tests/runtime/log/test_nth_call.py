@@ -19,7 +19,7 @@ from callboard.actors.codec import encode
 from callboard.actors.errors import CallboardError, StoreError, WrongHead
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
-from callboard.runtime.log import sqlite_store
+from callboard.runtime.log import sqlite_rows, sqlite_store
 from callboard.runtime.log.chain import Chain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import SQLiteLog
@@ -38,8 +38,9 @@ CALLS_MAX = 2_000
 
 
 @pytest.fixture(autouse=True)
-def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 20)
+def many_checkpoints_and_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 10)
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 10_000)
 
 
 # --- the store ----------------------------------------------------------------------
@@ -81,10 +82,14 @@ class Work:
             store.leave()
 
     def _append(self, store: SQLiteStore, step: int) -> None:
-        """One batch for both sessions, as their writer would hand it in: on top of what it was told."""
+        """One batch for both sessions, as their writer would hand it in: on top of what it was told.
+
+        Every other batch is too large for one statement.
+        """
         batch = []
         for name, head in self.heads.items():
-            more = [*events(head.seq + 1, head.seq + 3), large(head.seq + 4, 20_000 + step)]
+            size = 20_000 + step if step % 2 else 2_000
+            more = [*events(head.seq + 1, head.seq + 3), large(head.seq + 4, size, name)]
             batch.append(Append(name, head.seq, 1, more))
         for part, answer in zip(batch, store.append(batch), strict=True):
             if isinstance(answer, Head):

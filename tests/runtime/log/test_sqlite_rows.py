@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from callboard.runtime.log import sqlite_rows
 from callboard.runtime.log.chain import DIGEST_BYTES, Chain, Sealed
-from callboard.runtime.log.cuts import Cut
+from callboard.runtime.log.cuts import Cut, blob_digest
+from callboard.runtime.log.sqlite_queries import Blobs
 from callboard.runtime.log.sqlite_rows import Rows, check_rows
 from callboard.runtime.log.sqlite_schema import prepare
 
@@ -22,6 +23,8 @@ BODIES = st.one_of(
     st.just(b'{"a":"\0\xff"}' * 9),
 )
 INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
+LARGE = st.one_of(BODIES, st.sampled_from([b'"one that many need"', b"null"]))
+CUTS = st.builds(lambda offset, data: Cut(offset, blob_digest(data), data), st.integers(0, 2**40), LARGE)
 SEALED = st.builds(
     Sealed,
     seq=st.integers(1, 2**32 - 1),
@@ -30,10 +33,9 @@ SEALED = st.builds(
     recipient=TEXTS,
     cause=INTEGERS,
     body=BODIES,
-    cuts=st.just(()),
+    cuts=st.lists(CUTS, max_size=3).map(tuple),
     digest=st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES),
 )
-CUTS = st.one_of(st.none(), st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**40)), min_size=1))
 
 
 @pytest.fixture
@@ -48,14 +50,10 @@ def sealed(seq: int = 1, at: int = 1, body: bytes = b"{}", sender: str = "host",
     return Sealed(seq, at, sender, "supervisor", cause, body, (), bytes([seq % 256]) * DIGEST_BYTES)
 
 
-def whole(row: Sealed) -> list[tuple[int, int]]:
-    raise AssertionError(f"nothing was cut out of {row}")
-
-
 def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     """Every row, with its types; texts as their bytes, which need not be UTF-8."""
     query = (
-        "SELECT id, at, sender, recipient, cause, CAST(body AS BLOB), cuts, digest, "
+        "SELECT id, at, sender, recipient, cause, CAST(body AS BLOB), digest, "
         "typeof(at), typeof(sender), typeof(recipient), typeof(cause), typeof(body), typeof(digest) "
         "FROM events ORDER BY id"
     )
@@ -66,22 +64,36 @@ TYPES = ("integer", "text", "text", "integer", "text", "blob")
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(SEALED, CUTS), max_size=8))
-def test_every_row_is_stored_byte_for_byte(given: list[tuple[Sealed, list[tuple[int, int]] | None]]) -> None:
+@given(st.lists(SEALED, max_size=8), st.integers(0, 8), st.sampled_from([30, 4 * 2**20]))
+def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chunk_bytes: int) -> None:
+    """With all that was cut out of it, be it there already, in the same batch, or new."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     prepare_tables(connection)
-    rows = Rows()
-    expected: list[tuple[object, ...]] = []
-    for number, (row, cuts) in enumerate(given, 1):
-        check_rows([row])
-        row = row._replace(seq=number, cuts=() if cuts is None else (Cut(0, b"", b""),))
-        rows.add(0, [row], lambda _, cuts=cuts: cuts or [])  # type: ignore[misc]
-        text = None if cuts is None else "[" + ",".join(f"[{a},{b}]" for a, b in cuts) + "]"
-        envelope = (row.at, row.sender, row.recipient, row.cause)
-        expected.append((number, *envelope, row.body, text, row.digest, *TYPES))
-    rows.insert(connection)
-    assert stored(connection) == expected
+    given = [row._replace(seq=number) for number, row in enumerate(given, 1)]
+    check_rows(given)
+    names: set[bytes] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_rows, "CHUNK_BYTES", chunk_bytes)
+        for part in (given[:known], given[known:]):
+            rows = Rows(known=names)
+            rows.add(0, part)
+            rows.insert(connection)
+            names |= rows.names
+    assert stored(connection) == [
+        (row.seq, row.at, row.sender, row.recipient, row.cause, row.body, row.digest, *TYPES) for row in given
+    ]
+    assert [spliced(connection, row.seq) for row in given] == [
+        [(offset, data) for offset, _, data in row.cuts] for row in given
+    ]
+    assert names == {cut.digest for row in given for cut in row.cuts}
+    assert names == {name for (name,) in connection.execute("SELECT digest FROM blobs")}
     connection.close()
+
+
+def spliced(connection: sqlite3.Connection, seq: int) -> list[tuple[int, bytes]]:
+    """What was cut out of a row, as a reader finds it."""
+    (cuts,) = connection.execute("SELECT cuts FROM events WHERE id = ?", (seq,)).fetchone()
+    return [] if cuts is None else Blobs(connection, bytes).at("s", seq, cuts)
 
 
 def prepare_tables(connection: sqlite3.Connection) -> None:
@@ -90,18 +102,21 @@ def prepare_tables(connection: sqlite3.Connection) -> None:
         "recipient TEXT NOT NULL, cause INTEGER NOT NULL, body TEXT NOT NULL, cuts TEXT, "
         "digest BLOB NOT NULL)"
     )
+    connection.execute(
+        "CREATE TABLE blobs(id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data TEXT NOT NULL)"
+    )
 
 
 def test_ids_at_the_end_of_their_range_stay_whole(connection: sqlite3.Connection) -> None:
     rows = Rows()
-    rows.add(2**63 - 1, [sealed()], whole)
+    rows.add(2**63 - 1, [sealed()])
     rows.insert(connection)
     assert stored(connection)[0][0] == 2**63 - 1
 
 
 def test_odd_characters_of_an_address_survive(connection: sqlite3.Connection) -> None:
     rows = Rows()
-    rows.add(0, [sealed(sender=ODD)], whole)
+    rows.add(0, [sealed(sender=ODD)])
     rows.insert(connection)
     assert stored(connection)[0][2] == ODD
 
@@ -121,14 +136,25 @@ def test_a_statement_is_bounded_in_size_and_a_body_is_not(
     rows = Rows()
     for first in (0, 4):  # as two sessions of one batch
         part = [sealed(at, body=b"x" * size) for at, size in enumerate(sizes, 1) if (at > 4) == bool(first)]
-        rows.add(0, part, whole)
+        rows.add(0, part)
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     rows.insert(connection)
     assert len(statements) == 3  # 90 + 20, 500, the rest
     found = stored(connection)
     assert [len(bytes(row[5])) for row in found] == sizes  # type: ignore[call-overload]
-    assert [row[7] for row in found] == [bytes([n]) * DIGEST_BYTES for n in range(1, 8)]
+    assert [row[6] for row in found] == [bytes([n]) * DIGEST_BYTES for n in range(1, 8)]
+
+
+def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
+    new, old = b'"new"' * 300, b'"old"' * 300
+    cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
+    rows = Rows(known={blob_digest(old)})
+    rows.add(0, [sealed(1)._replace(cuts=tuple(cuts)), sealed(2)._replace(cuts=tuple(cuts))])
+    chunk = rows.only_chunk()
+    assert chunk is not None
+    assert chunk["data"] == new
+    assert rows.size == 2 * len(b"{}") + len(new)
 
 
 @pytest.mark.parametrize("bad", [sealed(at=2**63), sealed(cause=2**63), sealed(at=-(2**63))])

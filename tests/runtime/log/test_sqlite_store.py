@@ -8,13 +8,14 @@ import pytest
 
 from callboard.actors.errors import Fenced, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.messages import Cancel
-from callboard.runtime.log import sqlite_store
+from callboard.runtime.log import sqlite_rows, sqlite_store
 from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.cuts import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite_queries import Blobs, find, found, head_of, sealed_rows, stored_rows
 from callboard.runtime.log.sqlite_schema import prepare
 from callboard.runtime.log.sqlite_store import SQLiteStore
-from tests.runtime.log.kit import event, events, large, same
+from tests.runtime.log.kit import event, events, json_text, large, same
 
 
 @pytest.fixture
@@ -51,12 +52,25 @@ def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connec
     assert all(same(store.read(name, 1, 200), events(1, 100)) for name in "stu")
 
 
-def test_a_batch_with_large_values_is_few_statements(
-    store: SQLiteStore, connection: sqlite3.Connection
+def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    """The large ones of a batch, of an earlier batch, and one that the owner has forgotten."""
+    store.append([Append("s", 0, 1, [large(1, 9_000), large(2, 8_000)])])
+    store._blobs.discard(blob_digest(json_text(8_000)))
+    given = [large(3, 9_000), large(4, 8_000), large(5, 7_000), large(6, 7_000), *events(7, 7)]
+    assert set(calls_of(connection, lambda: store.append([Append("s", 2, 1, given)]))) == {"INSERT INTO door"}
+    assert same(store.read("s", 3, 10), given)
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (3,)
+
+
+def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
+    store: SQLiteStore, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.append([Append("s", 0, 1, [large(1, 9_000)])])
-    calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, [large(2, 9_000)])]))
-    assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", "INSERT", "UPDATE", "COMMIT"]
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 10_000)
+    store.append([Append("s", 0, 1, events(1, 1))])
+    given = [large(seq, 9_000 + seq % 3) for seq in range(2, 8)]  # two to a statement
+    calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, given)]))
+    assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", *["INSERT"] * 6, "UPDATE", "COMMIT"]
+    assert same(store.read("s", 2, 10), given)
 
 
 def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
