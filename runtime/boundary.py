@@ -60,9 +60,8 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _REPLACED: Final = {"lone": "\ufffd".encode(), "nul": "\u2400".encode()}
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+\\?(?:"|\Z)', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def clean_text(text: str) -> str:
@@ -275,10 +274,21 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
 
 def _is_deeper(data: bytes, max_depth: int) -> bool:
     """Whether brackets are left when the innermost pairs were taken away max_depth times."""
-    left = _STRING.sub(b"", data).translate(_BRACKETS, _NO_BRACKETS)
+    left = _brackets(data)
     while left and max_depth:
         left, max_depth = left.replace(b"[]", b""), max_depth - 1
     return bool(left)
+
+
+def _brackets(data: bytes) -> bytes:
+    """The brackets of a JSON text, outside its strings, all of one kind.
+
+    Without escapes, strings are what stands between a quote and the next.
+    """
+    if data.find(b"\\") >= 0:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = data.translate(_BRACKETS, _NO_BRACKETS).replace(b'""', b"")
+    return b"".join(left.split(b'"')[::2])
 
 
 def _is_compact(data: bytes, value: object) -> bool:

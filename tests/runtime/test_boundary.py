@@ -191,6 +191,30 @@ def test_depth_is_counted_in_containers() -> None:
         to_json(nested(65))
 
 
+BRACKETS = st.text('[]{}"\\,: a', max_size=8)
+NESTED = st.recursive(
+    BRACKETS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(BRACKETS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def depth_of(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+@given(NESTED, st.booleans())
+def test_the_depth_of_json_text_is_counted_in_containers_and_not_in_its_strings(
+    value: object, is_spaced: bool
+) -> None:
+    text = json.dumps(value, separators=None if is_spaced else (",", ":"))
+    check_json(text, max_depth=depth_of(value))
+    if depth_of(value):
+        with pytest.raises(InvalidPrompt, match="nested deeper"):
+            check_json(text, max_depth=depth_of(value) - 1)
+
+
 def test_escapes_count_in_the_size() -> None:
     assert to_json("\x01" * 10, max_bytes=62)
     with pytest.raises(InvalidPrompt, match="too large"):
