@@ -158,11 +158,12 @@ class SQLiteStore:
         with self._transaction("create"):
             if find(self._connection, session_id) is not None:
                 raise session_exists(session_id)
-            self._connection.execute(
+            made = self._connection.execute(
                 "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
                 "VALUES (?, 1, 0, ?, ?, ?)",
                 (session_id, created_ms, kept, origin),
             )
+        self._remember({session_id: _Line(made.lastrowid or 0, 1, 0, origin)})
         self._note_written(1, 0)
         return 1
 
