@@ -9,6 +9,8 @@ Used as a map (children by ordinal), as a sequence (a conversation) and as a que
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+import msgspec
+
 V = TypeVar("V")
 _BITS: Final = 5
 _WIDTH: Final = 1 << _BITS
@@ -18,17 +20,12 @@ Node: TypeAlias = tuple[Any, ...]
 """Values at the lowest level, nodes above it; None, or the end of the tuple, where nothing is."""
 
 
-class IntMap(Generic[V]):
+class IntMap(msgspec.Struct, Generic[V], frozen=True, eq=False, gc=False):
     """An immutable map with keys from 0 up; values must not be None. size: how many there are."""
 
-    __slots__ = ("root", "shift", "size")
-
-    root: Node
-    shift: int
-    size: int
-
-    def __init__(self) -> None:
-        self.root, self.shift, self.size = (), 0, 0
+    root: Node = ()
+    shift: int = 0
+    size: int = 0
 
     def __len__(self) -> int:
         return self.size
@@ -54,22 +51,22 @@ class IntMap(Generic[V]):
         if shift == _BITS and (top := key >> _BITS) < len(root):  # two levels, with room for it: no recursion
             leaf, at = root[top] or (), key & _MASK
             is_new = at >= len(leaf) or leaf[at] is None
-            return _made(_with(root, top, _with(leaf, at, value)), shift, size + is_new)
+            return IntMap(_with(root, top, _with(leaf, at, value)), shift, size + is_new)
         if not shift and key < _WIDTH:
             is_new = key >= len(root) or root[key] is None
-            return _made(_with(root, key, value), 0, size + is_new)
+            return IntMap(_with(root, key, value), 0, size + is_new)
         while key >> shift >= _WIDTH:
             root = (root,) if root else root
             shift += _BITS
         is_new = self.get(key) is None
-        return _made(_put(root, shift, key, value), shift, size + is_new)
+        return IntMap(_put(root, shift, key, value), shift, size + is_new)
 
     def append(self, value: V) -> "IntMap[V]":
         """This sequence with one more value."""
         root, size = self.root, self.size
         if self.shift or size >= _WIDTH or size != len(root) or value is None:
             return self.put(size, value)
-        return _made((*root, value), 0, size + 1)
+        return IntMap((*root, value), 0, size + 1)
 
     def update(self, values: Mapping[int, V]) -> "IntMap[V]":
         """This map with other values under keys that it has. Raises KeyError for one that it has not."""
@@ -77,13 +74,13 @@ class IntMap(Generic[V]):
         for key in values:
             if not 0 <= key < span:
                 raise KeyError(key)
-        return _made(_update(self.root, shift, list(values.items())), shift, self.size)
+        return IntMap(_update(self.root, shift, list(values.items())), shift, self.size)
 
     def drop(self, key: int) -> "IntMap[V]":
         """This map without the key."""
         if self.get(key) is None:
             return self
-        return _made(_drop(self.root, self.shift, key), self.shift, self.size - 1)
+        return IntMap(_drop(self.root, self.shift, key), self.shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
         """The lowest key and its value, or None."""
@@ -121,16 +118,6 @@ class IntMap(Generic[V]):
 
     def __repr__(self) -> str:
         return f"IntMap({dict(self.items())!r})"
-
-
-_new: Final = object.__new__
-
-
-def _made(root: Node, shift: int, size: int) -> "IntMap[Any]":
-    """A map of these parts. Going round the class's own call makes it in half the time."""
-    made: IntMap[Any] = _new(IntMap)
-    made.root, made.shift, made.size = root, shift, size
-    return made
 
 
 def _leaf(node: Node, shift: int, key: int) -> Node:
