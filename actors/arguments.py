@@ -10,7 +10,7 @@ COPIES_MAX: Final = 10_000
 """More racers than this are a mistake of the model, whatever the limits allow."""
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, gc=False):
     """The arguments of a `task` call; models write null for what they leave out."""
 
     prompt: Json
@@ -28,15 +28,18 @@ class Task(msgspec.Struct, frozen=True):
         return names * copies
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
-class _Wrapped(msgspec.Struct, frozen=True):
+class _Wrapped(msgspec.Struct, frozen=True, gc=False):
     value: Json
 
 
 _TASK: Final = msgspec.json.Decoder(Task)
+_PROMPT: Final[msgspec.json.Decoder[str | tuple[_Block, ...]]] = msgspec.json.Decoder(
+    str | tuple[_Block, ...]
+)
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
 
@@ -44,7 +47,7 @@ def read_task(arguments: Json) -> Task | None:
     """The arguments of a `task` call, or None if they are none, or if there is no prompt in them."""
     try:
         task = _TASK.decode(arguments)
-        prompt = msgspec.json.decode(task.prompt, type=str | tuple[_Block, ...])
+        prompt = _PROMPT.decode(task.prompt)
     except (msgspec.DecodeError, RecursionError):
         return None
     has_prompt = prompt.strip() if isinstance(prompt, str) else prompt

@@ -9,13 +9,15 @@ from callboard.actors.base import NULL, Json
 from callboard.actors.codec import encode
 
 
-class _ToolResult(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True):
+class _ToolResult(
+    msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True, gc=False
+):
     tool_use_id: str
     content: Json
     is_error: bool = False
 
 
-class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
+class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
     text: str
 
 

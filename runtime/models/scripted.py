@@ -37,6 +37,17 @@ MAX_PROBLEMS: Final = 100
 MAX_ASKED_BYTES: Final = 300
 """Bytes of the last message that a problem shows."""
 
+
+class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
+    text: str
+
+
+class _ToolUse(msgspec.Struct, frozen=True, tag="tool_use", tag_field="type", gc=False):
+    id: str
+    name: str
+    input: Json
+
+
 _NOMINAL = Usage(input_tokens=1, output_tokens=1)
 _encode = msgspec.json.Encoder().encode
 
@@ -258,13 +269,11 @@ def _content(reply: Reply, request: ModelRequest) -> Json:
     """
     if reply.content is not None:
         return reply.content
-    blocks: list[dict[str, object]] = []
-    if reply.text:
-        blocks.append({"type": "text", "text": clean_text(reply.text)})
+    blocks: list[_Text | _ToolUse] = [_Text(clean_text(reply.text))] if reply.text else []
+    where = request.address.removeprefix(BELOW_HOST).replace(".", "-")
     for index, made in enumerate(reply.calls):
-        where = request.address.removeprefix(BELOW_HOST).replace(".", "-")
         use = f"toolu_{where}_{request.turn}_{request.attempt}_{index}"
-        blocks.append({"type": "tool_use", "id": use, "name": made.tool, "input": made.input})
+        blocks.append(_ToolUse(use, made.tool, made.input))
     return Json(_encode(blocks))
 
 
