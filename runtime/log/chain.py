@@ -62,6 +62,22 @@ class Sealed(NamedTuple):
     digest: bytes
 
 
+class Sealing(NamedTuple):
+    """What a store keeps of events that follow each other and is not in the events, in their order.
+
+    bodies: the stored texts. cuts: what was cut out of a body, by its place in this list, if anything was.
+    """
+
+    bodies: list[bytes]
+    digests: list[bytes]
+    cuts: dict[int, tuple[Cut, ...]]
+
+    def only(self, at: int) -> "Sealing":
+        """What of it is about one event, by its place."""
+        cuts = {0: self.cuts[at]} if at in self.cuts else {}
+        return Sealing([self.bodies[at]], [self.digests[at]], cuts)
+
+
 class Chain:
     """Computes the digests of one store's events, all under the same key."""
 
@@ -78,31 +94,40 @@ class Chain:
 
         Raises one of `UNWRITABLE` if it cannot be written.
         """
-        return self.seal_all(session_id, previous, (event,))[0]
+        bodies, digests, cuts = self.seal_all(session_id, previous, (event,))
+        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
+        return Sealed(*envelope, bodies[0], cuts.get(0, ()), digests[0])
 
-    def seal_all(self, session_id: str, previous: bytes, events: Iterable[Event]) -> list[Sealed]:
+    def seal_all(self, session_id: str, previous: bytes, events: Iterable[Event]) -> Sealing:
         """Events that follow each other, sealed. With few calls: no other thread can run meanwhile."""
-        sealed = []
-        fresh, new = self._empty.copy, tuple.__new__
+        bodies: list[bytes] = []
+        digests: list[bytes] = []
+        all_cuts: dict[int, tuple[Cut, ...]] = {}
+        fresh = self._empty.copy
         for event in events:
-            seq, at, sender, recipient, cause = (
+            body = encode(event.body)
+            places: list[tuple[int, bytes]] | tuple[()] = ()
+            if len(body) > BODY_BYTES_MAX:
+                body, cuts = cut(event.body, body)
+                if cuts:
+                    all_cuts[len(bodies)], places = cuts, _places(cuts)
+            state = fresh()
+            packed = (
+                session_id,
                 event.seq,
+                previous,
                 event.at,
                 event.sender,
                 event.recipient,
                 event.cause,
+                body,
+                places,
             )
-            body = encode(event.body)
-            cuts: tuple[Cut, ...] = ()
-            places: list[tuple[int, bytes]] | tuple[()] = ()
-            if len(body) > BODY_BYTES_MAX:
-                body, cuts = cut(event.body, body)
-                places = _places(cuts)
-            state = fresh()
-            state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, places)))
+            state.update(_pack(packed))
             previous = state.digest()
-            sealed.append(new(Sealed, (seq, at, sender, recipient, cause, body, cuts, previous)))
-        return sealed
+            bodies.append(body)
+            digests.append(previous)
+        return Sealing(bodies, digests, all_cuts)
 
     def _digest(
         self,

@@ -11,7 +11,8 @@ from typing import Self
 import msgspec
 
 from callboard.actors.errors import StoreFailed
-from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed
+from callboard.actors.events import Event
+from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed, Sealing
 from callboard.runtime.log.cuts import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
 from callboard.runtime.log.refusals import no_session, refusal, session_exists
@@ -112,18 +113,22 @@ class MemoryLog:
             return refused
         digest = session.head.digest
         try:
-            sealed = self._chain.seal_all(part.session_id, digest, part.events)
-            rows = [_pack(self._without_values(row) if row.cuts else row) for row in sealed]
+            sealing = self._chain.seal_all(part.session_id, digest, part.events)
+            rows = [self._packed(event, sealing, at) for at, event in enumerate(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
-        session.head = Head(len(session.rows), sealed[-1].digest if sealed else digest)
+        session.head = Head(len(session.rows), sealing.digests[-1] if rows else digest)
         return session.head
 
-    def _without_values(self, row: Sealed) -> Sealed:
-        for _, digest, data in row.cuts:
+    def _packed(self, event: Event, sealing: Sealing, at: int) -> bytes:
+        """A row, the bytes of its large values kept apart. at: its place in the sealing."""
+        cuts = sealing.cuts.get(at, ())
+        for _, digest, data in cuts:
             self._blobs.setdefault(digest, data)
-        return row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts))
+        kept = tuple(cut._replace(data=b"") for cut in cuts)
+        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
+        return _pack((*envelope, sealing.bodies[at], kept, sealing.digests[at]))
 
 
 class MemoryReader:

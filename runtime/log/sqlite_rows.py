@@ -20,7 +20,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from callboard.runtime.log.chain import DIGEST_BYTES, Sealed
+from callboard.actors.events import Event
+from callboard.runtime.log.chain import DIGEST_BYTES, Sealing
 from callboard.runtime.log.cuts import Cut
 
 CHUNK_BYTES: Final = 4 * 2**20
@@ -128,18 +129,30 @@ class Rows:
         self._pieces = _Pieces(self._known)
         self._end = 1  # where the next body begins: SQLite counts from 1
 
-    def add(self, base: int, sealed: Sequence[Sealed]) -> None:
+    def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
         """More rows, behind all others. base: what their ids have besides the seq."""
-        rows, bodies, digests = self._rows, self._bodies, self._digests
-        for seq, at, sender, recipient, cause, body, cuts, digest in sealed:
-            end, needs = self._end, self._numbered(cuts) if cuts else None
-            rows.append((base | seq, at, sender, recipient, cause, end, len(body), needs))
-            bodies.append(body)
-            digests.append(digest)
-            self._end = end = end + len(body)
-            if end + self._pieces.size > CHUNK_BYTES:
+        large = sum(len(cut.data) for cuts in sealing.cuts.values() for cut in cuts)
+        if not self._is_full(sum(map(len, sealing.bodies)) + large):
+            self._take(base, events, sealing)
+            return
+        for at, event in enumerate(events):
+            self._take(base, (event,), sealing.only(at))
+            if self._is_full():
                 self._finish()
-                rows, bodies, digests = self._rows, self._bodies, self._digests
+
+    def _is_full(self, more: int = 0) -> bool:
+        return self._end + self._pieces.size + more > CHUNK_BYTES
+
+    def _take(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
+        rows, end, cuts = self._rows, self._end, sealing.cuts
+        for at, (event, body) in enumerate(zip(events, sealing.bodies, strict=True)):
+            size = len(body)
+            row = (base | event.seq, event.at, event.sender, event.recipient, event.cause, end, size)
+            rows.append((*row, self._numbered(cuts[at])) if at in cuts else row)
+            end += size
+        self._bodies += sealing.bodies
+        self._digests += sealing.digests
+        self._end = end
 
     def _numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
         self.names.update(cut.digest for cut in cuts)
@@ -172,14 +185,14 @@ class Rows:
             self._begin()
 
 
-def check_rows(rows: Iterable[Sealed]) -> None:
+def check_events(events: Iterable[Event]) -> None:
     """Refuse what could not be read back as it was. Raises ValueError, OverflowError."""
     addresses = set()
-    for row in rows:
-        addresses.add(row[2])
-        addresses.add(row[3])
-        if not (-NUMBER_MAX <= row[1] <= NUMBER_MAX and -NUMBER_MAX <= row[4] <= NUMBER_MAX):
-            raise OverflowError(f"event {row.seq} holds a number of more than 64 bits")
+    for event in events:
+        addresses.add(event.sender)
+        addresses.add(event.recipient)
+        if not (-NUMBER_MAX <= event.at <= NUMBER_MAX and -NUMBER_MAX <= event.cause <= NUMBER_MAX):
+            raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
     for address in addresses:
         if "\0" in address:
             raise ValueError(f"there is NUL in the address {address!r:.100}")

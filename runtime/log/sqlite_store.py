@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
-from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed
+from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealing
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored
 from callboard.runtime.log.refusals import refusal, session_exists
@@ -32,7 +32,7 @@ from callboard.runtime.log.sqlite_queries import (
     session_rows,
     stored_rows,
 )
-from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows, check_rows
+from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows, check_events
 from callboard.runtime.log.sqlite_schema import PAGE_BYTES, SEQ_BITS, error_code, pragma, store_error
 
 REMEMBERED_MAX: Final = 10_000
@@ -73,6 +73,21 @@ class _Plan:
 
 def _encoded(moves: list[tuple[int, int, int, int]]) -> str:
     return msgspec.json.encode(moves).decode()
+
+
+def _encrypted(cipher: Cipher, part: Append, sealing: Sealing) -> Sealing:
+    """The same with bodies and large values encrypted; the digests are of what they were."""
+    return Sealing(
+        [
+            cipher.seal_event(part.session_id, event.seq, body)
+            for event, body in zip(part.events, sealing.bodies, strict=True)
+        ],
+        sealing.digests,
+        {
+            at: tuple(cut._replace(data=cipher.seal_blob(cut.digest, cut.data)) for cut in cuts)
+            for at, cuts in sealing.cuts.items()
+        },
+    )
 
 
 class SQLiteStore:
@@ -224,23 +239,18 @@ class SQLiteStore:
             return refused
         base = line.number << SEQ_BITS
         try:
-            rows = self._chain.seal_all(part.session_id, line.digest, part.events)
-            check_rows(rows)
+            check_events(part.events)
+            sealing = self._chain.seal_all(part.session_id, line.digest, part.events)
             if self._cipher is not None:
-                rows = [self._encrypted(self._cipher, part.session_id, row) for row in rows]
+                sealing = _encrypted(self._cipher, part, sealing)
         except UNWRITABLE as error:  # let in wrongly: its own session's fault only
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = line.head + len(part.events)
-        plan.rows.add(base, rows)
+        plan.rows.add(base, part.events, sealing)
         plan.before.setdefault(part.session_id, line.head)
-        digest = rows[-1].digest if rows else line.digest
+        digest = sealing.digests[-1] if sealing.digests else line.digest
         plan.lines[part.session_id] = _Line(line.number, line.epoch, head, digest)
         return Head(head, digest)
-
-    @staticmethod
-    def _encrypted(cipher: Cipher, session_id: str, row: Sealed) -> Sealed:
-        cuts = tuple(cut._replace(data=cipher.seal_blob(cut.digest, cut.data)) for cut in row.cuts)
-        return row._replace(body=cipher.seal_event(session_id, row.seq, row.body), cuts=cuts)
 
     def _move_heads(self, moves: list[tuple[int, int, int, int]]) -> None:
         if moves and self._connection.execute(_MOVE_HEADS, (_encoded(moves),)).rowcount != len(moves):

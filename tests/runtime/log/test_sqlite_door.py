@@ -30,7 +30,8 @@ def two_sessions(connection: sqlite3.Connection, path: Path) -> None:
 
 def chunk(kind: str = TEXT, count: int = 3) -> Chunk:
     rows = Rows(kind)
-    rows.add(1 << SEQ_BITS, Chain().seal_all("a", GENESIS, events(1, count)))
+    given = events(1, count)
+    rows.add(1 << SEQ_BITS, given, Chain().seal_all("a", GENESIS, given))
     made = rows.only_chunk()
     assert made is not None
     return made

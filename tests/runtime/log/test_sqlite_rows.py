@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callboard.actors.events import Event
+from callboard.actors.messages import Cancel
 from callboard.runtime.log import sqlite_rows
-from callboard.runtime.log.chain import DIGEST_BYTES, Chain, Sealed
+from callboard.runtime.log.chain import DIGEST_BYTES, Chain, Sealed, Sealing
 from callboard.runtime.log.cuts import Cut, blob_digest
 from callboard.runtime.log.sqlite_queries import Blobs
-from callboard.runtime.log.sqlite_rows import Rows, check_rows
+from callboard.runtime.log.sqlite_rows import Rows, check_events
 from callboard.runtime.log.sqlite_schema import prepare
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
@@ -50,6 +52,17 @@ def sealed(seq: int = 1, at: int = 1, body: bytes = b"{}", sender: str = "host",
     return Sealed(seq, at, sender, "supervisor", cause, body, (), bytes([seq % 256]) * DIGEST_BYTES)
 
 
+def add(rows: Rows, base: int, given: list[Sealed]) -> None:
+    """Rows as a store adds them: events, and what their sealing has come to."""
+    cuts = {at: row.cuts for at, row in enumerate(given) if row.cuts}
+    sealing = Sealing([row.body for row in given], [row.digest for row in given], cuts)
+    rows.add(base, [event_of(row) for row in given], sealing)
+
+
+def event_of(row: Sealed) -> Event:
+    return Event(row.seq, row.at, row.sender, row.recipient, row.cause, Cancel(""))
+
+
 def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     """Every row, with its types; texts as their bytes, which need not be UTF-8."""
     query = (
@@ -70,13 +83,13 @@ def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chun
     connection = sqlite3.connect(":memory:", isolation_level=None)
     prepare_tables(connection)
     given = [row._replace(seq=number) for number, row in enumerate(given, 1)]
-    check_rows(given)
+    check_events([event_of(row) for row in given])
     names: set[bytes] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_rows, "CHUNK_BYTES", chunk_bytes)
         for part in (given[:known], given[known:]):
             rows = Rows(known=names)
-            rows.add(0, part)
+            add(rows, 0, part)
             rows.insert(connection)
             names |= rows.names
     assert stored(connection) == [
@@ -109,14 +122,14 @@ def prepare_tables(connection: sqlite3.Connection) -> None:
 
 def test_ids_at_the_end_of_their_range_stay_whole(connection: sqlite3.Connection) -> None:
     rows = Rows()
-    rows.add(2**63 - 1, [sealed()])
+    add(rows, 2**63 - 1, [sealed()])
     rows.insert(connection)
     assert stored(connection)[0][0] == 2**63 - 1
 
 
 def test_odd_characters_of_an_address_survive(connection: sqlite3.Connection) -> None:
     rows = Rows()
-    rows.add(0, [sealed(sender=ODD)])
+    add(rows, 0, [sealed(sender=ODD)])
     rows.insert(connection)
     assert stored(connection)[0][2] == ODD
 
@@ -136,7 +149,7 @@ def test_a_statement_is_bounded_in_size_and_a_body_is_not(
     rows = Rows()
     for first in (0, 4):  # as two sessions of one batch
         part = [sealed(at, body=b"x" * size) for at, size in enumerate(sizes, 1) if (at > 4) == bool(first)]
-        rows.add(0, part)
+        add(rows, 0, part)
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     rows.insert(connection)
@@ -150,7 +163,7 @@ def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
     new, old = b'"new"' * 300, b'"old"' * 300
     cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
     rows = Rows(known={blob_digest(old)})
-    rows.add(0, [sealed(1)._replace(cuts=tuple(cuts)), sealed(2)._replace(cuts=tuple(cuts))])
+    add(rows, 0, [sealed(1)._replace(cuts=tuple(cuts)), sealed(2)._replace(cuts=tuple(cuts))])
     chunk = rows.only_chunk()
     assert chunk is not None
     assert chunk["data"] == new
@@ -160,10 +173,10 @@ def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
 @pytest.mark.parametrize("bad", [sealed(at=2**63), sealed(cause=2**63), sealed(at=-(2**63))])
 def test_a_number_that_would_become_a_float_is_refused(bad: Sealed) -> None:
     with pytest.raises(OverflowError, match="64 bits"):
-        check_rows([bad])
+        check_events([event_of(bad)])
 
 
 @pytest.mark.parametrize("bad", [sealed(sender="a\0b"), sealed()._replace(recipient="\0")])
 def test_an_address_that_would_be_cut_at_nul_is_refused(bad: Sealed) -> None:
     with pytest.raises(ValueError, match="NUL"):
-        check_rows([bad])
+        check_events([event_of(bad)])
