@@ -16,6 +16,7 @@ Bodies and large values do not go that way, and may hold anything.
 
 import sqlite3
 from collections.abc import Container, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -62,6 +63,7 @@ _DATA: Final = "substr({of}data, json_extract(piece.value, '$[0]'), json_extract
 _encode = msgspec.json.Encoder().encode
 
 
+@cache
 def inserts_from(of: str, kind: str) -> tuple[str, str]:
     """The statements that insert a chunk's large values and its rows, in this order.
 
