@@ -1,8 +1,9 @@
 """A persistent map from whole numbers to values: old versions stay as they were.
 
-A radix tree of tuples, at most 32 wide and as long as their last entry needs. `put` and `drop` copy one
-tuple per level, so a decider's state with ten thousand agents changes in O(log n), and a map of three
-entries is a tuple of three; what is dropped leaves no hole behind, so walking costs what is there.
+A radix tree of tuples, at most 32 wide, as long as their last entry needs, and no higher than the last key
+needs: equal maps are equal trees, however they came about. `put` and `drop` copy one tuple per level, so a
+decider's state with ten thousand agents changes in O(log n), and a map of three entries is a tuple of
+three; what is dropped leaves no hole behind, so walking costs what is there.
 Used as a map (children by ordinal), as a sequence (a conversation) and as a queue (tickets that grow).
 """
 
@@ -20,7 +21,7 @@ Node: TypeAlias = tuple[Any, ...]
 """Values at the lowest level, nodes above it; None, or the end of the tuple, where nothing is."""
 
 
-class IntMap(msgspec.Struct, Generic[V], frozen=True, eq=False, gc=False):
+class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
     """An immutable map with keys from 0 up; values must not be None. size: how many there are."""
 
     root: Node = ()
@@ -80,7 +81,10 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, eq=False, gc=False):
         """This map without the key."""
         if self.get(key) is None:
             return self
-        return IntMap(_drop(self.root, self.shift, key), self.shift, self.size - 1)
+        root, shift = _drop(self.root, self.shift, key), self.shift
+        while shift and len(root) < 2:
+            root, shift = root[0] if root else (), shift - _BITS
+        return IntMap(root, shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
         """The lowest key and its value, or None."""
@@ -110,9 +114,6 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, eq=False, gc=False):
         for _ in range(0, self.shift, _BITS):
             nodes = tuple([below for node in nodes if node is not None for below in node])
         return iter([value for value in nodes if value is not None])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IntMap) and list(self.items()) == list(other.items())
 
     __hash__ = None  # type: ignore[assignment]  # compared by content, and the values may not be hashable
 

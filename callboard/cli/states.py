@@ -3,11 +3,11 @@
 import msgspec
 
 from callboard.actors.agent_state import AgentState
-from callboard.actors.intmap import IntMap
 from callboard.actors.step import ActorState
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.safe import safe_line
+from callboard.replay.shown import shown
 
 
 def summary(state: ActorState) -> str:
@@ -36,7 +36,7 @@ def summary_fields(state: ActorState) -> dict[str, str]:
 
 def plain(state: ActorState) -> object:
     """The state as JSON. Maps by number become objects, conversations lists."""
-    return msgspec.Raw(msgspec.json.encode(state, enc_hook=_plain))
+    return msgspec.Raw(msgspec.json.encode(shown(state)))
 
 
 def _supervisor(state: SupervisorState) -> dict[str, str]:
@@ -76,11 +76,3 @@ def _agent(state: AgentState) -> dict[str, str]:
         else "",
         "last text": safe_line(state.text, 400),
     }
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, IntMap):
-        items = list(value.items())
-        keys = [key for key, _ in items]
-        return [one for _, one in items] if keys == list(range(len(keys))) else dict(items)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

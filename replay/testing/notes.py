@@ -18,9 +18,9 @@ import msgspec
 from callboard.actors.agent_state import AgentState
 from callboard.actors.codec import encode
 from callboard.actors.events import Event
-from callboard.actors.intmap import IntMap
 from callboard.actors.supervisor_state import SupervisorState
 from callboard.replay.digests import state_digest
+from callboard.replay.shown import shown
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.world import Violation, World
@@ -97,22 +97,17 @@ def _state_digest(state: object) -> bytes:
 
 def plain(value: object) -> Any:
     """A state or message as JSON values, to be shown and sent; as text, where that cannot be."""
+    told = shown(value) if isinstance(value, AgentState | SupervisorState) else value
     for order in _ORDERS:
         try:
-            return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_hook, order=order))
-        except (TypeError, ValueError, NotImplementedError, msgspec.MsgspecError):
+            return msgspec.json.decode(msgspec.json.encode(told, order=order))
+        except (TypeError, ValueError, msgspec.MsgspecError):
             continue
     return repr(value)
 
 
 _ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", None)
 """Sets in order; where keys are no texts, that is refused."""
-
-
-def _hook(value: object) -> object:
-    if isinstance(value, IntMap):
-        return {str(key): one for key, one in value.items()}
-    raise NotImplementedError
 
 
 def plain_event(event: Event) -> dict[str, object]:

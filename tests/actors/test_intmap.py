@@ -34,6 +34,10 @@ def test_it_holds_what_a_dict_would_hold(steps: list[tuple[str, int, int]]) -> N
     assert list(made.items()) == sorted(model.items())
     assert list(made.values()) == [model[key] for key in sorted(model)]
     assert made.first() == (min(model.items()) if model else None)
+    again: IntMap[int] = IntMap()
+    for key in sorted(model):
+        again = again.put(key, model[key])
+    assert (made.root, made.shift, made.size) == (again.root, again.shift, again.size)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -135,6 +139,7 @@ def test_it_shows_what_it_holds() -> None:
 
 
 def test_it_is_compared_by_content_and_not_hashable() -> None:
-    assert filled(1) != {1: "v1"}
+    other: object = {1: "v1"}
+    assert filled(1) != other
     with pytest.raises(TypeError, match="unhashable"):
         hash(filled(1))

@@ -66,13 +66,7 @@ def _rested(state: ActorState) -> bytes:
     return _ENCODER.encode(state)
 
 
-def _plain_map(value: object) -> object:
-    if isinstance(value, IntMap):
-        return list(value.items())
-    raise TypeError(f"a state holds a {type(value).__name__}")
-
-
-_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_plain_map)
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def digest_of(board: Board) -> bytes:
@@ -105,10 +99,10 @@ class _Plain:
         """The plain value."""
         if isinstance(value, msgspec.Raw):
             return bytes(value)
-        if isinstance(value, msgspec.Struct):
-            return self._struct(value)
         if isinstance(value, IntMap):
             return [[key, self.of(one)] for key, one in value.items()]
+        if isinstance(value, msgspec.Struct):
+            return self._struct(value)
         if isinstance(value, tuple | list):
             return [self.of(one) for one in value]
         if isinstance(value, Mapping):
