@@ -1,9 +1,10 @@
 """Where a process can be killed, and how its own hooks bring that about. Only the child program uses this.
 
     before append               a batch is about to be handed to the store
-    in a transaction            its rows are going in
-    in a commit                 COMMIT begins; or a moment later, by the parent, while it writes and syncs
-    in a torn write             COMMIT writes, and what it writes is cut off in the middle
+    in a transaction            its rows are going in: another step of the statement for each batch
+    in a commit                 the transaction begins, if it is one statement, else its COMMIT; or a moment
+                                later, by the parent, while it writes and syncs
+    in a torn write             it writes, and what it writes is cut off in the middle
     after append                the batch is durable, and nobody has been told
     before effect               a tool begins whose intent is durable
     after effect                it has changed the world and has not returned
@@ -36,6 +37,8 @@ from callboard.runtime.board import Board
 from callboard.runtime.log import sqlite_store
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite_door import through_door
+from callboard.runtime.log.sqlite_rows import Chunk
 from callboard.runtime.log.sqlite_store import SQLiteStore
 from callboard.runtime.log.sqlite_thread import SQLiteThread
 from tests.crash.notes import Notes, SeenHead
@@ -61,6 +64,9 @@ POINTS: Final = (
     "between checkpoint steps",
     *IN_RESUME,
 )
+_DOOR: Final = "INSERT INTO door"
+_DOOR_STEPS: Final = 7
+"""How often SQLite tells of a batch in one statement, at least: of it, and of what its trigger does."""
 _STATEMENTS: Final = {
     "INSERT INTO events": ("in a transaction",),
     "COMMIT": ("in a commit", TORN),
@@ -93,6 +99,8 @@ class Reaper:
         self._bell = bell
         self._passed = 0
         self._is_writing = False
+        self._batches = 0
+        self._steps = 0
 
     def at(self, point: str) -> None:
         """This process is at a point now."""
@@ -103,6 +111,18 @@ class Reaper:
             self._tear()
         elif point != TORN and self._passed == self.death.nth:
             self._die()
+
+    def at_door(self) -> None:
+        """A batch is about to be written in one statement."""
+        self._batches, self._steps = self._batches + 1, 0
+        self.at("in a commit")
+        self.at(TORN)
+
+    def in_door(self) -> None:
+        """A step of that statement begins."""
+        self._steps += 1
+        if self._steps == 1 + self._batches % _DOOR_STEPS:
+            self.at("in a transaction")
 
     def _die(self) -> None:
         if self.death.is_late:
@@ -182,7 +202,13 @@ def install(reaper: Reaper) -> None:
         with reaper.writing(), transaction(store, doing):
             yield
 
+    def watched_door(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+        with reaper.writing():
+            reaper.at_door()
+            return through_door(connection, version, moves, chunk)
+
     patch(SQLiteStore, "_transaction", watched)
+    patch(sqlite_store, "through_door", watched_door)
     patch(SQLiteThread, "_connect", traced)
     patch(Board, "restore", restored)
     patch(sqlite_store, "CHECKPOINT_PAGES", 24)  # often enough for short sessions to meet it
@@ -197,6 +223,8 @@ def patch(owner: object, name: str, value: object) -> None:
 
 
 def _executed(reaper: Reaper, statement: str) -> None:
+    if statement.startswith(_DOOR):
+        reaper.in_door()
     for start, points in _STATEMENTS.items():
         if statement.startswith(start):
             for point in points:
