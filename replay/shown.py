@@ -12,8 +12,6 @@ def shown(value: object) -> object:
         return list(found.values()) if list(found) == list(range(len(found))) else found
     if isinstance(value, msgspec.Struct):
         return _fields(value)
-    if isinstance(value, tuple):
-        return [shown(one) for one in value]
     return value
 
 

@@ -27,7 +27,7 @@ Figures (CPython 3.11, 180-byte body): 0.2 us to encode the body, 0.3 us to pack
 is copied from one that has its parameters and key already taken in: making it anew takes 1.0 us.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -44,7 +44,9 @@ KEY_BYTES_MAX: Final = 64
 """What BLAKE2b takes (RFC 7693, 2.5)."""
 
 UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
-"""What `Chain.seal` raises for an event that was let in wrongly: a lone surrogate, a number too large."""
+"""What sealing raises for an event that was let in wrongly: a lone surrogate, a number too large."""
+
+NUMBER_MAX: Final = (1 << 63) - 1
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -98,8 +100,12 @@ class Chain:
         envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
         return Sealed(*envelope, bodies[0], cuts.get(0, ()), digests[0])
 
-    def seal_all(self, session_id: str, previous: bytes, events: Iterable[Event]) -> Sealing:
-        """Events that follow each other, sealed. With few calls: no other thread can run meanwhile."""
+    def seal_all(self, session_id: str, previous: bytes, events: Sequence[Event]) -> Sealing:
+        """Events that follow each other, sealed. With few calls: no other thread can run meanwhile.
+
+        Raises one of `UNWRITABLE` if one cannot be written, or could not be read back from every store.
+        """
+        check_events(events)
         bodies: list[bytes] = []
         digests: list[bytes] = []
         all_cuts: dict[int, tuple[Cut, ...]] = {}
@@ -180,6 +186,19 @@ class Chain:
                 "was one: then somebody has rewritten it"
             )
         raise WrongKey(f"{where} {made}")
+
+
+def check_events(events: Sequence[Event]) -> None:
+    """Refuse what SQLite could not give back as it was. Raises ValueError, OverflowError."""
+    addresses = set()
+    for event in events:
+        addresses.add(event.sender)
+        addresses.add(event.recipient)
+        if not (-NUMBER_MAX <= event.at <= NUMBER_MAX and -NUMBER_MAX <= event.cause <= NUMBER_MAX):
+            raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
+    for address in addresses:
+        if "\0" in address:
+            raise ValueError(f"there is NUL in the address {address!r:.100}")
 
 
 def _places(cuts: tuple[Cut, ...]) -> list[tuple[int, bytes]]:

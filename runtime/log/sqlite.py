@@ -5,7 +5,7 @@
     sqlite_schema   tables, versions, settings, what SQLite's errors mean
     sqlite_mark     whether the file is all there is, whose it is, and when the WAL is written back
     sqlite_store    batches and sessions: plain functions on that thread
-    sqlite_rows     all rows of a batch, and its large values, in two statements
+    sqlite_rows     all rows of a batch in one statement, its large values in another
     sqlite_door     the whole batch, heads and all, in one
     sqlite_queries  rows to events, shared with the readers
     sqlite_reader   reading without owning, with sqlite_wal (damage that SQLite does not see) and sqlite_copy

@@ -7,7 +7,8 @@ all of it in one go, on another core, fsync included, and the lock is asked for 
 It is an INSERT into a view of this connection alone (`TEMP`: nothing of it is in the file), whose trigger
 
   - refuses if any other connection has changed the file since `data_version` was asked (its owner may be
-    another process by now), and unless every session is where its writer believes;
+    another process by now), unless every session is where its writer believes, and if a row needs a large
+    value that is neither sent along nor in the file;
   - moves the heads;
   - inserts the large values and the rows, which come as `sqlite_rows` has them.
 

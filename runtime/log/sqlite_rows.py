@@ -1,4 +1,4 @@
-"""All rows of a batch in two statements, so that SQLite does its work in one go, beside the main thread.
+"""All rows of a batch in one statement, so that SQLite does its work in one go, beside the main thread.
 
 A value is bound with the interpreter lock held, and a row has eight of them: 1.3 us a row, of 1.6 us that
 an INSERT of 256 rows takes. So a batch goes over in few values: all bodies end to end, all digests end to
@@ -6,16 +6,17 @@ end, and everything small as JSON, with the places of the bodies. SQLite takes t
 core than the one that runs the agents: 0.2 us a row with the lock, 1.8 us without (CPython 3.11, SQLite
 3.40, batches of 512 rows with bodies of 180 bytes).
 
-Large values go the same way, before the rows that need them: their digests end to end, their bytes end to
-end, and where each begins. A row says which of them it needs, and SQLite looks up their numbers, so nobody
-has to ask whether the file has one already.
+Large values go the same way, in a statement before the rows that need them: their digests end to end, their
+bytes end to end, and where each begins. A row says which of them it needs, and SQLite looks up their numbers,
+so nobody has to ask whether the file has one already. Those that are known to be there are not sent again;
+who is wrong about that gets no row with a hole in it, the whole batch is refused (see `sqlite_door`).
 
 What SQLite's JSON cannot hold is refused: it ends a text at NUL, and makes floats of numbers beyond 64 bits.
 Bodies and large values do not go that way, and may hold anything.
 """
 
 import sqlite3
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -29,14 +30,17 @@ CHUNK_BYTES: Final = 4 * 2**20
 """A statement gets no further row when its bodies and large values have passed this size: SQLite copies
 what is bound."""
 
-NUMBER_MAX: Final = (1 << 63) - 1
-
 TEXT: Final = "CAST({} AS TEXT)"
 BLOB: Final = "{}"
 """How a body, or a large value, is stored: readable, or encrypted."""
 
 Chunk: TypeAlias = dict[str, str | bytes]
-"""Rows as the statements take them: `rows`, `bodies`, `digests`; large values: `pieces`, `data`, `names`."""
+"""What the statements take. Of rows: `rows`, `bodies`, `digests`. Of large values: `names`, which are their
+digests end to end; `data`; and `pieces`, where in the data each of them is, or null if it is not sent.
+"""
+
+Encrypt: TypeAlias = Callable[[bytes, bytes], bytes]
+"""Makes of a large value's digest and bytes what is stored."""
 
 _INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
@@ -49,11 +53,13 @@ SELECT json_extract(row.value, '$[0]'),
        substr({of}digests, row.key * {size} + 1, {size})
 FROM json_each({of}rows) AS row"""
 _BODY: Final = "substr({of}bodies, json_extract(row.value, '$[5]'), json_extract(row.value, '$[6]'))"
-_CUTS: Final = """SELECT json_group_array(json_array(offset, number)) FROM (
+_CUTS: Final = """SELECT {checked} FROM (
     SELECT json_extract(cut.value, '$[0]') AS offset, blobs.id AS number
     FROM json_each(row.value, '$[7]') AS cut
     LEFT JOIN blobs ON digest = substr({of}names, json_extract(cut.value, '$[1]') * {size} + 1, {size})
     ORDER BY cut.key)"""
+_NUMBERED: Final = "json_group_array(json_array(offset, number))"
+_ALL_NUMBERED: Final = f"CASE count(*) WHEN count(number) THEN {_NUMBERED} ELSE RAISE(ABORT, 'lost') END"
 _INSERT_PIECES: Final = """INSERT INTO blobs(digest, data)
 SELECT substr({of}names, piece.key * {size} + 1, {size}), {data}
 FROM json_each({of}pieces) AS piece WHERE piece.type = 'array'
@@ -67,9 +73,10 @@ _encode = msgspec.json.Encoder().encode
 def inserts_from(of: str, kind: str) -> tuple[str, str]:
     """The statements that insert a chunk's large values and its rows, in this order.
 
-    of: what the chunk's values are called by, `:` or `NEW.`. kind: TEXT or BLOB.
+    of: what the chunk's values are called by, `:`, or `NEW.` in a trigger, where a large value that is not
+    in the file is an error. kind: TEXT or BLOB.
     """
-    cuts = _CUTS.format(of=of, size=DIGEST_BYTES)
+    cuts = _CUTS.format(of=of, size=DIGEST_BYTES, checked=_ALL_NUMBERED if of == "NEW." else _NUMBERED)
     body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
     return (
         _INSERT_PIECES.format(of=of, size=DIGEST_BYTES, data=data),
@@ -80,9 +87,10 @@ def inserts_from(of: str, kind: str) -> tuple[str, str]:
 class _Pieces:
     """The large values of a chunk, once each. known: digests of those that the file has."""
 
-    def __init__(self, known: Container[bytes]) -> None:
+    def __init__(self, known: Container[bytes], encrypt: Encrypt | None) -> None:
         self.size = 0
         self._known = known
+        self._encrypt = encrypt
         self._numbers: dict[bytes, int] = {}
         self._places: list[tuple[int, int] | None] = []
         self._data: list[bytes] = []
@@ -98,6 +106,7 @@ class _Pieces:
             if digest in self._known:
                 self._places.append(None)
             else:
+                data = data if self._encrypt is None else self._encrypt(digest, data)
                 self._places.append((self.size + 1, len(data)))  # SQLite counts from 1
                 self._data.append(data)
                 self.size += len(data)
@@ -112,14 +121,17 @@ class _Pieces:
 class Rows:
     """Rows of `events` on their way into the table, with what was cut out of them.
 
-    kind: TEXT or BLOB. known: digests of large values that the file has, or some of them. size: bytes of the
-    bodies and of the large values that are sent along. names: digests of all the large values.
+    kind: TEXT or BLOB. known: digests of large values that the file certainly has. encrypt: for the others.
+    size: bytes of the bodies and of the large values that are sent along. names: digests of all of them.
     """
 
-    def __init__(self, kind: str = TEXT, known: Container[bytes] = ()) -> None:
+    def __init__(
+        self, kind: str = TEXT, known: Container[bytes] = (), encrypt: Encrypt | None = None
+    ) -> None:
         self.size = 0
         self.names: set[bytes] = set()
         self._known = known
+        self._encrypt = encrypt
         self._insert_pieces, self._insert = inserts_from(":", kind)
         self._chunks: list[Chunk] = []
         self._begin()
@@ -128,7 +140,7 @@ class Rows:
         self._rows: list[tuple[Any, ...]] = []
         self._bodies: list[bytes] = []
         self._digests: list[bytes] = []
-        self._pieces = _Pieces(self._known)
+        self._pieces = _Pieces(self._known, self._encrypt)
         self._end = 1  # where the next body begins: SQLite counts from 1
 
     def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
@@ -169,7 +181,7 @@ class Rows:
         """Insert all of them, in as few statements as their size allows."""
         self._finish()
         for chunk in self._chunks:
-            if chunk["data"]:
+            if chunk["names"]:
                 connection.execute(self._insert_pieces, chunk)
             connection.execute(self._insert, chunk)
 
@@ -185,16 +197,3 @@ class Rows:
                 }
             )
             self._begin()
-
-
-def check_events(events: Iterable[Event]) -> None:
-    """Refuse what could not be read back as it was. Raises ValueError, OverflowError."""
-    addresses = set()
-    for event in events:
-        addresses.add(event.sender)
-        addresses.add(event.recipient)
-        if not (-NUMBER_MAX <= event.at <= NUMBER_MAX and -NUMBER_MAX <= event.cause <= NUMBER_MAX):
-            raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
-    for address in addresses:
-        if "\0" in address:
-            raise ValueError(f"there is NUL in the address {address!r:.100}")

@@ -3,13 +3,14 @@
 A batch is one statement (`sqlite_door`), which compares heads and epochs in SQL. What that refuses, and
 what is too large for one, is written as a transaction of several statements.
 
-Heads and epochs of the sessions written lately are kept in memory; `PRAGMA data_version`, asked inside such
-a transaction, says whether any other connection has changed the file since, and then they are read anew. Its
-UPDATE repeats the comparison in SQL, so even a mistake here could not put two events in one place.
+Heads and epochs of the sessions written lately are kept in memory, and digests of large values that the file
+has; `PRAGMA data_version`, asked inside such a transaction, says whether any other connection has changed the
+file since, and then they are forgotten. The comparisons are repeated in SQL, so even a mistake here could not
+put two events in one place, or a row without its large values.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
-from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealing
+from callboard.runtime.log.chain import UNWRITABLE, Chain
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored
 from callboard.runtime.log.refusals import refusal, session_exists
@@ -32,11 +33,11 @@ from callboard.runtime.log.sqlite_queries import (
     session_rows,
     stored_rows,
 )
-from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows, check_events
+from callboard.runtime.log.sqlite_rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite_schema import PAGE_BYTES, SEQ_BITS, error_code, pragma, store_error
 
 REMEMBERED_MAX: Final = 10_000
-"""How many sessions, and how many digests of large values in the file, are kept in memory."""
+"""How many sessions, and how many digests of large values, are kept in memory, give or take one batch."""
 
 _MOVE_HEADS: Final = MOVED.format("?")
 _PAGES_PER_BATCH: Final = 2
@@ -75,19 +76,11 @@ def _encoded(moves: list[tuple[int, int, int, int]]) -> str:
     return msgspec.json.encode(moves).decode()
 
 
-def _encrypted(cipher: Cipher, part: Append, sealing: Sealing) -> Sealing:
-    """The same with bodies and large values encrypted; the digests are of what they were."""
-    return Sealing(
-        [
-            cipher.seal_event(part.session_id, event.seq, body)
-            for event, body in zip(part.events, sealing.bodies, strict=True)
-        ],
-        sealing.digests,
-        {
-            at: tuple(cut._replace(data=cipher.seal_blob(cut.digest, cut.data)) for cut in cuts)
-            for at, cuts in sealing.cuts.items()
-        },
-    )
+def _encrypted(cipher: Cipher, part: Append, bodies: Sequence[bytes]) -> list[bytes]:
+    return [
+        cipher.seal_event(part.session_id, event.seq, body)
+        for event, body in zip(part.events, bodies, strict=True)
+    ]
 
 
 class SQLiteStore:
@@ -142,7 +135,7 @@ class SQLiteStore:
 
     def _append_at_once(self, batch: Sequence[Append]) -> _Plan | None:
         """Write the batch in one statement; None if that cannot be, and then nothing was written."""
-        plan = _Plan(Rows(self._cast, self._blobs))
+        plan = _Plan(self._rows(self._blobs))
         with self._reported("append"):
             try:
                 for part in batch:
@@ -159,7 +152,7 @@ class SQLiteStore:
 
     def _append_in_steps(self, batch: Sequence[Append]) -> _Plan:
         """Write the batch in several statements: it is too large for one, or something may be wrong."""
-        plan = _Plan(Rows(self._cast, self._blobs))
+        plan = _Plan(self._rows())
         with self._transaction("append"):
             for part in batch:
                 plan.answers.append(self._planned(plan, part))
@@ -229,6 +222,9 @@ class SQLiteStore:
 
     # --- helpers ----------------------------------------------------------------
 
+    def _rows(self, known: Container[bytes] = ()) -> Rows:
+        return Rows(self._cast, known, None if self._cipher is None else self._cipher.seal_blob)
+
     def _planned(self, plan: _Plan, part: Append) -> Head | Exception:
         """Seal one session's events into the plan, all or none."""
         try:
@@ -239,10 +235,9 @@ class SQLiteStore:
             return refused
         base = line.number << SEQ_BITS
         try:
-            check_events(part.events)
             sealing = self._chain.seal_all(part.session_id, line.digest, part.events)
             if self._cipher is not None:
-                sealing = _encrypted(self._cipher, part, sealing)
+                sealing = sealing._replace(bodies=_encrypted(self._cipher, part, sealing.bodies))
         except UNWRITABLE as error:  # let in wrongly: its own session's fault only
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = line.head + len(part.events)

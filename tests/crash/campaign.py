@@ -36,6 +36,8 @@ KILLS_PER_ROUND_MAX: Final = 8
 FRESH_EVERY: Final = 20
 _OFTEN: Final = ("before append", "after append", "in a transaction", "in a commit", TORN)
 """Points that a run passes many times."""
+_LATE: Final = ("in a transaction", "in a commit", "in a checkpoint")
+"""Points that SQLite tells of before it does what is to be cut off."""
 
 End = Literal["killed", "done", "failed", "hung"]
 
@@ -128,7 +130,7 @@ class Round:
         point = self.plan.only or self._next(possible)
         nth = 1 if point in IN_RESUME else chance.randint(1, 40 if point in _OFTEN else 6)
         after_s = chance.uniform(0.0, 0.15) if point == RANDOM else 0.0
-        is_late = chance.random() < 0.6 and point in ("in a commit", "in a checkpoint")
+        is_late = chance.random() < 0.6 and point in _LATE
         return Death(point, nth, after_s, is_late, chance.randint(40, TORN_AT_MAX))
 
     def _next(self, possible: list[str]) -> str:

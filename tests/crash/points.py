@@ -1,7 +1,8 @@
 """Where a process can be killed, and how its own hooks bring that about. Only the child program uses this.
 
     before append               a batch is about to be handed to the store
-    in a transaction            its rows are going in: another step of the statement for each batch
+    in a transaction            its rows are about to go in: at another step of the statement for each batch;
+                                or a moment later, by the parent
     in a commit                 the transaction begins, if it is one statement, else its COMMIT; or a moment
                                 later, by the parent, while it writes and syncs
     in a torn write             it writes, and what it writes is cut off in the middle

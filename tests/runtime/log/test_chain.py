@@ -193,6 +193,20 @@ def test_an_event_that_cannot_be_encoded_is_refused() -> None:
         Chain().seal("s", GENESIS, event(1, sender="\ud800"))
 
 
+@pytest.mark.parametrize(
+    "bad", [event(1, at=2**63), event(1, cause=2**63), event(1, at=-(2**63)), event(1, at=2**70)]
+)
+def test_a_number_that_would_become_a_float_is_refused(bad: Event) -> None:
+    with pytest.raises(OverflowError, match="64 bits"):
+        Chain().seal("s", GENESIS, bad)
+
+
+@pytest.mark.parametrize("bad", [event(1, sender="a\0b"), event(1, recipient="\0")])
+def test_an_address_that_would_be_cut_at_nul_is_refused(bad: Event) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        Chain().seal("s", GENESIS, bad)
+
+
 def test_a_body_of_exactly_a_kibibyte_is_left_whole() -> None:
     for size, cuts in ((1_024, 0), (1_200, 1)):
         rest = size - len(encode(ToolReturned(turn=1, call=0, status="ok", output=json_text(2))))

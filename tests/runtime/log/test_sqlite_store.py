@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,17 @@ from callboard.runtime.log import sqlite_rows, sqlite_store
 from callboard.runtime.log.chain import Chain
 from callboard.runtime.log.cuts import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.sqlite_queries import Blobs, find, found, head_of, sealed_rows, stored_rows
+from callboard.runtime.log.sqlite_door import through_door
+from callboard.runtime.log.sqlite_queries import (
+    Blobs,
+    delete_session,
+    find,
+    found,
+    head_of,
+    sealed_rows,
+    stored_rows,
+)
+from callboard.runtime.log.sqlite_rows import Chunk
 from callboard.runtime.log.sqlite_schema import prepare
 from callboard.runtime.log.sqlite_store import SQLiteStore
 from tests.runtime.log.kit import event, events, json_text, large, same
@@ -69,6 +80,51 @@ def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
     given = [large(seq, 9_000 + seq % 3) for seq in range(2, 8)]  # two to a statement
     calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, given)]))
     assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", *["INSERT"] * 6, "UPDATE", "COMMIT"]
+    assert same(store.read("s", 2, 10), given)
+
+
+def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def watched(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+        sent.append(len(chunk["data"]))
+        return through_door(connection, version, moves, chunk)
+
+    monkeypatch.setattr(sqlite_store, "through_door", watched)
+    for seq in (1, 2, 3):
+        store.append([Append("s", seq - 1, 1, [large(seq, 9_000)])])
+    assert sent == [9_000, 0, 0]
+    assert same(store.read("s", 1, 10), [large(seq, 9_000) for seq in (1, 2, 3)])
+
+
+def test_a_large_value_that_went_with_its_session_is_stored_again(store: SQLiteStore) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append("t", 0, 1, [large(1)])])
+    store.delete("t")
+    store.append([Append("s", 0, 1, [large(1)])])
+    assert same(store.read("s", 1, 10), [large(1)])
+
+
+def test_so_is_one_that_another_connection_took_away(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append("t", 0, 1, [large(1)])])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        delete_session(other, found(other, "t"))
+    store.append([Append("s", 0, 1, [large(1)])])
+    assert same(store.read("s", 1, 10), [large(1)])
+
+
+def test_a_wrong_memory_of_large_values_loses_none(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    """By its own statement alone nobody would see that a value is missing."""
+    store.append([Append("s", 0, 1, [large(1, 8_000)])])
+    connection.execute("DELETE FROM blobs")  # behind the store's back, on its own connection
+    given = [large(2, 7_000), large(3, 8_000), *events(4, 4)]
+    (head,) = store.append([Append("s", 1, 1, given)])
+    assert isinstance(head, Head)
     assert same(store.read("s", 2, 10), given)
 
 
