@@ -46,7 +46,7 @@ KEY_BYTES_MAX: Final = 64
 UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 """What sealing raises for an event that was let in wrongly: a lone surrogate, a number too large."""
 
-NUMBER_MAX: Final = (1 << 63) - 1
+_NUMBER_MAX: Final = (1 << 63) - 1
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -105,7 +105,7 @@ class Chain:
 
         Raises one of `UNWRITABLE` if one cannot be written, or could not be read back from every store.
         """
-        check_events(events)
+        _check(events)
         bodies: list[bytes] = []
         digests: list[bytes] = []
         all_cuts: dict[int, tuple[Cut, ...]] = {}
@@ -188,13 +188,13 @@ class Chain:
         raise WrongKey(f"{where} {made}")
 
 
-def check_events(events: Sequence[Event]) -> None:
+def _check(events: Sequence[Event]) -> None:
     """Refuse what SQLite could not give back as it was. Raises ValueError, OverflowError."""
     addresses = set()
     for event in events:
         addresses.add(event.sender)
         addresses.add(event.recipient)
-        if not (-NUMBER_MAX <= event.at <= NUMBER_MAX and -NUMBER_MAX <= event.cause <= NUMBER_MAX):
+        if not (-_NUMBER_MAX <= event.at <= _NUMBER_MAX and -_NUMBER_MAX <= event.cause <= _NUMBER_MAX):
             raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
     for address in addresses:
         if "\0" in address:
