@@ -226,8 +226,10 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
-    """A person has decided on a call: it runs, or its refusal is its result."""
+    """A person has decided on a call of a tool: it runs, or its refusal is its result."""
     if not _is_open(state, given.turn, given.call):
+        return state, ()
+    if state.uses[given.call].name not in fixed_of(state).effects:  # nobody asked about this one
         return state, ()
     if given.verdict == "approved" and state.phase == "acting":
         return state, (call_tool(state, given.call, state.uses[given.call]),)

@@ -1,7 +1,7 @@
 """The one step function, and what stands in place of a decision that raised."""
 
 from random import Random
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 import pytest
@@ -15,6 +15,7 @@ from callboard.actors.events import Event, Post
 from callboard.actors.messages import (
     AgentInput,
     AnyMessage,
+    ApprovalGiven,
     Ask,
     DeciderFailed,
     ReportJudged,
@@ -57,15 +58,16 @@ def test_a_message_that_is_not_for_an_actor_changes_nothing(kind: type[msgspec.S
 SENDERS = st.sampled_from(["client", "host", "host.1", "schema"])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(any_message(), SENDERS), max_size=5))
 def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -> None:
     """Deciders are total: whatever a log holds has a next state, and always the same."""
     agent: ActorState = working()
     head: ActorState = asked()
     for seq, (body, sender) in enumerate(heard, 100):
-        agent = decided_twice(agent, event(body, "host", sender, seq))
-        head = decided_twice(head, event(body, "supervisor", sender, seq))
+        agent = assert_decides(agent, event(body, "host", sender, seq))
+        head = assert_decides(head, event(body, "supervisor", sender, seq))
+    assert (type(agent), type(head)) == (AgentState, SupervisorState)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -80,10 +82,12 @@ def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> Non
         address = one.recipient if dice.random() < 0.95 else dice.choice(["supervisor", "host", "host.1"])
         if is_decider(address):
             before = states.get(address) or initial(address)
-            states[address] = decided_twice(before, event(one.body, address, one.sender, seq))
+            states[address] = assert_decides(before, event(one.body, address, one.sender, seq))
+    assert {type(state) for state in states.values()} <= {AgentState, SupervisorState}
+    assert "supervisor" in states
 
 
-def decided_twice(state: ActorState, message: Event) -> ActorState:
+def assert_decides(state: ActorState, message: Event) -> ActorState:
     """The next state: of the same kind, and the same with the same posts if one asks again."""
     after, posts = step(state, message)
     assert step(state, message) == (after, posts)
@@ -120,6 +124,16 @@ def working() -> AgentState:
     hand.begins({"type": "object"})
     hand.calls("look", "task", "report_back")
     return hand.state
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["a delegation", "a report"])
+@pytest.mark.parametrize("verdict", ["approved", "denied", "cancelled"])
+def test_an_approval_of_a_call_that_is_no_tools_changes_nothing(
+    call: int, verdict: Literal["approved", "denied", "cancelled"]
+) -> None:
+    state = working()
+    given = ApprovalGiven(state.turn, call, verdict)
+    assert step(state, event(given, "host", "approvals", 100)) == (state, ())
 
 
 def asked() -> SupervisorState:
