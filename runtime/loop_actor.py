@@ -246,8 +246,7 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            if stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call for each turn
-                self._refuse_if_stopped(queue)
+            self._refuse_if_stopped(queue)
         return messages_max - left
 
     def _refuse_if_stopped(self, queue: deque[Any]) -> None:

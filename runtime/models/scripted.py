@@ -22,6 +22,7 @@ import msgspec
 from callboard.actors.addresses import BELOW_HOST
 from callboard.actors.base import Json
 from callboard.actors.content import read
+from callboard.actors.conversation import text_block
 from callboard.actors.errors import ScriptError
 from callboard.actors.parts import ModelFailure
 from callboard.actors.profiles import ModelSpec, Prices
@@ -36,10 +37,6 @@ MAX_PROBLEMS: Final = 100
 
 MAX_ASKED_BYTES: Final = 300
 """Bytes of the last message that a problem shows."""
-
-
-class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
-    text: str
 
 
 class _ToolUse(msgspec.Struct, frozen=True, tag="tool_use", tag_field="type", gc=False):
@@ -269,7 +266,7 @@ def _content(reply: Reply, request: ModelRequest) -> Json:
     """
     if reply.content is not None:
         return reply.content
-    blocks: list[_Text | _ToolUse] = [_Text(clean_text(reply.text))] if reply.text else []
+    blocks: list[Json | _ToolUse] = [text_block(clean_text(reply.text))] if reply.text else []
     where = request.address.removeprefix(BELOW_HOST).replace(".", "-")
     for index, made in enumerate(reply.calls):
         use = f"toolu_{where}_{request.turn}_{request.attempt}_{index}"
