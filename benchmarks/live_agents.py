@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, say
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.models.scripted import Reply
 
 

@@ -16,12 +16,12 @@ import time
 from itertools import count, islice
 from pathlib import Path
 
-from callboard.actors.codec import encode
-from callboard.actors.events import Event
-from callboard.actors.messages import Cancel
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.protocol import Append, Head
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_schema import Durability
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.schema import Durability
 
 BODY_BYTES = 180
 TARGET_BATCH, TARGET_EVENTS_S = 128, 20_000

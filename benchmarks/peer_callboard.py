@@ -20,7 +20,7 @@ sys.path.insert(0, str(BENCH))
 import workload as w  # noqa: E402  (its folder is known only now)
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool  # noqa: E402
-from callboard.actors.request import ModelRequest  # noqa: E402
+from callboard.actors.protocol.request import ModelRequest  # noqa: E402
 from callboard.runtime.models.scripted import Call, Reply  # noqa: E402
 
 REPORT = {

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, calls, say, tool
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.models.scripted import Step
 

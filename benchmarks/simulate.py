@@ -14,9 +14,9 @@ import resource
 import time
 from collections.abc import Callable
 
-from callboard.actors.addresses import is_decider
-from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState, initial, step
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
 from callboard.replay.testing.sessions.monitors import session_monitors

@@ -10,31 +10,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from callboard.actors.errors import AgentsChanged as AgentsChanged
-    from callboard.actors.errors import CallboardError as CallboardError
-    from callboard.actors.errors import MisuseError as MisuseError
-    from callboard.actors.errors import OutcomeError as OutcomeError
-    from callboard.actors.errors import SessionBusy as SessionBusy
-    from callboard.actors.errors import SessionEnded as SessionEnded
-    from callboard.actors.errors import SessionFailed as SessionFailed
-    from callboard.actors.errors import ToolError as ToolError
-    from callboard.actors.limits import Limits as Limits
-    from callboard.actors.profiles import Prices as Prices
-    from callboard.actors.usage import Usage as Usage
+    from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
+    from callboard.actors.protocol.errors import CallboardError as CallboardError
+    from callboard.actors.protocol.errors import MisuseError as MisuseError
+    from callboard.actors.protocol.errors import OutcomeError as OutcomeError
+    from callboard.actors.protocol.errors import SessionBusy as SessionBusy
+    from callboard.actors.protocol.errors import SessionEnded as SessionEnded
+    from callboard.actors.protocol.errors import SessionFailed as SessionFailed
+    from callboard.actors.protocol.errors import ToolError as ToolError
+    from callboard.actors.protocol.limits import Limits as Limits
+    from callboard.actors.protocol.profiles import Prices as Prices
+    from callboard.actors.protocol.usage import Usage as Usage
     from callboard.runtime.agent import Agent as Agent
     from callboard.runtime.approvals import Approval as Approval
-    from callboard.runtime.models.anthropic import AnthropicModel as AnthropicModel
+    from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
     from callboard.runtime.models.scripted import Reply as Reply
     from callboard.runtime.models.scripted import ScriptedModel as ScriptedModel
     from callboard.runtime.models.scripted import call as call
     from callboard.runtime.models.scripted import calls as calls
     from callboard.runtime.models.scripted import fail as fail
     from callboard.runtime.models.scripted import say as say
-    from callboard.runtime.outcome import Outcome as Outcome
     from callboard.runtime.runtime import Runtime as Runtime
     from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
     from callboard.runtime.secrets.refs import SecretRef as SecretRef
-    from callboard.runtime.session import Session as Session
+    from callboard.runtime.sessions.outcome import Outcome as Outcome
+    from callboard.runtime.sessions.session import Session as Session
     from callboard.runtime.tools.context import ToolContext as ToolContext
     from callboard.runtime.tools.output import Blocks as Blocks
     from callboard.runtime.tools.tool import Tool as Tool
@@ -44,29 +44,29 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "runtime.agent",
-    "AgentsChanged": "actors.errors",
-    "AnthropicModel": "runtime.models.anthropic",
+    "AgentsChanged": "actors.protocol.errors",
+    "AnthropicModel": "runtime.models.anthropic.model",
     "Approval": "runtime.approvals",
     "Blocks": "runtime.tools.output",
-    "CallboardError": "actors.errors",
-    "Limits": "actors.limits",
-    "MisuseError": "actors.errors",
-    "Outcome": "runtime.outcome",
-    "OutcomeError": "actors.errors",
-    "Prices": "actors.profiles",
+    "CallboardError": "actors.protocol.errors",
+    "Limits": "actors.protocol.limits",
+    "MisuseError": "actors.protocol.errors",
+    "Outcome": "runtime.sessions.outcome",
+    "OutcomeError": "actors.protocol.errors",
+    "Prices": "actors.protocol.profiles",
     "Reply": "runtime.models.scripted",
     "Runtime": "runtime.runtime",
     "ScriptedModel": "runtime.models.scripted",
     "SecretPattern": "runtime.secrets.refs",
     "SecretRef": "runtime.secrets.refs",
-    "Session": "runtime.session",
-    "SessionBusy": "actors.errors",
-    "SessionEnded": "actors.errors",
-    "SessionFailed": "actors.errors",
+    "Session": "runtime.sessions.session",
+    "SessionBusy": "actors.protocol.errors",
+    "SessionEnded": "actors.protocol.errors",
+    "SessionFailed": "actors.protocol.errors",
     "Tool": "runtime.tools.tool",
     "ToolContext": "runtime.tools.context",
-    "ToolError": "actors.errors",
-    "Usage": "actors.usage",
+    "ToolError": "actors.protocol.errors",
+    "Usage": "actors.protocol.usage",
     "call": "runtime.models.scripted",
     "calls": "runtime.models.scripted",
     "fail": "runtime.models.scripted",

@@ -116,7 +116,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture
 def callboard_explore(request: pytest.FixtureRequest) -> Iterator[ExploreFixture]:
     """Explores scenarios. The test fails with the counterexample, or if a goal was never reached."""
-    from callboard.testing_campaign import Explorer
+    from callboard.testing.campaign import Explorer
 
     explorer = Explorer(request, lambda said: wanted(request.config, *said))
     yield explorer
@@ -149,7 +149,7 @@ def wanted(
 
 def _check_scheduler(name: str) -> None:
     """Raises pytest.UsageError for a name that is none, before any test runs."""
-    from callboard.actors.errors import MisuseError
+    from callboard.actors.protocol.errors import MisuseError
     from callboard.replay.testing.schedulers.portfolio import scheduler_named
 
     try:

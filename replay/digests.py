@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from callboard.actors.step import ActorState
+from callboard.actors.session.step import ActorState
 
 
 def _refuse(value: object) -> NoReturn:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from callboard.actors.events import Event
+from callboard.actors.protocol.events import Event
 
 
 class Divergence(msgspec.Struct, frozen=True):

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.codec import UnreadableBody, decode
-from callboard.actors.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
-from callboard.actors.events import Event
-from callboard.actors.messages import RULES, CallModel, SessionOpened
-from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState
+from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import RULES, CallModel, SessionOpened
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.step import ActorState
 from callboard.replay.divergence import Divergence
 from callboard.replay.tree import Tree
 from callboard.replay.verify import Verifier
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow, Stored
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 _PAGE = 10_000
 

@@ -7,9 +7,9 @@ nothing and a long session little.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from callboard.actors.addresses import is_decider
-from callboard.actors.events import Event
-from callboard.actors.step import ActorState
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.events import Event
+from callboard.actors.session.step import ActorState
 from callboard.replay.verify import Verifier
 
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from callboard.actors.addresses import HOST, child_of, parent_of
-from callboard.actors.base import Json
-from callboard.actors.endings import STATUS, Kind
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import HOST, child_of, parent_of
+from callboard.actors.protocol.endings import STATUS, Kind
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     CallModel,
@@ -26,8 +26,8 @@ from callboard.actors.messages import (
     Stop,
     TurnRequested,
 )
-from callboard.actors.parts import Settled
-from callboard.actors.usage import ZERO, Usage, plus
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.actors.protocol.value_types import Settled
 
 
 @dataclass

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from callboard.actors.addresses import (
+from callboard.actors.protocol.addresses import (
     APPROVALS,
     CLIENT,
     CLOCK,
@@ -25,10 +25,9 @@ from callboard.actors.addresses import (
     TOOLS,
     is_decider,
 )
-from callboard.actors.codec import encode
-from callboard.actors.desk import owner_of
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import (
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
     ApprovalGiven,
     AskEnded,
     CallModel,
@@ -44,7 +43,8 @@ from callboard.actors.messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.session.port_gate import owner_of
+from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step
 from callboard.replay.divergence import Divergence, chain_of, first_difference, shown
 
 _ANSWERS: dict[type, tuple[str, type, tuple[str, ...]]] = {

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Final
 
-from callboard.actors.base import NULL, Json
-from callboard.actors.errors import InvalidAgent, InvalidPrompt, MisuseError
-from callboard.actors.limits import Limits
-from callboard.actors.profiles import ModelSpec, Profile
-from callboard.runtime.boundary import clean_text, to_json
+from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.runtime.models.protocol import Model
+from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.tools.tool import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

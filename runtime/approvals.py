@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from callboard.actors.base import Json
-from callboard.actors.profiles import Effect
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import Effect
 
 
 class Answer(NamedTuple):

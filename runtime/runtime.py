@@ -5,36 +5,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
-from callboard.actors.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
-from callboard.actors.base import Json
-from callboard.actors.codec import encode
-from callboard.actors.desk import Desk
-from callboard.actors.errors import InsideLoop, InvalidAgent, MisuseError, SessionBusy
-from callboard.actors.limits import Limits, narrow
-from callboard.actors.messages import RULES, SessionOpened
-from callboard.actors.profiles import Profile
-from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import InsideLoop, InvalidAgent, MisuseError, SessionBusy
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits, narrow
+from callboard.actors.protocol.messages import RULES, SessionOpened
+from callboard.actors.protocol.profiles import Profile
+from callboard.actors.session.port_gate import Desk
+from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.approvals import Approver
-from callboard.runtime.board import Board
-from callboard.runtime.boundary import clean_text
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Checkable, Model
-from callboard.runtime.outcome import Outcome
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
-from callboard.runtime.resuming import continuation, extension_ms, go_on, take_up
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.checker import SchemaChecker
-from callboard.runtime.secrets.keeper import Secrets
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
-from callboard.runtime.session import Session, with_head
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.resuming import continuation, extension_ms, go_on, take_up
+from callboard.runtime.sessions.session import Session, with_head
 from callboard.runtime.tools.execution import ToolRunner
 
 _TITLE_CHARS_MAX: Final = 200

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import TypeVar
 
-from callboard.actors.codec import encode
-from callboard.actors.events import Event
-from callboard.actors.limits import Limits
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import Prices
-from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.session.step import ActorState
 from callboard.replay.digests import state_digest
 from callboard.replay.steps import Steps
 from callboard.replay.testing.sessions.says import Says, calls, report, task

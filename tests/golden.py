@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, calls, fail, say, tool
-from callboard.actors.codec import decode, encode
-from callboard.actors.events import Event
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.codec import decode, encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording, read_rows
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append

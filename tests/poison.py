@@ -2,9 +2,9 @@
 
 import pytest
 
-from callboard.actors import supervisor
-from callboard.actors.messages import SupervisorInput
-from callboard.actors.supervisor_work import Work
+from callboard.actors.protocol.messages import SupervisorInput
+from callboard.actors.supervisor import decider as supervisor
+from callboard.actors.supervisor.unit_of_work import Work
 
 
 def poison_supervisor(patch: pytest.MonkeyPatch, kind: type, error: BaseException) -> None:

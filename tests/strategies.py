@@ -13,9 +13,9 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from callboard.actors.base import Json
-from callboard.actors.limits import Limits
-from callboard.actors.messages import AnyMessage
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage
 
 S = TypeVar("S", bound=msgspec.Struct)
 

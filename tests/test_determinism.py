@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.step import ActorState, initial, step
+from callboard.actors.session.step import ActorState, initial, step
 from tests import golden
 from tests.determinism import lines
 

@@ -12,7 +12,7 @@ from tests.determinism import lines
 ROOT = Path(__file__).parent.parent
 SESSIONS = 40
 PLANTED = """
-from callboard.actors import prompts
+from callboard.actors.protocol import prompts
 real = prompts.task_tool
 prompts.task_tool = lambda roster: real(tuple(set(roster)))
 from tests.determinism import line, world

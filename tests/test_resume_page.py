@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors import errors
+from callboard.actors.protocol import errors
 
 PAGE = Path(__file__).parent.parent / "docs" / "resume.md"
 (PROGRAM,) = re.findall(r"```python\n(import .*?)```", PAGE.read_text(), re.DOTALL)

@@ -51,17 +51,37 @@ CHANGERS: Final = _words("""
 """Methods that change what they are called on."""
 
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
-    ("desk.py", "Desk._arm", "clock"): "not a decider: it tells the clock port when a timer is due",
     (
-        "recovery.py",
+        "session/port_gate.py",
+        "Desk._arm",
+        "clock",
+    ): "not a decider: it tells the clock port when a timer is due",
+    (
+        "session/recovery.py",
         "_Recovery.__init__",
         "clock",
     ): "not a decider: it posts as the board does, with the time",
-    ("recovery.py", "_Recovery.post", "clock"): "not a decider: it posts as the board does, with the time",
-    ("limits.py", "Limits.__post_init__", "float"): "the user's own figures, checked and kept, never summed",
-    ("limits.py", "micro", "float"): "dollars as the user gives them become whole micro-dollars, once",
-    ("limits.py", "millis", "float"): "seconds as the user gives them become whole milliseconds, once",
-    ("limits.py", "", "float"): "defaults in seconds, which `millis` reads",
-    ("usage.py", "Usage.cost_usd", "float"): "for people who read an outcome; no decider calls it",
+    (
+        "session/recovery.py",
+        "_Recovery.post",
+        "clock",
+    ): "not a decider: it posts as the board does, with the time",
+    (
+        "protocol/limits.py",
+        "Limits.__post_init__",
+        "float",
+    ): "the user's own figures, checked and kept, never summed",
+    (
+        "protocol/limits.py",
+        "micro",
+        "float",
+    ): "dollars as the user gives them become whole micro-dollars, once",
+    (
+        "protocol/limits.py",
+        "millis",
+        "float",
+    ): "seconds as the user gives them become whole milliseconds, once",
+    ("protocol/limits.py", "", "float"): "defaults in seconds, which `millis` reads",
+    ("protocol/usage.py", "Usage.cost_usd", "float"): "for people who read an outcome; no decider calls it",
 }
 """(file, function, rule) -> why it is right there."""

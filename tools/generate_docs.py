@@ -9,9 +9,12 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Final
 
-from callboard.actors import agent_phases, supervisor_phases
-from callboard.actors.agent_phases import AGENT
-from callboard.actors.supervisor_phases import (
+from callboard.actors.agent import phases as agent_phases
+from callboard.actors.agent.phases import AGENT
+from tools import supervisor_phases
+from tools.cli_docs import cli_page
+from tools.rules_docs import rules_page
+from tools.supervisor_phases import (
     AGENT_MOVES,
     DELEGATION_MOVES,
     ENDING,
@@ -19,8 +22,6 @@ from callboard.actors.supervisor_phases import (
     SETTLING,
     Moves,
 )
-from tools.cli_docs import cli_page
-from tools.rules_docs import rules_page
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 NOTICE: Final = "<!-- Generated from the code by `python -m tools.generate_docs`; do not edit. -->"
@@ -36,8 +37,8 @@ def states() -> str:
             "",
             "# States",
             "",
-            "Drawn from tables in the code: `actors/agent_phases.py`, which the agents' decider obeys, and",
-            "`actors/supervisor_phases.py`, which tests compare with what the supervisor does in thousands",
+            "Drawn from tables in the code: `actors/agent/phases.py`, which the agents' decider obeys, and",
+            "`tools/supervisor_phases.py`, which tests compare with what the supervisor does in thousands",
             "of sessions. A message that is on no arrow out of a state does not change that state.",
             "",
             "## The session",

@@ -48,7 +48,9 @@ def findings(source: str, file: str = "module.py", floats: frozenset[str] = froz
 
 def folder_findings(folder: Path) -> list[str]:
     """What is wrong with a folder of deciders, as sentences: findings without exception, and the reverse."""
-    sources = {path.name: path.read_text() for path in sorted(folder.glob("**/*.py"))}
+    sources = {
+        path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.glob("**/*.py"))
+    }
     floats = float_names(ast.parse(source) for source in sources.values())
     found = [one for name, source in sources.items() for one in findings(source, name, floats)]
     wrong = [str(one) for one in found if (one.file, one.function, one.rule) not in EXCEPTIONS]

@@ -13,7 +13,7 @@ import click
 
 from callboard.cli.live import LiveTree
 from callboard.cli.output import talk
-from callboard.cli.safe import indented, safe_line, safe_text
+from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.runtime.approvals import Approval
 
 F = TypeVar("F", bound=Callable[..., Any])

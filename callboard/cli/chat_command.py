@@ -29,13 +29,13 @@ from callboard.cli.options import (
 )
 from callboard.cli.outcomes import ending_text, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
-from callboard.cli.treeview import Space, tree_lines
+from callboard.cli.tree_view import Space, tree_lines
 from callboard.replay.tree import Tree
 from callboard.runtime.clock import now_ms
-from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
-from callboard.runtime.session import Session
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session
 
 _HELP: Final = (
     "/tree  the agents of the last ask      /help  this      /quit, Ctrl-D  leave      Ctrl-C  cancel an ask"

@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
-from callboard.actors.addresses import HOST
-from callboard.actors.events import Event
-from callboard.actors.messages import AskEnded, Begin, ModelReplied
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AskEnded, Begin, ModelReplied
 from callboard.cli.live import LiveTree
-from callboard.cli.safe import safe_text
+from callboard.cli.terminal_escape import safe_text
 from callboard.cli.transcript import Transcript
-from callboard.runtime.session import Session
+from callboard.runtime.sessions.session import Session
 
 _LAG_S: Final = 0.04
 """How late text is shown, so that the events that belong before it have come. Commits take a few ms."""

@@ -2,15 +2,15 @@
 
 import click
 
-from callboard.actors.errors import CorruptLog
-from callboard.actors.messages import SessionClosed
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.messages import SessionClosed
 from callboard.cli.errors import CORRUPT, FAILED, misused
 from callboard.cli.formats import counted
 from callboard.cli.keys import key_options
 from callboard.cli.options import Command, json_option, log_option, session_argument
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, open_reader
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.invariants import check_log

@@ -12,9 +12,9 @@ from callboard.cli.keys import key_options, log_keys
 from callboard.cli.options import Command, log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.recordings import find_session, open_reader
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.protocol import SessionRow
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 
 
 @click.command("delete", cls=Command)

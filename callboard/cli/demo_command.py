@@ -8,21 +8,21 @@ from pathlib import Path
 
 import click
 
-from callboard.actors.errors import MisuseError, StoreError
+from callboard.actors.protocol.errors import MisuseError, StoreError
 from callboard.cli.errors import DIVERGED, FAILED
 from callboard.cli.interrupts import interrupts
 from callboard.cli.live import diverted, watching
 from callboard.cli.options import Command
 from callboard.cli.outcomes import summary
 from callboard.cli.output import emit, talk
-from callboard.cli.safe import safe_line, safe_text
+from callboard.cli.terminal_escape import safe_line, safe_text
 from callboard.demo.agents import PROMPT, demo_host, demo_model
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
-from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.session import with_head
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import with_head
 
 
 @click.command("demo", cls=Command)

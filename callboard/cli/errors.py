@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 import click
 
-from callboard.actors.errors import (
+from callboard.actors.protocol.errors import (
     CallboardError,
     CorruptLog,
     Diverged,
@@ -25,7 +25,7 @@ from callboard.actors.errors import (
     StoreUnreadable,
     UnknownName,
 )
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 
 FAILED: Final = 1
 USAGE: Final = 2

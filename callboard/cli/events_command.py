@@ -8,19 +8,19 @@ from typing import Final, get_args
 import click
 from rich.text import Text
 
-from callboard.actors.addresses import CLIENT, PORTS, SUPERVISOR
-from callboard.actors.base import Json
-from callboard.actors.codec import UnreadableBody, decode
-from callboard.actors.errors import CorruptLog
-from callboard.actors.events import Event
-from callboard.actors.messages import AnyMessage, CallModel, SessionClosed
+from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage, CallModel, SessionClosed
 from callboard.cli.errors import misused
 from callboard.cli.formats import local_time, utc
+from callboard.cli.message_summary import words
 from callboard.cli.options import Command, json_option, log_option, session_argument
 from callboard.cli.output import console_on, emit_json, emit_lines, talk
 from callboard.cli.recordings import find_session, open_reader
-from callboard.cli.safe import safe_line
-from callboard.cli.wording import words
+from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.protocol import LogReader, Stored
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))

@@ -22,10 +22,10 @@ from callboard.replay.testing.parallel import explore_in_parallel
 from callboard.replay.testing.run import Run, bounds_of
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
-from callboard.replay.testing.shares import Share, share_of, together
+from callboard.replay.testing.shards import Share, share_of, together
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import World
-from callboard.testing_subject import Subject, made, run_lines
+from callboard.testing.subject import Subject, made, run_lines
 
 _RUNS_IN_TIME: Final = 1 << 40
 """Runs of a campaign that is bounded by time alone."""

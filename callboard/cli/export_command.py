@@ -16,9 +16,9 @@ from callboard.cli.options import Command, log_option, session_argument
 from callboard.cli.outcomes import head_text
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.recordings import find_session, open_reader
-from callboard.cli.safe import safe_json
+from callboard.cli.terminal_escape import safe_json
 from callboard.runtime.log.protocol import SessionRow
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 _PAGE: Final = 1_000
 _encode = msgspec.json.Encoder().encode

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.errors import InvalidPrompt
-from callboard.actors.limits import Limits
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.limits import Limits
 from callboard.cli.errors import Failure, misused, not_found
-from callboard.runtime.boundary import check_json
+from callboard.runtime.sanitize import check_json
 from callboard.runtime.schemas.acceptance import Refused, accept
 
 _WHOLE: Final = frozenset(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from callboard.cli.output import talk
-from callboard.runtime.outcome import Outcome
-from callboard.runtime.session import Session
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 

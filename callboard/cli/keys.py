@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from callboard.cli.errors import misused, not_found
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import click
 
-from callboard.actors.codec import UnreadableBody, decode
-from callboard.actors.endings import STATUS
-from callboard.actors.messages import Ask, AskEnded, SessionClosed
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.endings import STATUS
+from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed
 from callboard.cli.formats import local, utc
 from callboard.cli.options import Command, json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.protocol import LogReader, SessionRow
 
 _TAIL_EVENTS = 32

@@ -19,14 +19,14 @@ from typing import Final, Self, TextIO
 
 import click
 
-from callboard.actors.events import Event
-from callboard.actors.messages import Ask, AskEnded
-from callboard.cli.aside import Aside
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Ask, AskEnded
+from callboard.cli.live_views import Lines, Picture
 from callboard.cli.output import is_terminal, talk
-from callboard.cli.safe import indented, safe_line
-from callboard.cli.views import Lines, Picture
+from callboard.cli.stdout_capture import Aside
+from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.tree import Tree
-from callboard.runtime.session import Session
+from callboard.runtime.sessions.session import Session
 
 _REFRESH_S: Final = 0.125
 _SHARE: Final = 20

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from callboard.actors.errors import CallboardError, MisuseError
+from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.models.anthropic import AnthropicModel
+from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import Model
 
 _LISTED = 12

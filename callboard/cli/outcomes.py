@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from callboard.actors.endings import EXPLAINED, STATUS, Kind
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, Kind
+from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, dollars, duration, tokens
-from callboard.cli.safe import indented, safe_line
-from callboard.runtime.outcome import Outcome
+from callboard.cli.terminal_escape import indented, safe_line
+from callboard.runtime.sessions.outcome import Outcome
 
 
 def head_text(head: tuple[int, str]) -> str:

@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from callboard.cli.safe import safe_json, safe_text
+from callboard.cli.terminal_escape import safe_json, safe_text
 
 WIDE = 10_000
 """The width of what is no terminal: nothing is cut or wrapped for a pipe."""

@@ -14,8 +14,8 @@ from typing import Final, TextIO
 
 from callboard.cli.formats import counted, duration
 from callboard.cli.output import console_on, is_terminal, talk
-from callboard.replay.testing.seen import Seen
-from callboard.replay.testing.shares import Glance
+from callboard.replay.testing.shards import Glance
+from callboard.replay.testing.statistics import Seen
 from callboard.replay.testing.stopwatch import Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from callboard.actors.events import Event
+from callboard.actors.protocol.events import Event
 from callboard.cli.errors import NOT_FOUND, Failure, misused, not_found
 from callboard.cli.keys import log_keys
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 _LISTED = 5
 

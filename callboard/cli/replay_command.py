@@ -10,7 +10,7 @@ from rich.text import Text
 from callboard.cli.options import Command, json_option, log_option, session_argument
 from callboard.cli.output import console_on, emit_json, emit_lines, is_terminal
 from callboard.cli.recordings import check_seq, open_recording
-from callboard.cli.stepview import step_json, step_lines
+from callboard.cli.step_view import step_json, step_lines
 from callboard.replay.recording import Recording
 from callboard.replay.steps import Steps
 

@@ -3,7 +3,7 @@
 from callboard.cli.options import log_flag
 from callboard.cli.outcomes import outcome_json, summary
 from callboard.cli.output import emit, emit_json, talk
-from callboard.runtime.outcome import Outcome
+from callboard.runtime.sessions.outcome import Outcome
 
 
 def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, is_quiet: bool) -> None:

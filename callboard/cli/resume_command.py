@@ -8,9 +8,9 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from callboard.actors.errors import AgentsChanged
-from callboard.actors.limits import Limits
-from callboard.actors.messages import Resumed, SessionOpened
+from callboard.actors.protocol.errors import AgentsChanged
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.cli.inputs import parse_limits
@@ -30,16 +30,16 @@ from callboard.cli.options import (
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.results import print_result
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
-from callboard.runtime.outcome import Outcome
-from callboard.runtime.past import Past, past_of
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
-from callboard.runtime.session import Session, with_head
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.recorded_session import Past, past_of
+from callboard.runtime.sessions.session import Session, with_head
 
 
 class Job(NamedTuple):

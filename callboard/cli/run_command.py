@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from callboard.actors.limits import Limits
+from callboard.actors.protocol.limits import Limits
 from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.errors import FAILED
 from callboard.cli.inputs import parse_limits, read_prompt, read_schema
@@ -28,10 +28,10 @@ from callboard.cli.results import print_result
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
-from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
-from callboard.runtime.session import Session, with_head
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session, with_head
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import Failure, misused
 from callboard.cli.loading import broken, load_module, value_in
 from callboard.runtime.agent import Agent
-from callboard.testing_runs import Scenario
-from callboard.testing_subject import Parts, Subject, subject_of
+from callboard.testing.runs import Scenario
+from callboard.testing.subject import Parts, Subject, subject_of
 
 _LISTED = 12
 

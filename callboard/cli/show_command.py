@@ -7,19 +7,19 @@ import click
 import msgspec
 from rich.text import Text
 
-from callboard.actors.addresses import HOST
-from callboard.actors.endings import STATUS
-from callboard.actors.events import Event
-from callboard.actors.messages import Ask, AskEnded, CallTool, SessionClosed, SessionOpened
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.endings import STATUS
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Ask, AskEnded, CallTool, SessionClosed, SessionOpened
+from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, duration, local, utc
+from callboard.cli.message_summary import text_of
 from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
 from callboard.cli.output import console_on, emit_json, emit_lines, fields, talk
 from callboard.cli.recordings import check_seq, open_recording
-from callboard.cli.safe import safe_text
-from callboard.cli.treeview import Space, tree_lines, usage_of
-from callboard.cli.wording import text_of
+from callboard.cli.terminal_escape import safe_text
+from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.recording import Recording
 from callboard.replay.tree import Node, Tree
 

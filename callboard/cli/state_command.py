@@ -4,17 +4,17 @@ import click
 import msgspec
 from rich.text import Text
 
-from callboard.actors.agent_state import AgentState
-from callboard.actors.errors import UnknownName
-from callboard.actors.messages import CallModel, ModelReplied
-from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.messages import CallModel, ModelReplied
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.step import ActorState
 from callboard.cli.errors import misused
+from callboard.cli.message_summary import text_of
 from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, talk
 from callboard.cli.recordings import open_recording
 from callboard.cli.states import plain, summary, summary_fields
-from callboard.cli.wording import text_of
 from callboard.replay.recording import Recording
 
 

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from callboard.actors.agent_state import AgentState
-from callboard.actors.step import ActorState
-from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.agent.state import AgentState
+from callboard.actors.session.step import ActorState
+from callboard.actors.supervisor.state import SupervisorState
 from callboard.cli.formats import counted, dollars, tokens
-from callboard.cli.safe import safe_line
-from callboard.replay.shown import shown
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.to_jsonable import shown
 
 
 def summary(state: ActorState) -> str:

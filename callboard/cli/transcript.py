@@ -7,8 +7,8 @@ the length of the reply in its event, not by when the event came; and text is sh
 
 import msgspec
 
-from callboard.actors.base import Json
-from callboard.actors.messages import ModelReplied
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import ModelReplied
 
 
 class Transcript:

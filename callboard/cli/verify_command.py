@@ -2,7 +2,7 @@
 
 import click
 
-from callboard.actors.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog
 from callboard.cli.errors import CORRUPT, DIVERGED, Failure, misused
 from callboard.cli.formats import counted
 from callboard.cli.keys import key_options
@@ -10,10 +10,10 @@ from callboard.cli.options import Command, json_option, log_option, session_argu
 from callboard.cli.outcomes import head_text
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, open_reader, parse_head
-from callboard.cli.safe import safe_line
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording, Verification
 from callboard.runtime.log.protocol import Head, LogReader
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 
 @click.command("verify", cls=Command)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from callboard.actors.limits import Limits
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.request import ModelRequest
 from callboard.demo.policies import CAST
 from callboard.demo.tools import FolderTools
 from callboard.runtime.agent import Agent

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.demo.inquiry import Answer, Question, Report, Seen, ask
 from callboard.demo.modules_policy import ModuleReport
 from callboard.demo.names import clipped, printable

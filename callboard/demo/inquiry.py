@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.models.scripted import Reply, call, say
 
 T = TypeVar("T")

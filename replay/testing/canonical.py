@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import msgspec
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 
 KEPT = 1 << 15
 

@@ -18,15 +18,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from callboard.actors.errors import CallboardError
+from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.divergence import first_difference, shown
 from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.notes import Notes
+from callboard.replay.testing.replica_process import HASH_SEED, Told, Twin, told
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.seen import Seen
-from callboard.replay.testing.shares import Share, share_of
-from callboard.replay.testing.twin import HASH_SEED, Told, Twin, told
+from callboard.replay.testing.shards import Share, share_of
+from callboard.replay.testing.state_digests import Notes
+from callboard.replay.testing.statistics import Seen
 from callboard.replay.testing.world import Scenario, Step, World
 
 PROCESSES = 3

@@ -20,15 +20,15 @@ from typing import Generic
 
 import msgspec
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import unmet
 from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
-from callboard.replay.testing.seen import Figures, Seen
 from callboard.replay.testing.shrink import Pair, Shrunk, shrink
+from callboard.replay.testing.statistics import Figures, Seen
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W, conditions_of
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from callboard.replay.testing.chart import WIDTH, chart
 from callboard.replay.testing.explore import Counterexample, Explored
-from callboard.replay.testing.seen import Figures
+from callboard.replay.testing.statistics import Figures
 
 COVERAGE_LINES = 20
 

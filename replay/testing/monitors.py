@@ -14,7 +14,7 @@ Rules
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Violation, World
 
 Predicate: TypeAlias = Callable[[Any], bool]

@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from callboard.actors.errors import CallboardError, MisuseError
-from callboard.replay.testing.elsewhere import check_named, start
+from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.seen import Seen
-from callboard.replay.testing.shares import Glance, Share, share_of
+from callboard.replay.testing.shards import Glance, Share, share_of
+from callboard.replay.testing.statistics import Seen
 from callboard.replay.testing.stopwatch import Stopwatch
+from callboard.replay.testing.worker_process import check_named, start
 from callboard.replay.testing.world import Scenario
 
 TOLD_EVERY_S = 0.25

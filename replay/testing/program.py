@@ -25,7 +25,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.world import Kind, Move, Step
 

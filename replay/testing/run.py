@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule
 from callboard.replay.testing.world import Heals, JudgesUnfinished, Monitor, Move, Violation, W
 

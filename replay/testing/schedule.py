@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Move
 
 VERSION = "1"

@@ -20,12 +20,12 @@ from typing import Generic, TypeAlias
 
 import msgspec
 
-from callboard.replay.testing.guess import Guessed, guess
-from callboard.replay.testing.order import Order
+from callboard.replay.testing.candidate import Guessed, guess
+from callboard.replay.testing.happens_before import Order
+from callboard.replay.testing.race_reversal import Plan, plan_of, swap
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.swap import Plan, plan_of, swap
 from callboard.replay.testing.world import MakeWorld, Monitor, Violation, W
 
 BUDGET_STEPS = 500_000

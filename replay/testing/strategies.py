@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from callboard.actors.limits import Limits
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import Effect, Prices, Profile
-from callboard.actors.prompts import REPORT_BACK, TASK
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import Effect, Prices, Profile
+from callboard.actors.protocol.prompts import REPORT_BACK, TASK
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import KINDS, Faults
 from callboard.replay.testing.sessions.says import Says, Use
 from callboard.replay.testing.sessions.scenario import (

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.actors.errors import MisuseError, WrongKey
+from callboard.actors.protocol.errors import MisuseError, WrongKey
 
 KEY_BYTES_MIN: Final = 32
 _SALT_BYTES: Final = 16

@@ -10,12 +10,12 @@ from typing import Self
 
 import msgspec
 
-from callboard.actors.errors import StoreFailed
-from callboard.actors.events import Event
-from callboard.runtime.log.chain import UNWRITABLE, Chain, Sealed, Sealing
-from callboard.runtime.log.cuts import Cut, blob_digest, splice
+from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol.events import Event
+from callboard.runtime.log.append_rules import no_session, refusal, session_exists
+from callboard.runtime.log.hash_chain import UNWRITABLE, Chain, Sealed, Sealing
+from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
-from callboard.runtime.log.refusals import no_session, refusal, session_exists
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Sealed).decode

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from callboard.actors.events import Event
+from callboard.actors.protocol.events import Event
 
 GENESIS: Final = bytes(32)
 """What the chain of a session starts from that is nobody's fork."""

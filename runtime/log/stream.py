@@ -5,8 +5,8 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-from callboard.actors.errors import SessionFailed, StoreFailed
-from callboard.actors.events import Event
+from callboard.actors.protocol.errors import SessionFailed, StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.protocol import Append, Head
 
 EVERYTHING: Final = 1 << 62

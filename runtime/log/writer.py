@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from callboard.actors.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed
-from callboard.actors.events import Event
+from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
 from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream, release
 

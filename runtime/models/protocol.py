@@ -8,11 +8,11 @@ agent's decision, so every attempt is an event and is charged.
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from callboard.actors.base import NULL, Json, Part
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import ModelSpec
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.immutable import NULL, Json, Part
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
 
 OnText: TypeAlias = Callable[[str], None]
 """Told each piece of text as it streams in; ephemeral, never logged."""

@@ -8,9 +8,9 @@ beyond them is answered as the last one was, if that was an answer: it was lost 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from callboard.actors.errors import ScriptError
-from callboard.actors.parts import ModelFailure
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.errors import ScriptError
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 
 Ask: TypeAlias = Callable[[ModelRequest], object]
 

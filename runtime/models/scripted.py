@@ -19,18 +19,18 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from callboard.actors.addresses import BELOW_HOST
-from callboard.actors.base import Json
-from callboard.actors.content import read
-from callboard.actors.conversation import text_block
-from callboard.actors.errors import ScriptError
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import ModelSpec, Prices
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
-from callboard.runtime.boundary import clean_text, to_json
+from callboard.actors.agent.content import read
+from callboard.actors.protocol.addresses import BELOW_HOST
+from callboard.actors.protocol.conversation import text_block
+from callboard.actors.protocol.errors import ScriptError
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.script import Script
+from callboard.runtime.sanitize import clean_text, to_json
 
 MAX_PROBLEMS: Final = 100
 """Problems that are kept for `assert_done`."""

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from callboard.actors.agent_state import AgentState, fixed_of
-from callboard.actors.desk import cancelled
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import ApprovalGiven, RequestApproval
+from callboard.actors.agent.state import AgentState, fixed_of
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval
+from callboard.actors.session.port_gate import cancelled
 from callboard.runtime.approvals import Answer, Approval, Approver
-from callboard.runtime.board import Board
-from callboard.runtime.boundary import clean_text
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.sanitize import clean_text
+from callboard.runtime.sessions.board import Board
 
 _NOTE_CHARS_MAX: Final = 2_000
 

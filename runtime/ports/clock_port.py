@@ -2,11 +2,11 @@
 
 import asyncio
 
-from callboard.actors.addresses import CLOCK, SUPERVISOR
-from callboard.actors.events import Post
-from callboard.actors.messages import TimerFired
-from callboard.runtime.board import Board
+from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.messages import TimerFired
 from callboard.runtime.clock import now_ms
+from callboard.runtime.sessions.board import Board
 
 
 class ClockPort:

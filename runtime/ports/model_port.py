@@ -10,21 +10,21 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.base import NULL, Json
-from callboard.actors.errors import CallboardError, InvalidPrompt
-from callboard.actors.events import Event, Post
-from callboard.actors.limits import DEFAULTS
-from callboard.actors.messages import CallModel, ModelReplied
-from callboard.actors.parts import ModelFailure
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
-from callboard.runtime.board import Board
-from callboard.runtime.boundary import check_json, clean_text
-from callboard.runtime.loop_parts import rota_of
+from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.messages import CallModel, ModelReplied
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
-from callboard.runtime.secrets.keeper import LiveText
+from callboard.runtime.sanitize import check_json, clean_text
+from callboard.runtime.scheduling.run_queue import rota_of
+from callboard.runtime.secrets.registry import LiveText
+from callboard.runtime.sessions.board import Board
 
 USAGE_MAX: Final = 2**53
 """Beyond this a count is a mistake, and other languages cannot read it exactly."""

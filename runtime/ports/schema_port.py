@@ -3,12 +3,12 @@
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import CheckSchema, SchemaChecked
-from callboard.actors.parts import SchemaProblem
-from callboard.runtime.board import Board
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.ports.tasks import Tasks
+from callboard.runtime.sessions.board import Board
 
 if TYPE_CHECKING:
     from callboard.runtime.schemas.checker import SchemaChecker

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
-from callboard.actors.agent_state import AgentState, fixed_of
-from callboard.actors.base import Json
-from callboard.actors.conversation import text_json
-from callboard.actors.events import Event, Post
-from callboard.actors.limits import DEFAULTS
-from callboard.actors.messages import CallTool, ToolReturned, ToolStatus
+from callboard.actors.agent.state import AgentState, fixed_of
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.messages import CallTool, ToolReturned, ToolStatus
 from callboard.runtime.agent import Agent
-from callboard.runtime.board import Board
 from callboard.runtime.ports.shared_tasks import SharedTasks
+from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.graph import link, width_of
 from callboard.runtime.schemas.jsontext import Unreadable, is_deeper, parse
 from callboard.runtime.schemas.limits import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX

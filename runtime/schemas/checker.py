@@ -12,7 +12,7 @@ schema or value.
 import asyncio
 from collections.abc import Awaitable
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.acceptance import TooMuch
 from callboard.runtime.schemas.engine import ON_THE_LOOP, Engine, NotLoaded, import_jsonschema
 from callboard.runtime.schemas.pool import Pool

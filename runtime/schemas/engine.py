@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from callboard.actors.base import Json
-from callboard.actors.messages import CheckSchema, SchemaChecked
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.acceptance import Accepted, Refused, TooMuch, accept, refuse_by_length
 from callboard.runtime.schemas.fast import Check, compile_fast

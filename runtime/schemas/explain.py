@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from jsonschema.exceptions import ValidationError
 
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.jsontext import pointer
 from callboard.runtime.schemas.limits import PROBLEMS_MAX
 from callboard.runtime.schemas.wording import count, listing, problem, show

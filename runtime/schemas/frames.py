@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 
 LENGTH: Final = struct.Struct(">I")
 

@@ -7,7 +7,7 @@ Only places where the draft expects a schema are walked: a `$ref` inside `const`
 from dataclasses import dataclass, field
 from typing import Final
 
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.jsontext import escape
 from callboard.runtime.schemas.keywords import DIALECT, PLACES, REFUSED, SHAPES
 from callboard.runtime.schemas.limits import MULTIPLE_OF_MIN, PROBLEMS_MAX, SUBSCHEMAS_MAX

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas import frames
 from callboard.runtime.schemas.engine import failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX

@@ -9,7 +9,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.budget import Budget
 from callboard.runtime.schemas.explain import problems_of
 from callboard.runtime.schemas.limits import ERRORS_READ_MAX

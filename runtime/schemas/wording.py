@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.limits import TEXT_CHARS_MAX
 
 _SHOWN_CHARS = 60

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas import frames, limits
 from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
 

@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.base import NULL, Json, Message
-from callboard.actors.codec import encode
-from callboard.actors.errors import InvalidPrompt
-from callboard.actors.messages import AnyMessage, Ask, ModelReplied, SessionOpened
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import ModelSpec, Profile
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import NULL, Json, Message
+from callboard.actors.protocol.messages import AnyMessage, Ask, ModelReplied, SessionOpened
+from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.secrets.redactor import Redactor
 
 SIGNED_CODE: Final = "secret_in_signed_block"

@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 import msgspec
 import re2
 
-from callboard.actors.base import Json
-from callboard.runtime.secrets.forms import forms_of
-from callboard.runtime.secrets.known import KNOWN
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.secrets.encodings import forms_of
+from callboard.runtime.secrets.key_patterns import KNOWN
+from callboard.runtime.secrets.prefilter import may_hold_key
 from callboard.runtime.secrets.refs import SecretPattern, checked_secret_name, checked_value
-from callboard.runtime.secrets.sieve import may_hold_key
 
 PATTERN_CHARS: Final = 4_096
 """Characters behind a cut that are searched for the rest of what began before it."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import re2
 
-from callboard.actors.errors import MisuseError, UnknownName
+from callboard.actors.protocol.errors import MisuseError, UnknownName
 
 MIN_CHARS: Final = 6
 """Characters of the shortest secret: a shorter one would be found in ordinary text."""

@@ -10,9 +10,9 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from callboard.actors.base import Json
-from callboard.actors.errors import InvalidPrompt
-from callboard.runtime.boundary import clean_text
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.context import ToolContext
 
 Function: TypeAlias = Callable[..., object]

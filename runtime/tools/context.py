@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from callboard.runtime.boundary import clean_text
-from callboard.runtime.secrets.keeper import NO_SECRETS, Secrets
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
+from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 
 MAX_PROGRESS_CHARS: Final = 2_000
 """Characters of one progress text; what is longer is cut."""

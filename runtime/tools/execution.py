@@ -23,10 +23,10 @@ import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Final
 
-from callboard.actors.base import Json
-from callboard.actors.errors import InvalidPrompt
-from callboard.runtime.secrets.keeper import NO_SECRETS
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.secrets.redactor import Redactor
+from callboard.runtime.secrets.registry import NO_SECRETS
 from callboard.runtime.tools.arguments import Bound
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned

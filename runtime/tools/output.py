@@ -15,11 +15,11 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias, TypeGuard
 
-from callboard.actors.base import Json, Value
-from callboard.actors.errors import InvalidPrompt, ToolError
-from callboard.runtime.boundary import clean_text, to_json
-from callboard.runtime.secrets.keeper import NO_SECRETS
+from callboard.actors.protocol.errors import InvalidPrompt, ToolError
+from callboard.actors.protocol.immutable import Json, Value
+from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
+from callboard.runtime.secrets.registry import NO_SECRETS
 
 Status: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 

@@ -13,8 +13,8 @@ import typing
 
 import msgspec
 
-from callboard.actors.errors import InvalidAgent
-from callboard.runtime.boundary import clean_text
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.arguments import Function, TypedSignature
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import described

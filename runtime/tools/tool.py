@@ -17,11 +17,11 @@ from typing import Generic, ParamSpec, TypeVar, get_args, overload
 
 import msgspec
 
-from callboard.actors.base import NULL, Json
-from callboard.actors.errors import InvalidAgent, InvalidPrompt
-from callboard.actors.profiles import Approval, Effect, ToolSpec
-from callboard.actors.prompts import RESERVED
-from callboard.runtime.boundary import check_json, clean_text, to_json
+from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import Approval, Effect, ToolSpec
+from callboard.actors.protocol.prompts import RESERVED
+from callboard.runtime.sanitize import check_json, clean_text, to_json
 from callboard.runtime.tools.arguments import Bound, DictSignature, Function, Signature
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import described

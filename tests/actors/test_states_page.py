@@ -2,9 +2,9 @@
 
 import pytest
 
-from callboard.actors.agent_phases import AGENT
-from callboard.actors.supervisor_phases import AGENT_MOVES, DELEGATION_MOVES, SESSION_MOVES
+from callboard.actors.agent.phases import AGENT
 from tools.generate_docs import DOCS, PAGES, diagram, states
+from tools.supervisor_phases import AGENT_MOVES, DELEGATION_MOVES, SESSION_MOVES
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -10,11 +10,11 @@ rule of the protocol is checked on the log (`check_log`), and the log is replaye
 from collections.abc import Callable, Iterator
 
 from callboard import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.messages import (
     DelegationEnded,
     ReportJudged,
 )
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.faults import Faults
 from callboard.replay.testing.sessions.says import Says, calls, task

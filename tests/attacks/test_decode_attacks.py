@@ -19,12 +19,12 @@ import pytest
 
 from callboard import Agent, AnthropicModel, Limits, Runtime, ScriptedModel
 from callboard import call as scripted_call
-from callboard.actors import codec
-from callboard.actors.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
-from callboard.actors.messages import CallTool, SessionOpened
+from callboard.actors.protocol import codec
+from callboard.actors.protocol.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
+from callboard.actors.protocol.messages import CallTool, SessionOpened
 from callboard.replay.recording import Recording
-from callboard.runtime.boundary import check_json, to_json
-from callboard.runtime.models import anthropic_wire
+from callboard.runtime.models.anthropic import wire as anthropic_wire
+from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome

@@ -5,10 +5,10 @@ from typing import get_args
 import pytest
 
 from callboard import Agent, Limits, Runtime, ScriptedModel, call, say
-from callboard.actors.addresses import SUPERVISOR, TOOLS, depth_of, is_agent
-from callboard.actors.base import Json
-from callboard.actors.events import Post
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import SUPERVISOR, TOOLS, depth_of, is_agent
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import (
     Begin,
     CallModel,
     CallTool,
@@ -18,7 +18,7 @@ from callboard.actors.messages import (
     ReportBack,
     TurnRequested,
 )
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.says import NOMINAL, Says, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryLog

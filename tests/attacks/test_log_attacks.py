@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from callboard.actors.events import Event
+from callboard.actors.protocol.events import Event
 from callboard.cli.main import cli
-from callboard.runtime.log.chain import Chain
+from callboard.runtime.log.hash_chain import Chain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
-from callboard.runtime.past import event_of
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import record
 from tests.runtime.log.kit import large, run
 

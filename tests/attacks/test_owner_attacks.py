@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import pytest
 
-from callboard.actors.errors import Fenced, StoreLocked
-from callboard.actors.limits import Limits
+from callboard.actors.protocol.errors import Fenced, StoreLocked
+from callboard.actors.protocol.limits import Limits
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log import sqlite_schema
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite import schema as sqlite_schema
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.tools.tool import tool
@@ -34,8 +34,8 @@ ROUNDS = 100
 
 LOSER = """
 import asyncio, sys
-from callboard.actors.errors import Fenced
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.actors.protocol.errors import Fenced
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import add, event
 
 async def main(path):
@@ -223,8 +223,8 @@ def test_o2_a_second_process_is_refused_and_appends_nothing(tmp_path: Path) -> N
     path = tmp_path / "log.db"
     script = """
 import asyncio, sys
-from callboard.actors.errors import StoreLocked
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.actors.protocol.errors import StoreLocked
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, events
 
 async def main():
@@ -259,8 +259,8 @@ def test_o3_a_forked_child_appends_nothing_and_its_parent_goes_on(tmp_path: Path
     path = tmp_path / "log.db"
     script = """
 import asyncio, os, sys
-from callboard.actors.errors import StoreLocked
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.actors.protocol.errors import StoreLocked
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, events
 
 async def main():
@@ -313,7 +313,7 @@ def test_o5_a_clock_that_goes_back_an_hour_never_goes_back_in_the_log(
         posted += 1
         return now_ms() - (hour_ms if posted > 12 else 0)
 
-    monkeypatch.setattr("callboard.runtime.board.now_ms", wrong)
+    monkeypatch.setattr("callboard.runtime.sessions.board.now_ms", wrong)
 
     async def work() -> tuple[int, str]:
         model = ScriptedModel([call("note", text="a"), call("note", text="b"), say("Done.")])

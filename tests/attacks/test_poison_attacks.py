@@ -33,15 +33,15 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors import step as step_module
-from callboard.actors.agent import decide_agent
-from callboard.actors.agent_state import AgentState
-from callboard.actors.agent_turns import Decision
-from callboard.actors.messages import AgentInput, DeciderFailed, Finished, ModelReplied, ToolReturned
+from callboard.actors.agent.decider import decide_agent
+from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.turns import Decision
+from callboard.actors.protocol.messages import AgentInput, DeciderFailed, Finished, ModelReplied, ToolReturned
+from callboard.actors.session import step as step_module
 from callboard.replay.recording import Recording
-from callboard.runtime.models import anthropic_wire
+from callboard.runtime.models.anthropic import wire as anthropic_wire
 from callboard.runtime.models.scripted import Policy, Step
-from callboard.runtime.outcome import Outcome
+from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.tools.execution import ToolRunner
 from tests.poison import poison_supervisor
 

@@ -3,16 +3,16 @@
 import pytest
 
 from callboard import Limits
-from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.base import Json
-from callboard.actors.events import Post
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import (
     AskEnded,
     ReportBack,
     ReportJudged,
 )
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.sessions.says import Says, calls, report, task
 from tests.attacks.orders import (
     SCHEMA,

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import pytest
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.checker import SchemaChecker
 from tests.runtime.schemas.kit import (
     DOUBLING,

@@ -35,20 +35,20 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors.codec import encode
-from callboard.actors.errors import InvalidPrompt
-from callboard.actors.events import Event
-from callboard.actors.messages import AskEnded
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import ModelSpec
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AskEnded
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.cli.main import cli
 from callboard.replay.recording import Recording
-from callboard.runtime.boundary import to_json
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Reply, Step
-from callboard.runtime.outcome import Outcome
+from callboard.runtime.sanitize import to_json
+from callboard.runtime.sessions.outcome import Outcome
 
 CANARY = "Canary/17+sings=at Dawn"
 VARIABLE = "CALLBOARD_TEST_CANARY"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Runtime, ScriptedModel, call
-from callboard.actors.errors import CorruptLog, Fenced, SessionFailed
-from callboard.actors.events import Post
-from callboard.actors.messages import (
+from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionFailed
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     Begin,
@@ -18,10 +18,10 @@ from callboard.actors.messages import (
     SchemaChecked,
     SessionOpened,
 )
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.says import Says, calls, report, task
-from callboard.runtime.log.chain import Sealed
+from callboard.runtime.log.hash_chain import Sealed
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, Head
 from tests import golden

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from callboard.cli.main import cli
-from tests.cli.cast import CAST
+from tests.cli.agents import CAST
 from tests.cli.recorded import record
 
 Callboard = Callable[..., Result]

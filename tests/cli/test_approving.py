@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.base import Json
+from callboard.actors.protocol.immutable import Json
 from callboard.cli.approving import lines, verdict
 from callboard.runtime.approvals import Answer, Approval
-from tests.cli.cast import CAST, Terminal, piped
+from tests.cli.agents import CAST, Terminal, piped
 from tests.cli.test_run_command import needs_terminals
 
 

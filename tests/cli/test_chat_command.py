@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.cli.cast import Terminal, lines_with, piped
+from tests.cli.agents import Terminal, lines_with, piped
 from tests.cli.conftest import Callboard
 from tests.cli.test_run_command import needs_terminals
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import msgspec
 
-from callboard.actors.events import Event
-from callboard.actors.messages import ReportJudged
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import ReportJudged
 from callboard.cli.errors import CORRUPT, FAILED, USAGE
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, rows_of

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli import delete_command
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from callboard.actors.messages import DelegationEnded
+from callboard.actors.protocol.messages import DelegationEnded
 from callboard.cli.main import cli
 from callboard.demo.agents import PROMPT, demo_host, demo_model
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.outcome import Outcome
 from tests.demo.folders import NAMES, build
 
 

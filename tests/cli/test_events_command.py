@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.events import Event
+from callboard.actors.protocol.events import Event
 from callboard.cli.events_command import KINDS
 from callboard.runtime.log.protocol import Append
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
 

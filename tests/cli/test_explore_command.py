@@ -8,7 +8,7 @@ import pytest
 
 from callboard.cli import explore_command
 from callboard.cli.errors import FAILED, INTERRUPTED, USAGE
-from tests.cli.cast import Terminal, piped
+from tests.cli.agents import Terminal, piped
 from tests.cli.conftest import Callboard
 
 SHOP = """

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import StoreIncomplete
+from callboard.actors.protocol.errors import StoreIncomplete
 from callboard.cli import export_command
 from callboard.replay.testing.stores.events import added, events, large
 from callboard.runtime.log.protocol import Append, Head
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import damage
 

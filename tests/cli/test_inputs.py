@@ -3,7 +3,7 @@ from pathlib import Path
 import click
 import pytest
 
-from callboard.actors.limits import Limits
+from callboard.actors.protocol.limits import Limits
 from callboard.cli.errors import NOT_FOUND, USAGE, Failure
 from callboard.cli.inputs import parse_limits, read_prompt, read_schema
 

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from callboard.cli.keys import ENCRYPTION_KEY_FILE, KEY_FILE, keyed_log, read_key
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 
 

@@ -2,7 +2,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
 

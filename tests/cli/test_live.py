@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.events import Event
-from callboard.cli.aside import Aside
+from callboard.actors.protocol.events import Event
 from callboard.cli.live import LiveTree, diverted, watch, watching
+from callboard.cli.stdout_capture import Aside
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
 from tests.cli.recorded import cast, rows_of, script
@@ -79,7 +79,7 @@ def test_tools_on_threads_may_print_while_the_picture_changes(events: list[Event
 def test_a_picture_that_cannot_be_drawn_ends_nothing(
     events: list[Event], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("callboard.cli.views.tree_lines", lambda *_: 1 / 0)
+    monkeypatch.setattr("callboard.cli.live_views.tree_lines", lambda *_: 1 / 0)
     out = io.StringIO()
     with LiveTree(out, is_live=True) as view:
         view.add(events[0])

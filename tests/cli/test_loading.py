@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import MissingKey
+from callboard.actors.protocol.errors import MissingKey
 from callboard.cli.errors import FAILED, NOT_FOUND, USAGE, Failure
 from callboard.cli.loading import choose_model, load_agent
 from callboard.runtime.agent import Agent
-from callboard.runtime.models.anthropic import AnthropicModel
+from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.scripted import ScriptedModel
 
 MODULE = """

@@ -9,7 +9,7 @@ import pytest
 import callboard
 from callboard.cli import errors
 from callboard.cli.main import Commands, cli
-from tests.cli.cast import command, environment, piped
+from tests.cli.agents import command, environment, piped
 from tests.cli.conftest import Callboard
 
 COMMANDS = cli.list_commands(click.Context(cli)) if isinstance(cli, Commands) else []
@@ -109,14 +109,14 @@ def test_ctrl_c_while_looking_is_no_error(callboard: Callboard, monkeypatch: pyt
     ],
 )
 def test_each_error_has_its_exit_code(error: str, code: int) -> None:
-    raised = getattr(sys.modules["callboard.actors.errors"], error)("what happened\nand where")
+    raised = getattr(sys.modules["callboard.actors.protocol.errors"], error)("what happened\nand where")
     failure = errors.failure_of(raised)
     assert failure.exit_code == code
     assert failure.message.startswith("what happened")
 
 
 def test_a_locked_log_says_what_to_do() -> None:
-    from callboard.actors.errors import StoreLocked
+    from callboard.actors.protocol.errors import StoreLocked
 
     assert "--log" in errors.failure_of(StoreLocked("another process owns it")).message
 

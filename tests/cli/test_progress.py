@@ -6,8 +6,8 @@ import pytest
 
 from callboard.cli import progress
 from callboard.cli.progress import Progress, shown
-from callboard.replay.testing.seen import Seen
-from callboard.replay.testing.shares import Glance
+from callboard.replay.testing.shards import Glance
+from callboard.replay.testing.statistics import Seen
 
 GLANCE = Glance(runs=1_204, orders=611, situations=84, faults=312, kinds=14)
 

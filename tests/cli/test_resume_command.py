@@ -9,12 +9,19 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from callboard.actors.events import Event
-from callboard.actors.messages import Ask, AskEnded, ModelReplied, Resumed, SessionClosed, ToolReturned
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
+    Ask,
+    AskEnded,
+    ModelReplied,
+    Resumed,
+    SessionClosed,
+    ToolReturned,
+)
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
-from tests.cli.cast import CAST, Terminal, command, environment, lines_with, piped
+from tests.cli.agents import CAST, Terminal, command, environment, lines_with, piped
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 

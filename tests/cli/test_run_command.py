@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.cli.cast import Terminal, command, environment, lines_with, piped
+from tests.cli.agents import Terminal, command, environment, lines_with, piped
 from tests.cli.conftest import Callboard
 
 SCHEMA = '{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}'

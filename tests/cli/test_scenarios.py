@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import USAGE, Failure
 from callboard.cli.scenarios import Named, load_subject
 

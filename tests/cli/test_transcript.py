@@ -1,7 +1,7 @@
 import msgspec
 
-from callboard.actors.base import Json
-from callboard.actors.messages import ModelReplied
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import ModelReplied
 from callboard.cli.transcript import Transcript, text_length
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from callboard.replay.testing.stores.events import added, event
 from callboard.runtime.log.protocol import Append
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 

@@ -32,7 +32,7 @@ TABLE_USED = '@pytest.fixture(scope="session", params=RUNTIMES.values())'
 ENTRY = f"""
 import asyncio
 
-from callboard.runtime.loop_actor import LoopActor, LoopFuture
+from callboard.runtime.scheduling.loop_actor import LoopActor, LoopFuture
 
 # Pykka's tests run on threads of their own and block; so the loop gets one too.
 _loop = asyncio.new_event_loop()

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from callboard.actors import recovery
-from callboard.actors.desk import cancelled, interrupted
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import CallModel, CallTool, ModelReplied
-from callboard.actors.usage import ZERO
-from callboard.runtime.board import Board
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.session import recovery
+from callboard.actors.session.port_gate import cancelled, interrupted
 from callboard.runtime.log.protocol import Head
-from callboard.runtime.log.sqlite_store import SQLiteStore
+from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.ports.tool_port import ToolPort
-from callboard.runtime.session import Session
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
 from tests.crash.points import patch
 

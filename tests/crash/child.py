@@ -16,15 +16,15 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.codec import encode
-from callboard.actors.errors import MisuseError, SessionEnded
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import MisuseError, SessionEnded
 from callboard.runtime.approvals import Approval
-from callboard.runtime.outcome import Outcome
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.session import Session
+from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
+from tests.crash.agents import SCHEMA, host_of, limits_of
 from tests.crash.broken import BREAKS
-from tests.crash.cast import SCHEMA, host_of, limits_of
 from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome
 from tests.crash.points import Death, DyingLog, Reaper, install
 

@@ -33,15 +33,15 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.recovery import Recovered
-from callboard.runtime.board import Board
-from callboard.runtime.log import sqlite_store
+from callboard.actors.session.recovery import Recovered
 from callboard.runtime.log.protocol import Append, Head
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_door import through_door
-from callboard.runtime.log.sqlite_rows import Chunk
-from callboard.runtime.log.sqlite_store import SQLiteStore
-from callboard.runtime.log.sqlite_thread import SQLiteThread
+from callboard.runtime.log.sqlite import store as sqlite_store
+from callboard.runtime.log.sqlite.batch_insert import through_door
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.rows import Chunk
+from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.thread import SQLiteThread
+from callboard.runtime.sessions.board import Board
 from tests.crash.notes import Notes, SeenHead
 
 RANDOM: Final = "at random"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from callboard.actors.errors import CallboardError
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     CallTool,
@@ -24,7 +24,7 @@ from callboard.actors.messages import (
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.protocol import Head, LogReader, Stored
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.crash.notes import (
     Effect,
     Seen,

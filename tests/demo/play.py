@@ -9,10 +9,10 @@ from typing import NamedTuple
 import msgspec
 from jsonschema import Draft202012Validator
 
-from callboard.actors.base import NULL, Json
-from callboard.actors.intmap import IntMap
-from callboard.actors.profiles import ModelSpec
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
 from callboard.demo.bounds import ANSWER_CHARS_MAX
 from callboard.demo.policies import CAST
 from callboard.runtime.models.scripted import Call

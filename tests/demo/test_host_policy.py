@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from callboard.actors.prompts import TASK
+from callboard.actors.protocol.prompts import TASK
 from callboard.demo.host_policy import TASKS, digger_policy, host_policy, runaway_policy
 from callboard.demo.inquiry import Question
 from callboard.demo.policies import CAST

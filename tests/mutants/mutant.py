@@ -21,7 +21,9 @@ PACKAGE = "callboard.actors"
 
 
 class Mutant(NamedTuple):
-    """One seeded fault. what: it does, in one sentence. module: of `actors`. old, new: source text.
+    """One seeded fault. what: its effect, in one sentence. old, new: source text.
+
+    module: dotted, below `actors`.
 
     note: for one that is not found: why, and what follows from that.
     """
@@ -36,7 +38,7 @@ class Mutant(NamedTuple):
     @property
     def path(self) -> Path:
         """The file that is changed."""
-        return ROOT / "actors" / f"{self.module}.py"
+        return ROOT / "actors" / f"{self.module.replace('.', '/')}.py"
 
     def applied(self, source: str) -> str:
         """The source with the fault in it. Raises ValueError if it does not fit."""

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from callboard.actors.limits import Limits
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import Faults, faults
 from callboard.replay.testing.sessions.says import Says, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile

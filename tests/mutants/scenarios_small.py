@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.limits import Limits
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.says import Says, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile

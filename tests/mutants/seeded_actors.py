@@ -8,56 +8,56 @@ AGENT: Final = (
     Mutant(
         "turns-off-by-one",
         "An agent has one turn more than its limit says.",
-        "agent_state",
+        "agent.state",
         "    return state.turns_used < (state.limits.max_iterations or 0)",
         "    return state.turns_used <= (state.limits.max_iterations or 0)",
     ),
     Mutant(
         "report-attempts-off-by-one",
         "An agent may have one invalid report more than its limit says.",
-        "agent",
+        "agent.decider",
         "    if state.report_attempts >= (state.limits.max_report_attempts or 1):",
         "    if state.report_attempts > (state.limits.max_report_attempts or 1):",
     ),
     Mutant(
         "model-attempts-off-by-one",
         "A model call has one attempt more than the limit says.",
-        "retry",
+        "agent.retry",
         "attempt >= max_attempts:",
         "attempt > max_attempts:",
     ),
     Mutant(
         "invalid-counts-twice",
         "An invalid report counts twice while others of its turn wait for their judgement.",
-        "agent",
+        "agent.decider",
         '(judged.verdict == "invalid")',
         '(judged.verdict == "invalid") * (1 + (state.unanswered > 0))',
     ),
     Mutant(
         "results-in-arrival-order",
         "Results go back to the model in the order in which they came.",
-        "agent_calls",
+        "agent.calls",
         "    for answer in state.answers.values():",
         "    for answer in sorted(state.answers.values(), key=lambda answer: answer.seq):",
     ),
     Mutant(
         "drains-before-the-tools",
         "A stopped agent says that it has drained while the last of its tools is out.",
-        "agent_turns",
+        "agent.turns",
         "    if state.tools_out or state.is_model_out:",
         "    if state.tools_out > 1 or state.is_model_out:",
     ),
     Mutant(
         "results-of-the-stopped-lost",
         "What a stopped agent still owed its conversation is not in the next prompt.",
-        "agent_turns",
+        "agent.turns",
         "    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
         "    state = replace(state, fresh=state.fresh + seqs)",
     ),
     Mutant(
         "late-result-goes-on",
         "The last result of an agent that is stopped lets it go on.",
-        "agent",
+        "agent.decider",
         '    if state.phase == "stopping":\n        return drain(state)\n    return _go_on(state)',
         '    if state.phase == "stopping" and (state.tools_out or state.unanswered):\n'
         "        return drain(state)\n"
@@ -66,7 +66,7 @@ AGENT: Final = (
     Mutant(
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, though delegations are still out.",
-        "agent",
+        "agent.decider",
         '    if state.phase != "acting" or state.unanswered:\n'
         "        return state, ()\n"
         "    return all_answered(state)",
@@ -78,7 +78,7 @@ AGENT: Final = (
     Mutant(
         "retries-are-free",
         "What an attempt used that is tried again is told as nothing.",
-        "agent",
+        "agent.decider",
         "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
         "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms,\n"
         "        settled=replace(settled, usage=settled.usage and replace(settled.usage, "
@@ -87,7 +87,7 @@ AGENT: Final = (
     Mutant(
         "failed-forgets-its-call",
         "An agent whose actor fails while its model call is out drains without waiting for the answer.",
-        "agent",
+        "agent.decider",
         'phase="failed", is_model_out=state.phase == "thinking")',
         'phase="failed")',
         "seed 1 misses it in 10,000 runs; the two others, the unit tests, POS and delays alone find it. An actor "
@@ -100,42 +100,42 @@ DESK: Final = (
     Mutant(
         "second-answer-let-in",
         "A port may answer a request that has its answer.",
-        "desk",
+        "session.port_gate",
         "        return request in self.open",
         "        return True",
     ),
     Mutant(
         "write-starts-for-the-stopped",
         "A write tool call that is posted after its agent was stopped starts.",
-        "desk",
+        "session.port_gate",
         "        if owner in self._stopped:\n",
         '        if owner in self._stopped and getattr(event.body, "effect", "") != "write":\n',
     ),
     Mutant(
         "stop-without-abort",
         "What is under way for an agent that is stopped is not given up.",
-        "desk",
+        "session.port_gate",
         "        actions += [Abort(self.open[seq]) for seq in sorted(self._of.get(event.recipient, ()))]\n",
         "",
     ),
     Mutant(
         "only-one-aborted",
         "Of all that is under way for an agent that is stopped, only the first call is given up.",
-        "desk",
+        "session.port_gate",
         "in sorted(self._of.get(event.recipient, ()))]",
         "in sorted(self._of.get(event.recipient, ()))[:1]]",
     ),
     Mutant(
         "write-not-announced",
         "A write tool runs without its start in the log.",
-        "desk",
+        "session.port_gate",
         '        if body.effect == "idempotent":\n            return Start(event, waits=True)',
         '        if body.effect != "read":\n            return Start(event, waits=True)',
     ),
     Mutant(
         "stop-outlives-the-drained",
         "The host counts as stopped after it has drained, and in its next ask.",
-        "desk",
+        "session.port_gate",
         "    def _begin(self, event: Event, actions: list[Action]) -> None:\n"
         "        self._stopped.discard(event.recipient)\n",
         "    def _begin(self, event: Event, actions: list[Action]) -> None:\n        return\n",
@@ -146,14 +146,14 @@ RECOVERY: Final = (
     Mutant(
         "torn-decision-not-completed",
         "The outputs that the end of the log cut off are never posted.",
-        "recovery",
+        "session.recovery",
         "        if torn is not None:\n",
         "        if torn is not None and not torn:\n",
     ),
     Mutant(
         "unhandled-lost",
         "An event that nobody had handled is taken as handled if it was the last for its actor.",
-        "recovery",
+        "session.recovery",
         "            if event.seq > decided.get(event.recipient, 0):\n                self.inbox",
         "            if event.seq > decided.get(event.recipient, 0) and event.seq < "
         "len(self.events):\n"
@@ -162,7 +162,7 @@ RECOVERY: Final = (
     Mutant(
         "write-runs-again",
         "A write tool that had started is run again on resume.",
-        "recovery",
+        "session.recovery",
         "        return interrupted(request) if request.seq in self.started else None",
         "        return None",
     ),
@@ -170,49 +170,49 @@ RECOVERY: Final = (
         "model-asked-again-for-free",
         "A model call that was cut off is made again under its old grant, and its first "
         "use is charged to nobody.",
-        "recovery",
+        "session.recovery",
         '            return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost"))',
         "            return None",
     ),
     Mutant(
         "lost-call-is-free",
         "A model call that was cut off counts as one that used nothing.",
-        "recovery",
+        "session.recovery",
         '            return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))',
         "            return cancelled(request)",
     ),
     Mutant(
         "cancelled-claimed-for-write",
         "A write tool of a stopped agent that had started is answered `cancelled`.",
-        "recovery",
+        "session.recovery",
         '            body.effect == "idempotent" or request.seq in self.started',
         '            body.effect == "idempotent"',
     ),
     Mutant(
         "stopped-asked-again",
         "What a stopped agent had asked for is asked again on resume.",
-        "recovery",
+        "session.recovery",
         "            if self.desk.is_stopped(owner_of(request)):",
         "            if self.desk.is_stopped(owner_of(request)) and isinstance(request.body, CallModel):",
     ),
     Mutant(
         "answered-started-again",
         "A request that was answered during recovery is given to its port all the same.",
-        "recovery",
+        "session.recovery",
         "for seq in sorted(self.held) if self.desk.may_answer(seq))",
         "for seq in sorted(self.held))",
     ),
     Mutant(
         "timers-lost",
         "After a resume the timers that were set before do not fire.",
-        "recovery",
+        "session.recovery",
         "self.desk, starts, tuple(self.desk.timers.values()))",
         "self.desk, starts, ())",
     ),
     Mutant(
         "failure-recorded-not-repeated",
         "A decision that a decider raised on is made anew on resume, as if it had not raised.",
-        "recovery",
+        "session.recovery",
         'first.error if isinstance(first, DeciderFailed) else "")',
         '"")',
     ),

@@ -8,7 +8,7 @@ ENDS: Final = (
     Mutant(
         "pending-dropped-in-a-race",
         "When the last racer ends, a report that is being checked does not keep the delegation open.",
-        "supervisor_ending",
+        "supervisor.ending",
         "delegation.running or delegation.pending.size or delegation.is_checking",
         "delegation.running or (delegation.pending.size and len(delegation.copies) < 2) or "
         "delegation.is_checking",
@@ -16,42 +16,42 @@ ENDS: Final = (
     Mutant(
         "loser-in-back-off-forgotten",
         "A racer that waits for its next attempt when another one wins is not stopped.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        if other != address:\n            stop_one",
         "        if other != address and not (record and record.turn_timer):\n            stop_one",
     ),
     Mutant(
         "loser-without-its-grant",
         "The Stop of a racer that has lost does not say that its model call is out.",
-        "supervisor_ending",
+        "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         'Stop(kind, record.granted if kind != "lost_race" else (0, 0)))\n    retire',
     ),
     Mutant(
         "late-without-its-grant",
         "The Stop of an agent whose time is over does not say that its model call is out.",
-        "supervisor_ending",
+        "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         'Stop(kind, record.granted if kind != "deadline" else (0, 0)))\n    retire',
     ),
     Mutant(
         "leaver-by-another-not-counted",
         "What an agent used that leaves the tree when the last below it has drained is forgotten.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        if delegation is not None:\n            work.keep",
         "        if delegation is not None and leaf.address == address:\n            work.keep",
     ),
     Mutant(
         "check-numbers-used-again",
         "A check is numbered by how many are open, so two can have one number.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "schema, timeout = work.state.next_check, ",
         "schema, timeout = work.state.checks.size + 1, ",
     ),
     Mutant(
         "cancel-while-checking",
         "A cancel does not reach an ask whose schema is being checked.",
-        "supervisor_asks",
+        "supervisor.asks",
         "    if ask is None or ask.outcome is not None:\n        return\n    stop_below",
         "    if ask is None or ask.outcome is not None or ask.delegation.is_checking:\n"
         "        return\n"
@@ -60,7 +60,7 @@ ENDS: Final = (
     Mutant(
         "close-in-the-grace-forgotten",
         "A close that comes while an ask drains is forgotten.",
-        "supervisor_asks",
+        "supervisor.asks",
         '    if work.state.phase in ("closed", "new") or work.state.is_closing:\n        return\n',
         '    if work.state.phase in ("closed", "new") or work.state.is_closing:\n'
         "        return\n"
@@ -70,28 +70,28 @@ ENDS: Final = (
     Mutant(
         "last-invalid-of-a-race",
         "A race whose racers have all ended stays open when their last report is invalid.",
-        "supervisor_reports",
+        "supervisor.reports",
         "        fail_if_over(work, parent, delegation.key)",
         "        if len(delegation.copies) < 2:\n            fail_if_over(work, parent, delegation.key)",
     ),
     Mutant(
         "children-with-a-schema-not-counted",
         "Children whose schema is to be checked first do not count for the turn.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "turn_children=parent.turn_children + count,",
         "turn_children=parent.turn_children + (count if schema == NULL or work.has_accepted(schema) else 0),",
     ),
     Mutant(
         "below-the-late-goes-on",
         "What is below an agent goes on when its time is over.",
-        "supervisor_ending",
+        "supervisor.ending",
         "    stop_below(work, address)\n    stop_one(work, address, kind)",
         '    if kind != "deadline":\n        stop_below(work, address)\n    stop_one(work, address, kind)',
     ),
     Mutant(
         "host-drained-is-enough",
         "After a cancel the outcome is told when the host has drained, whoever else has not.",
-        "supervisor_asks",
+        "supervisor.asks",
         "    if work.state.live and not is_grace_over:",
         "    host = work.record(HOST)\n"
         '    is_over = ask.outcome.kind == "cancelled" and host is not None and '
@@ -101,42 +101,42 @@ ENDS: Final = (
     Mutant(
         "agents-reset",
         "With each ask the agents of the session are counted anew.",
-        "supervisor_asks",
+        "supervisor.asks",
         "agents=max(1, state.agents))",
         "agents=1)",
     ),
     Mutant(
         "judged-after-the-outcome",
         "A report to the client that is being checked when the ask is cancelled can still be accepted.",
-        "supervisor_work",
+        "supervisor.unit_of_work",
         "ask is not None and ask.outcome is None and ask.delegation.key == key",
         "ask is not None and ask.delegation.key == key",
     ),
     Mutant(
         "check-of-another-ask",
         "The answer to a check that an earlier ask has left behind is taken for the running ask.",
-        "supervisor_work",
+        "supervisor.unit_of_work",
         "ask is not None and ask.outcome is None and ask.delegation.key == key",
         "ask is not None and ask.outcome is None",
     ),
     Mutant(
         "stop-skips-the-line",
         "Those below a stopped agent who stand in line go on.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        if below != address:\n            stop_one",
         "        if below != address and not (record and record.ticket):\n            stop_one",
     ),
     Mutant(
         "stop-skips-the-back-off",
         "Those below a stopped agent who wait for their next attempt go on.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        if below != address:\n            stop_one",
         "        if below != address and not (record and record.turn_timer):\n            stop_one",
     ),
     Mutant(
         "stop-skips-the-checking",
         "Those below a stopped agent whose own delegation waits for its schema go on.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        if below != address:\n            stop_one",
         "        if below != address and not (record and any(d.is_checking for d in "
         "record.delegations.values())):\n"
@@ -145,42 +145,42 @@ ENDS: Final = (
     Mutant(
         "failure-counts-twice",
         "A racer that fails by itself just when it is stopped counts as two that have ended.",
-        "supervisor",
+        "supervisor.decider",
         "    if not record.is_running:\n        return\n    if finished.kind",
         '    if not record.is_running and finished.kind == "answered":\n        return\n    if finished.kind',
     ),
     Mutant(
         "answer-of-the-stopped-wins",
         "A racer that answers just when its time is over wins all the same.",
-        "supervisor",
+        "supervisor.decider",
         "    if not record.is_running:\n        return\n    if finished.kind",
         '    if not record.is_running and finished.kind != "answered":\n        return\n    if finished.kind',
     ),
     Mutant(
         "grant-of-the-crashed-kept",
         "An agent that fails twice leaves its reservation behind.",
-        "supervisor",
+        "supervisor.decider",
         "        settle(work, sender, body.settled or _UNKNOWN)\n        agent_crashed",
         "        settle(work, sender, body.settled)\n        agent_crashed",
     ),
     Mutant(
         "drained-above-the-last-stays",
         "An agent that drained before the last one below it stays in the tree.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        leaf = work.record(parent)\n",
         "        leaf = None\n",
     ),
     Mutant(
         "down-to-a-narrower-budget",
         "Who moves from a budget to a narrower one lets nobody behind it be looked at.",
-        "supervisor_line",
+        "supervisor.admission",
         "    if left and depth_of(left) < place:\n        call_next(work, left)\n",
         "",
     ),
     Mutant(
         "behind-an-invalid-one-of-a-race",
         "A racer's report is not judged if the one before it was invalid and of another racer.",
-        "supervisor_reports",
+        "supervisor.reports",
         "    if delegation.pending.size:\n        _judge_next",
         "    following = delegation.pending.first()\n"
         "    if following is not None and following[1].address == first.address:\n"
@@ -189,14 +189,14 @@ ENDS: Final = (
     Mutant(
         "cancelled-without-its-grant",
         "The Stop of one below another who ends does not say that its model call is out.",
-        "supervisor_ending",
+        "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         'Stop(kind, record.granted if kind != "cancelled" else (0, 0)))\n    retire',
     ),
     Mutant(
         "deadline-during-a-call-forgotten",
         "A deadline that comes while the model is at work is forgotten.",
-        "supervisor",
+        "supervisor.decider",
         '        end_agent(work, timer.address, "deadline")\n',
         "        record = work.record(timer.address)\n"
         "        if record is None or record.grant is None:\n"
@@ -205,7 +205,7 @@ ENDS: Final = (
     Mutant(
         "winner-that-fails-never-drains",
         "Who has won and fails before it has finished is not told to drain.",
-        "supervisor_ending",
+        "supervisor.ending",
         '        work.post(address, Stop("crashed", record.granted))\n'
         "        work.edit(address, is_stopped=True)\n",
         "        return\n",
@@ -213,7 +213,7 @@ ENDS: Final = (
     Mutant(
         "cancel-in-back-off-forgotten",
         "A cancel does not reach an ask whose host waits for its next attempt.",
-        "supervisor_asks",
+        "supervisor.asks",
         "    if ask is None or ask.outcome is not None:\n        return\n    stop_below",
         "    host = work.record(HOST)\n"
         "    if ask is None or ask.outcome is not None or (host is not None and host.turn_timer):\n"

@@ -8,14 +8,14 @@ REPORTS: Final = (
     Mutant(
         "report-of-the-ended",
         "A report that is posted after its sender has ended is put in line as if it were in time.",
-        "supervisor_reports",
+        "supervisor.reports",
         "if record and record.is_running else None",
         "if record else None",
     ),
     Mutant(
         "all-judged-at-once",
         "A report is sent to be checked though an earlier one of its delegation is being checked.",
-        "supervisor_reports",
+        "supervisor.reports",
         "    if line.size == 1:",
         "    if line.size:",
     ),
@@ -23,42 +23,42 @@ REPORTS: Final = (
         "line-numbers-used-again",
         "A report is numbered by how many wait, so one that comes after a judgement "
         "overwrites one that waits.",
-        "supervisor_reports",
+        "supervisor.reports",
         "parent_of(sender), delegation.reports",
         "parent_of(sender), delegation.pending.size",
     ),
     Mutant(
         "last-report-first",
         "Of several reports that wait, the one that came last is judged first.",
-        "supervisor_reports",
+        "supervisor.reports",
         "    first = delegation.pending.first()\n",
         "    first = max(delegation.pending.items(), key=lambda item: item[0])\n",
     ),
     Mutant(
         "pending-dropped-at-the-end",
         "A delegation whose last agent has ended fails though a report of that agent is being checked.",
-        "supervisor_ending",
+        "supervisor.ending",
         "delegation.running or delegation.pending.size or delegation.is_checking",
         "delegation.running or delegation.is_checking",
     ),
     Mutant(
         "only-the-first-late",
         "Of the reports that wait when their delegation ends, only the first is judged late.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        judge_late(work, pending)\n    if STATUS",
         "        judge_late(work, pending)\n        break\n    if STATUS",
     ),
     Mutant(
         "waiting-for-a-check-forgotten",
         "Of the delegations that wait for one answer about their schema, only the first begins.",
-        "supervisor_reports",
+        "supervisor.reports",
         "    for parent, key in check.others.values():\n",
         "    for parent, key in list(check.others.values())[:0]:\n",
     ),
     Mutant(
         "failed-check-tried-once",
         "When a check fails, nobody asks again for those who waited for it.",
-        "supervisor_reports",
+        "supervisor.reports",
         '        if checked.status == "failed":\n            ask_schema(work, parent, other, parent, "accept")\n'
         "        else:\n",
         '        if checked.status != "failed":\n',
@@ -66,7 +66,7 @@ REPORTS: Final = (
     Mutant(
         "refused-schema-remembered",
         "A schema that was refused once is taken as known the next time.",
-        "supervisor_reports",
+        "supervisor.reports",
         'is_good=checked.status == "ok")',
         "is_good=True)",
     ),
@@ -76,14 +76,14 @@ ENDINGS: Final = (
     Mutant(
         "racer-forgotten",
         "When somebody wins, the last of the racers is not stopped, unless that is the winner.",
-        "supervisor_ending",
+        "supervisor.ending",
         "    for ordinal in delegation.copies:\n        other =",
         "    for ordinal in delegation.copies[:-1] or delegation.copies:\n        other =",
     ),
     Mutant(
         "inner-delegations-not-ended",
         "The delegations of those below a stopped agent are not ended.",
-        "supervisor_ending",
+        "supervisor.ending",
         "for delegation in record.delegations.values() if record else ():",
         "for delegation in record.delegations.values() if record and below == address else ():",
     ),
@@ -91,35 +91,35 @@ ENDINGS: Final = (
         "stop-without-grant",
         "A Stop never says that a model call is out, so that its agent has drained before "
         "the answer is there.",
-        "supervisor_ending",
+        "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         "Stop(kind))\n    retire",
     ),
     Mutant(
         "deadline-not-cancelled",
         "The deadline of an agent that ends while it backs off is not taken back.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        work.cancel_timer(record.deadline_timer)\n",
         "        if not record.turn_timer:\n            work.cancel_timer(record.deadline_timer)\n",
     ),
     Mutant(
         "parked-place-kept",
         "Whoever is stopped while it waits for a budget keeps its place there.",
-        "supervisor_ending",
+        "supervisor.ending",
         "    if record.ticket:\n        leave_line",
         "    if record.ticket and not record.parked:\n        leave_line",
     ),
     Mutant(
         "loser-spend-lost",
         "What a racer used who has drained before its delegation ends is not in the end's usage.",
-        "supervisor_ending",
+        "supervisor.ending",
         "    used, unsettled = delegation.used, Need()",
         "    used, unsettled = Usage(), Need()",
     ),
     Mutant(
         "ended-twice",
         "A delegation stays in its parent's record after its end, unless a schema was asked for.",
-        "supervisor_ending",
+        "supervisor.ending",
         "    if record is not None:\n        work.edit(parent, delegations",
         '    if record is not None and (delegation.schema != NULL or STATUS[kind] == "ok"):\n'
         "        work.edit(parent, delegations",
@@ -130,35 +130,35 @@ DELEGATING: Final = (
     Mutant(
         "depth-off-by-one",
         "Agents may nest one level deeper than the limit says.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "    if parent.depth >= (limits.max_depth or 0):",
         "    if parent.depth > (limits.max_depth or 0):",
     ),
     Mutant(
         "children-off-by-one",
         "One more child in a turn than the limit says.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "if parent.turn_children + count > (limits.max_children or 0):",
         "if parent.turn_children + count > (limits.max_children or 0) + 1:",
     ),
     Mutant(
         "agents-off-by-one",
         "One more agent in a session than the limit says.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "    if state.agents + count > (limits.max_agents or 0):",
         "    if state.agents + count > (limits.max_agents or 0) + 1:",
     ),
     Mutant(
         "delegate-of-the-stopped",
         "A delegation that is on its way when its sender is stopped begins.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "    if chain is None or not chain[-1].is_running:\n        detail",
         "    if chain is None or chain[-1].is_drained:\n        detail",
     ),
     Mutant(
         "delegate-of-the-stopped-unanswered",
         "A delegation that is on its way when its sender is stopped never ends.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         '        end = DelegationEnded(request.turn, request.call, "cancelled", '
         "detail=detail, by=work.seq)\n"
         "        work.post(sender, end)\n",
@@ -167,7 +167,7 @@ DELEGATING: Final = (
     Mutant(
         "ordinal-taken-late",
         "A delegation that is refused takes no ordinal.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "    refusal = why_denied(work.state, chain, request)\n    if refusal is not None:\n",
         "    refusal = why_denied(work.state, chain, request)\n"
         "    if refusal is not None:\n"
@@ -176,7 +176,7 @@ DELEGATING: Final = (
     Mutant(
         "begins-under-the-stopped",
         "A delegation whose schema is being checked when its parent is stopped begins all the same.",
-        "supervisor_ending",
+        "supervisor.ending",
         "        for delegation in record.delegations.values() if record else ():\n",
         "        for delegation in record.delegations.values() if record else ():\n"
         "            if delegation.is_checking and below != HOST:\n"
@@ -185,21 +185,21 @@ DELEGATING: Final = (
     Mutant(
         "denied-race-begins-partly",
         "A race that names somebody who is not there begins with the others.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "    for name in request.profiles:\n        if name not in parent.profile.agents",
         "    for name in request.profiles[:1]:\n        if name not in parent.profile.agents",
     ),
     Mutant(
         "wider-limits",
         "A child has the limits of its own profile and call where those are wider than its parent's.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "        narrow(above, own),\n",
         "        fill(own, above),\n",
     ),
     Mutant(
         "parents-words-in-the-prompt",
         "A child is told what its parent said last.",
-        "supervisor_delegating",
+        "supervisor.delegating",
         "            request.prompt,\n            child.model",
         "            Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and "
         "record.text else request.prompt,\n"

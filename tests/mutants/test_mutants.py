@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.limits import Limits
-from callboard.actors.messages import CallModel, Delegate
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import CallModel, Delegate
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.mutant import ROOT, Mutant, install
 from tests.mutants.scenarios_small import PAIR_NEEDS, SAVER_USES, team
@@ -62,7 +62,7 @@ def test_a_mutant_that_fits_nowhere_or_twice_is_refused() -> None:
 
 
 def test_a_mutant_comes_before_the_first_import_or_not_at_all() -> None:
-    import callboard.actors.desk  # noqa: F401
+    import callboard.actors.session.port_gate  # noqa: F401
 
     with pytest.raises(RuntimeError, match="imported already"):
         install(next(iter(MUTANTS.values())))

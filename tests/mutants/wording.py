@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import Prices
-from callboard.actors.prompts import REPORT_BACK, TASK
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.profiles import Prices
+from callboard.actors.protocol.prompts import REPORT_BACK, TASK
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.says import Policy, Says, Use
 
 SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from callboard.actors.agent_state import AgentState
-from callboard.actors.intmap import IntMap
-from callboard.actors.profiles import Profile
-from callboard.actors.step import ActorState, initial, step
-from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.profiles import Profile
+from callboard.actors.session.step import ActorState, initial, step
+from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.digests import state_digest
 from tests import golden
 

@@ -2,13 +2,13 @@ import asyncio
 
 import pytest
 
-from callboard.actors.agent_state import AgentState
-from callboard.actors.events import Event
-from callboard.actors.messages import CallTool, Delegate, ModelReplied, SessionClosed
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import CallTool, Delegate, ModelReplied, SessionClosed
 from callboard.replay.steps import Steps
 from callboard.replay.verify import Verifier
-from callboard.runtime.past import event_of
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import cast, script
 
 

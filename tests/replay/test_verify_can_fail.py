@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.addresses import is_decider
-from callboard.actors.codec import UnreadableBody, decode, encode
-from callboard.actors.errors import CorruptLog
-from callboard.actors.events import Event
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.codec import UnreadableBody, decode, encode
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.events import Event
 from callboard.replay.divergence import Divergence
 from callboard.replay.recording import Recording
 from callboard.replay.verify import Verifier

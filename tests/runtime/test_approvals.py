@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, say, tool
-from callboard.actors.errors import InvalidAgent, MisuseError
-from callboard.actors.events import Event
-from callboard.actors.messages import ApprovalGiven, RequestApproval, ToolStarted
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.errors import InvalidAgent, MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval, ToolStarted
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.approvals import Approval, Approver
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

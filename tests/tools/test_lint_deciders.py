@@ -67,7 +67,7 @@ PLANTED = [
     ("global", "SEEN: set[int] = set()\ndef decide(s, m): SEEN.add(m)"),
     ("global", "COUNTS = {}\ndef decide(s, m): COUNTS['n'] += 1"),
     ("global", "SEEN = {}\ndef decide(s, m): del SEEN[m]"),
-    ("global", "from callboard.actors.limits import DEFAULTS\ndef decide(): DEFAULTS.tokens = 1"),
+    ("global", "from callboard.actors.protocol.limits import DEFAULTS\ndef decide(): DEFAULTS.tokens = 1"),
     ("async", "async def decide(s, m): ..."),
 ]  # fmt: skip
 
@@ -78,7 +78,7 @@ def test_what_is_planted_is_found(rule: str, source: str) -> None:
 
 
 GOOD = [
-    "import msgspec\nfrom callboard.actors.messages import Ask\nfrom itertools import islice",
+    "import msgspec\nfrom callboard.actors.protocol.messages import Ask\nfrom itertools import islice",
     "for each in sorted({3, 1}): pass",
     "stopped: set[str] = set()\nif address in stopped: stopped.discard(address)",
     "def f():\n    seen = set()\n    seen.add(1)\n    return len(seen)",
@@ -112,18 +112,20 @@ def test_the_real_core_keeps_every_rule() -> None:
 
 def test_every_exception_has_a_reason_and_is_needed(tmp_path: Path) -> None:
     assert all(len(reason.split()) >= 5 for reason in EXCEPTIONS.values())
-    (tmp_path / "usage.py").write_text("x = 1\n")
+    (tmp_path / "protocol").mkdir()
+    (tmp_path / "protocol/usage.py").write_text("x = 1\n")
     assert folder_findings(tmp_path) == [
-        "usage.py: float: nothing in Usage.cost_usd needs its exception any more"
+        "protocol/usage.py: float: nothing in Usage.cost_usd needs its exception any more"
     ]
 
 
 def test_an_exception_holds_for_one_function_of_one_file(tmp_path: Path) -> None:
-    (tmp_path / "usage.py").write_text(
+    (tmp_path / "protocol").mkdir()
+    (tmp_path / "protocol/usage.py").write_text(
         "class Usage:\n    def cost_usd(self): return self.n / 2\n    def other(self): return self.n / 2\n"
     )
     (wrong,) = folder_findings(tmp_path)
-    assert wrong.startswith("usage.py:3: float: ")
+    assert wrong.startswith("protocol/usage.py:3: float: ")
 
 
 def test_a_name_that_is_a_float_in_one_module_is_one_in_all(tmp_path: Path) -> None:

@@ -1,7 +1,15 @@
 """Last words: who had ended before has none any more, and who is told to close has one."""
 
-from callboard.actors.addresses import CLIENT, HOST
-from callboard.actors.messages import Ask, AskEnded, Cancel, Close, DelegationEnded, Finished, SessionClosed
+from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.messages import (
+    Ask,
+    AskEnded,
+    Cancel,
+    Close,
+    DelegationEnded,
+    Finished,
+    SessionClosed,
+)
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.ledger import Ledger

@@ -2,9 +2,8 @@
 
 from functools import reduce
 
-from callboard.actors.accounts import add
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     CallModel,
@@ -13,7 +12,8 @@ from callboard.actors.messages import (
     SessionClosed,
     Stop,
 )
-from callboard.actors.usage import ZERO, Need, Usage, minus, plus, priced
+from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
+from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.ledger import Ledger, Settlement

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from callboard.actors.addresses import HOST, depth_of, parent_of
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import HOST, depth_of, parent_of
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     Begin,
     Delegate,
     ModelReplied,

@@ -1,8 +1,8 @@
 """Schemas: nobody begins under one that was not accepted, and no report is judged but by its own check."""
 
-from callboard.actors.base import NULL
-from callboard.actors.events import Event
-from callboard.actors.messages import Begin, CheckSchema, ReportBack, ReportJudged, SchemaChecked
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.messages import Begin, CheckSchema, ReportBack, ReportJudged, SchemaChecked
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Facts
 from callboard.replay.testing.rules.ledger import Ledger

@@ -2,10 +2,9 @@
 
 from typing import TypeAlias
 
-from callboard.actors.addresses import HOST, SUPERVISOR
-from callboard.actors.desk import owner_of
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import HOST, SUPERVISOR
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     CheckSchema,
@@ -14,6 +13,7 @@ from callboard.actors.messages import (
     ReportBack,
     ReportJudged,
 )
+from callboard.actors.session.port_gate import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger

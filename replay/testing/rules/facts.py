@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard.actors.addresses import CLIENT, HOST, SUPERVISOR, child_of
-from callboard.actors.base import NULL, Json
-from callboard.actors.events import Event
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     Begin,
@@ -31,7 +31,7 @@ from callboard.actors.messages import (
     Stop,
     Stopped,
 )
-from callboard.actors.profiles import Profile
+from callboard.actors.protocol.profiles import Profile
 
 Call: TypeAlias = tuple[str, int, int]
 """Who called, in which turn, which call of it; an ask is (client, the seq of its `Ask`, 0)."""

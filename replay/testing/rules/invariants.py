@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias, get_args
 
-from callboard.actors.addresses import CLIENT
-from callboard.actors.errors import UnknownName
-from callboard.actors.events import Event
-from callboard.actors.messages import AnyMessage, Ask, AskEnded, SessionClosed
+from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, SessionClosed
 from callboard.replay.testing.rules.answers import AnswerInTime, Cancelled, Closed
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.budgets import (

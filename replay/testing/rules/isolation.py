@@ -7,10 +7,10 @@ only the outcome goes back. Which rights it has can only be narrower than its pa
 from collections import Counter
 from typing import Final
 
-from callboard.actors.addresses import HOST, SUPERVISOR, parent_of
-from callboard.actors.base import NULL, Json
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import HOST, SUPERVISOR, parent_of
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import (
     ApprovalGiven,
     Ask,
     Begin,
@@ -22,7 +22,7 @@ from callboard.actors.messages import (
     ToolReturned,
     TurnRequested,
 )
-from callboard.actors.parts import Settled
+from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Facts, Life
 from callboard.replay.testing.rules.ledger import Ledger

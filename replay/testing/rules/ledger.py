@@ -7,11 +7,10 @@ which is what a budget can promise.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from callboard.actors.accounts import add, charge_of, subtract
-from callboard.actors.addresses import HOST, is_agent, parent_of
-from callboard.actors.events import Event
-from callboard.actors.limits import fill, micro, narrow
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import fill, micro, narrow
+from callboard.actors.protocol.messages import (
     Ask,
     Begin,
     CallModel,
@@ -22,8 +21,9 @@ from callboard.actors.messages import (
     Stopped,
     TurnRequested,
 )
-from callboard.actors.parts import Settled
-from callboard.actors.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
+from callboard.actors.protocol.value_types import Settled
+from callboard.actors.supervisor.budgets import add, charge_of, subtract
 from callboard.replay.testing.rules.facts import Facts, Handled
 
 

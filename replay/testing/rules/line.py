@@ -4,11 +4,11 @@ closing turns are left room."""
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from callboard.actors.accounts import add
-from callboard.actors.addresses import HOST, is_agent, parent_of
-from callboard.actors.events import Event
-from callboard.actors.messages import CallModel, Finished, Stop, Stopped, TimerFired, TurnRequested
-from callboard.actors.usage import NOTHING, Need
+from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import CallModel, Finished, Stop, Stopped, TimerFired, TurnRequested
+from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.ledger import Ledger, Scope

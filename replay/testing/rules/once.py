@@ -1,7 +1,7 @@
 """Stops: one for each life that does not end by itself."""
 
-from callboard.actors.events import Event
-from callboard.actors.messages import Stop
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Stop
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger

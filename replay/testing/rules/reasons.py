@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from callboard.actors.events import Event
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     Begin,
     Delegate,
     DelegationEnded,

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from callboard.actors.addresses import CLIENT
-from callboard.actors.base import Json
-from callboard.actors.events import Event
-from callboard.actors.messages import Ask, AskEnded, DelegationEnded, ReportBack, ReportJudged
+from callboard.actors.protocol.addresses import CLIENT
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Ask, AskEnded, DelegationEnded, ReportBack, ReportJudged
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Facts, Handled, Life
 from callboard.replay.testing.rules.ledger import Ledger

@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors import prompts
-from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.base import NULL, Json
-from callboard.actors.codec import encode
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import (
     ApprovalGiven,
     Begin,
     CallModel,
@@ -25,7 +25,7 @@ from callboard.actors.messages import (
     Stopped,
     ToolReturned,
 )
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.verify import Verifier
 

@@ -1,7 +1,7 @@
 """Spending, counted from nothing but grants and answers: no word of the deciders, no function of theirs."""
 
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     CallModel,

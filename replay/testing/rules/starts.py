@@ -1,7 +1,7 @@
 """Starts of write tools: what their answers may say, by whether they had started."""
 
-from callboard.actors.events import Event
-from callboard.actors.messages import CallTool, ToolReturned, ToolStarted
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import CallTool, ToolReturned, ToolStarted
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger

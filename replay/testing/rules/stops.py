@@ -1,9 +1,8 @@
 """Stopping is complete: nothing starts for whoever is stopped, and everybody below is stopped too."""
 
-from callboard.actors.addresses import is_agent, parent_of
-from callboard.actors.desk import owner_of
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import is_agent, parent_of
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     ApprovalGiven,
     Begin,
     CallModel,
@@ -16,6 +15,7 @@ from callboard.actors.messages import (
     Stopped,
     ToolReturned,
 )
+from callboard.actors.session.port_gate import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.ledger import Ledger

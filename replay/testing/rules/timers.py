@@ -7,9 +7,9 @@ for one, a deadline before the `Begin` it belongs to or with an `Ask`, and every
 from collections.abc import Sequence
 from typing import Final
 
-from callboard.actors.addresses import HOST
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     Begin,

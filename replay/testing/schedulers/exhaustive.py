@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from callboard.actors.errors import MisuseError
-from callboard.replay.testing.order import Order
+from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.world import Move, Touches, World
 
 

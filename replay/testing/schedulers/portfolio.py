@@ -9,7 +9,7 @@ Rules
 from collections.abc import Callable, Sequence
 from random import Random
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.schedulers.delays import DelayBounded
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.schedulers.pct import Pct

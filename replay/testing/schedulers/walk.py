@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeAlias
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Move, World
 
 REMEMBERED = 50_000

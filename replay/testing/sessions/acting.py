@@ -5,10 +5,9 @@
 
 from typing import NamedTuple
 
-from callboard.actors.addresses import CLIENT, SUPERVISOR
-from callboard.actors.desk import cancelled
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
     AskEnded,
@@ -19,6 +18,7 @@ from callboard.actors.messages import (
     RequestApproval,
     SessionClosed,
 )
+from callboard.actors.session.port_gate import cancelled
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
 from callboard.replay.testing.sessions.faults import Weather

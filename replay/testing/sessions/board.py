@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from callboard.actors.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
-from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.desk import Abort, Action, Arm, Desk, Disarm, Refuse, Start, owner_of
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import (
+from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     CallModel,
@@ -26,10 +25,11 @@ from callboard.actors.messages import (
     SessionClosed,
     TimerFired,
 )
-from callboard.actors.recovery import Recovered
-from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState, failed, forgotten, initial, is_at_rest, step
-from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.port_gate import Abort, Action, Arm, Desk, Disarm, Refuse, Start, owner_of
+from callboard.actors.session.recovery import Recovered
+from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.names import (
     approval_subject,

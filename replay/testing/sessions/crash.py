@@ -11,13 +11,13 @@ rule is the store's own (`runtime.log.refusals`).
 
 from typing import Final
 
-from callboard.actors.errors import StoreFailed
-from callboard.actors.messages import RULES, CallTool, Resumed, SessionClosed
-from callboard.actors.recovery import recover
+from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol.messages import RULES, CallTool, Resumed, SessionClosed
+from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.acting import Acting, Down
 from callboard.replay.testing.world import Move
+from callboard.runtime.log.append_rules import refusal
 from callboard.runtime.log.protocol import Append
-from callboard.runtime.log.refusals import refusal
 
 RESUME: Final = "resume"
 SESSION: Final = "simulated"

@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from callboard.actors.addresses import HOST
-from callboard.actors.agent_state import AgentState
-from callboard.actors.events import Event
-from callboard.actors.intmap import IntMap
-from callboard.actors.step import ActorState
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.addresses import HOST
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.session.step import ActorState
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.sessions.names import title
 

@@ -28,7 +28,7 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Move
 
 MODEL_FAULTS: Final = (

@@ -6,8 +6,8 @@ resumes     a model call that a crash cut off is charged, and a write tool that 
 
 from typing import Final
 
-from callboard.actors.events import Event
-from callboard.actors.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.watching import OfSessions
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation

@@ -14,11 +14,11 @@ Rules
 
 from typing import Final
 
-from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import AnyMessage
-from callboard.actors.request import ModelRequest
-from callboard.actors.step import ActorState, Decision, initial, step
+from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.step import ActorState, Decision, initial, step
 
 DECISIONS_MAX: Final = 20_000
 """Decisions that are kept, 1 to 3 KB each."""

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from callboard.actors.agent_state import AgentState
-from callboard.actors.errors import StoreFailed
-from callboard.actors.messages import ApprovalGiven, AskEnded, ToolReturned, ToolStarted
-from callboard.actors.supervisor_state import SupervisorState
-from callboard.actors.usage import NOTHING
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol.messages import ApprovalGiven, AskEnded, ToolReturned, ToolStarted
+from callboard.actors.protocol.usage import NOTHING
+from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests

@@ -6,9 +6,9 @@ calls and addresses depend on what one actor did. So only those are in a name.
 
 from collections.abc import Sequence
 
-from callboard.actors.addresses import SUPERVISOR, is_agent
-from callboard.actors.events import Event
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import SUPERVISOR, is_agent
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import (
     AnyMessage,
     ApprovalGiven,
     Ask,
@@ -24,7 +24,7 @@ from callboard.actors.messages import (
     ToolStarted,
     TurnRequested,
 )
-from callboard.actors.supervisor_state import SupervisorState
+from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.world import Kind, Move
 
 _CALLS = frozenset(

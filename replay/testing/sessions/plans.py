@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.actors.limits import Limits
-from callboard.actors.messages import Ask
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import Prices, Profile
-from callboard.actors.prompts import REPORT_BACK, TASK
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Ask
+from callboard.actors.protocol.profiles import Prices, Profile
+from callboard.actors.protocol.prompts import REPORT_BACK, TASK
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.says import Says, Use, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile

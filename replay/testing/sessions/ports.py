@@ -12,12 +12,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.conversation import text_json
-from callboard.actors.desk import cancelled
-from callboard.actors.errors import MisuseError
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
@@ -27,9 +26,10 @@ from callboard.actors.messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.parts import ModelFailure, SchemaProblem
-from callboard.actors.prompts import REPORT_BACK
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.prompts import REPORT_BACK
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
+from callboard.actors.session.port_gate import cancelled
 from callboard.replay.testing.sessions.says import Says
 from callboard.replay.testing.sessions.scenario import Scenario
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from callboard.actors.events import Event
-from callboard.actors.messages import RULES, AnyMessage, AskEnded, Resumed, ToolStarted
-from callboard.actors.recovery import recover
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import RULES, AnyMessage, AskEnded, Resumed, ToolStarted
+from callboard.actors.session.recovery import recover
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario

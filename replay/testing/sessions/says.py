@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from callboard.actors.base import Json
-from callboard.actors.parts import ModelFailure
-from callboard.actors.prompts import REPORT_BACK, TASK
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Need, Usage
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.prompts import REPORT_BACK, TASK
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Need, Usage
+from callboard.actors.protocol.value_types import ModelFailure
 
 Use: TypeAlias = tuple[str, object]
 """A tool call: the tool's name and its arguments, anything that can be JSON."""

@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from callboard.actors.addresses import CLIENT, SUPERVISOR
-from callboard.actors.base import NULL, Json
-from callboard.actors.codec import encode
-from callboard.actors.conversation import text_json
-from callboard.actors.events import Event
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     RULES,
     ApprovalGiven,
     Ask,
@@ -29,9 +29,9 @@ from callboard.actors.messages import (
     SessionOpened,
     ToolReturned,
 )
-from callboard.actors.parts import SchemaProblem
-from callboard.actors.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
-from callboard.actors.step import ActorState, initial, step
+from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec
+from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.actors.session.step import ActorState, initial, step
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults
 from callboard.replay.testing.sessions.names import Names
 from callboard.replay.testing.sessions.says import Policy

@@ -2,9 +2,16 @@
 
 from typing import Final
 
-from callboard.actors.addresses import SUPERVISOR
-from callboard.actors.limits import DEFAULTS, millis
-from callboard.actors.messages import CallModel, CallTool, Cancel, CheckSchema, Close, RequestApproval
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.limits import DEFAULTS, millis
+from callboard.actors.protocol.messages import (
+    CallModel,
+    CallTool,
+    Cancel,
+    CheckSchema,
+    Close,
+    RequestApproval,
+)
 from callboard.replay.testing.sessions.acting import Acting
 from callboard.replay.testing.sessions.board import Request
 from callboard.replay.testing.sessions.crash import crash, fence, lose, refuse

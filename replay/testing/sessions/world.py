@@ -19,12 +19,11 @@ and the clock has nothing left. Every log it leaves verifies, whatever the order
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple, Self, TypeVar
 
-from callboard.actors.addresses import CLIENT, HOST, PORTS, SUPERVISOR
-from callboard.actors.base import Message
-from callboard.actors.desk import owner_of
-from callboard.actors.events import Event
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Message
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     CallModel,
@@ -36,7 +35,8 @@ from callboard.actors.messages import (
     SessionClosed,
     Stop,
 )
-from callboard.actors.supervisor_state import Record
+from callboard.actors.session.port_gate import owner_of
+from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.acting import Acting
 from callboard.replay.testing.sessions.crash import losses, resume
 from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from callboard.actors.codec import decode
-from callboard.actors.messages import Ask, Cancel, Finished, SessionOpened, ToolReturned
-from callboard.actors.profiles import ModelSpec
+from callboard.actors.protocol.codec import decode
+from callboard.actors.protocol.messages import Ask, Cancel, Finished, SessionOpened, ToolReturned
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.replay.testing.stores.events import added, event, events, json_text, large, run, same
 from callboard.replay.testing.stores.place import StorePlace, opened
 

@@ -26,7 +26,7 @@ _PARTS = ("bodies", "chain", "lasting", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
 from callboard.replay.testing.stores.bodies import BodyCases  # noqa: E402  # after the line above
-from callboard.replay.testing.stores.chain import ChainCases  # noqa: E402  # likewise
+from callboard.replay.testing.stores.hash_chain import ChainCases  # noqa: E402  # likewise
 from callboard.replay.testing.stores.lasting import LastingCases  # noqa: E402  # likewise
 from callboard.replay.testing.stores.place import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # likewise

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from callboard.actors.codec import encode
-from callboard.actors.events import Event
-from callboard.actors.messages import AnyMessage, Cancel, ToolReturned
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AnyMessage, Cancel, ToolReturned
 from callboard.runtime.log.protocol import Append, EventLog, Head, Stored
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from callboard.actors.errors import Fenced
+from callboard.actors.protocol.errors import Fenced
 from callboard.replay.testing.stores.events import add, added, events, large, run, same
 from callboard.replay.testing.stores.place import StorePlace, opened
 

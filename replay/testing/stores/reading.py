@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard.actors.errors import SessionNotFound
+from callboard.actors.protocol.errors import SessionNotFound
 from callboard.replay.testing.stores.events import added, events, large, run, same
 from callboard.replay.testing.stores.place import StorePlace, opened
 

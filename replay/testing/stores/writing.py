@@ -4,8 +4,15 @@ import asyncio
 
 import pytest
 
-from callboard.actors.errors import Fenced, SessionExists, SessionNotFound, StoreError, StoreFailed, WrongHead
-from callboard.actors.messages import Cancel
+from callboard.actors.protocol.errors import (
+    Fenced,
+    SessionExists,
+    SessionNotFound,
+    StoreError,
+    StoreFailed,
+    WrongHead,
+)
+from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.events import add, added, event, events, large, run, same
 from callboard.replay.testing.stores.place import StorePlace, opened
 from callboard.runtime.log.protocol import Append, Head

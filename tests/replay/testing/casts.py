@@ -1,7 +1,7 @@
 """Sessions that the tests of the kit look at: a rich one, a cancelled one, a closed one."""
 
-from callboard.actors.messages import CallModel
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.messages import CallModel
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.says import Says, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from callboard.actors.events import Event
-from callboard.actors.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AnyMessage, TurnRequested
 
 Log = list[Event]
 Which = Callable[[Event], bool]

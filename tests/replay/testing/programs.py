@@ -10,7 +10,7 @@ from callboard.replay.testing.network import Network
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.schedulers.scheduler import Scheduler
-from callboard.replay.testing.seen import order_hash
+from callboard.replay.testing.statistics import order_hash
 from callboard.replay.testing.world import Forks, Move, Step, World
 
 NAMES = ("a", "b", "c")

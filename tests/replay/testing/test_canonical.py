@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.canonical import canonical
 
 

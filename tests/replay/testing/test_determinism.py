@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.agent_state import AgentState
-from callboard.actors.errors import MisuseError
-from callboard.actors.events import Event
-from callboard.actors.step import ActorState, Decision
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.session.step import ActorState, Decision
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.program import Actor, Posts, Program, Send
+from callboard.replay.testing.replica_process import Twin
 from callboard.replay.testing.schedule import Schedule, parse
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
@@ -25,7 +26,6 @@ from callboard.replay.testing.sessions.plans import Plan as SessionPlan
 from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import Worlds
-from callboard.replay.testing.twin import Twin
 from callboard.replay.testing.world import MakeWorld, Monitor
 
 Parts = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]

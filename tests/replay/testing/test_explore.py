@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.findings import counterexample_lines, lines
 from callboard.replay.testing.monitors import always, at_rest, sometimes
@@ -12,7 +12,7 @@ from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import parse
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.seen import Seen
+from callboard.replay.testing.statistics import Seen
 from tests.replay.testing.known_bugs.others import cache
 from tests.replay.testing.known_bugs.shared_memory import account
 from tests.replay.testing.programs import apart, collector

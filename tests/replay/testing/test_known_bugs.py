@@ -3,7 +3,7 @@
 import pytest
 
 from callboard.replay.testing.explore import Counterexample, explore
-from callboard.replay.testing.order import Order
+from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.program import Program
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedulers.replayed import replay

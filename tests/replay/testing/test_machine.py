@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from callboard.actors.messages import Begin
+from callboard.actors.protocol.messages import Begin
 from callboard.replay.testing.machine import SessionMachine
 from callboard.replay.testing.sessions.faults import faults
 from tests.replay.testing.casts import RICH

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import always, at_rest, eventually, sometimes, unmet
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import Bounds, Run, perform

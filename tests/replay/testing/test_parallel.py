@@ -5,12 +5,12 @@ from typing import NoReturn
 
 import pytest
 
-from callboard.actors.errors import CallboardError, MisuseError
+from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import sometimes
 from callboard.replay.testing.parallel import explore_in_parallel
 from callboard.replay.testing.program import ProgramWorld
-from callboard.replay.testing.shares import Glance, together
+from callboard.replay.testing.shards import Glance, together
 from callboard.replay.testing.world import MakeWorld, Monitor
 from tests.replay.testing.known_bugs.shared_memory import account, needle
 from tests.replay.testing.programs import collector

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.network import Network
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send, tag
 from callboard.replay.testing.world import Covers, Forks, Move, Touches

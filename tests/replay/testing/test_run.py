@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import always, at_rest
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import Bounds, bounds_of, perform

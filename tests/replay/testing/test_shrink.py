@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from callboard.replay.testing.guess import guess
+from callboard.replay.testing.candidate import guess
 from callboard.replay.testing.monitors import always, at_rest, eventually
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import Bounds, perform

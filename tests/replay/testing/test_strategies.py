@@ -7,10 +7,10 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.base import Json
-from callboard.actors.codec import encode
-from callboard.actors.limits import Limits
-from callboard.actors.messages import AskEnded, Begin, CheckSchema, Delegate
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AskEnded, Begin, CheckSchema, Delegate
 from callboard.replay.testing import strategies
 from callboard.replay.testing.sessions.faults import KINDS, Faults
 from callboard.replay.testing.sessions.monitors import breaches_of

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from callboard.actors.addresses import HOST, MODEL, SUPERVISOR, TOOLS
-from callboard.actors.codec import encode
-from callboard.actors.events import Event
-from callboard.actors.messages import Cancel
+from callboard.actors.protocol.addresses import HOST, MODEL, SUPERVISOR, TOOLS
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.events import add as add
 from callboard.replay.testing.stores.events import added as added
 from callboard.replay.testing.stores.events import event as event
@@ -19,7 +19,7 @@ from callboard.replay.testing.stores.events import json_text as json_text
 from callboard.replay.testing.stores.events import large as large
 from callboard.replay.testing.stores.events import run as run
 from callboard.replay.testing.stores.events import same as same
-from callboard.runtime.log.sqlite import SQLiteLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65_534

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import CorruptLog, MisuseError, WrongKey
-from callboard.actors.messages import Cancel
+from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
+from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log import cipher as module
 from callboard.runtime.log.cipher import Cipher, Unopenable, cipher_of, new_cipher
 from callboard.runtime.log.protocol import Head
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, event, events, json_text, large, run, same, write_some
 
 KEY = b"k" * 32

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import CorruptLog
+from callboard.actors.protocol.errors import CorruptLog
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EventLog, Head, LogReader
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, events, large, run
 
 

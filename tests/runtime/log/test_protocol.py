@@ -2,8 +2,8 @@
 
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EMPTY, GENESIS, EventLog, Head, LogReader, Stored
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 LOGS: tuple[type[EventLog], ...] = (MemoryLog, SQLiteLog)
 READERS: tuple[type[LogReader], ...] = (MemoryReader, SQLiteReader)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.errors import CallboardError
-from callboard.actors.events import Event
+from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import event, large, run, same
 
 NAMES = ("a", "b", "c")

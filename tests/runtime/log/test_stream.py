@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard.actors.errors import Fenced, SessionFailed
+from callboard.actors.protocol.errors import Fenced, SessionFailed
 from callboard.runtime.log.protocol import EMPTY, Append, Head
 from callboard.runtime.log.stream import EVERYTHING, Stream
 from tests.runtime.log.kit import events, run

@@ -7,12 +7,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from callboard.actors.errors import SessionFailed, SessionNotFound, StoreFailed
-from callboard.actors.events import Event
+from callboard.actors.protocol.errors import SessionFailed, SessionNotFound, StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Head
-from callboard.runtime.log.sqlite import SQLiteLog
-from callboard.runtime.log.sqlite_reader import SQLiteReader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.writer import GIVE_WAY_EVERY_S, UNDURABLE_MAX, GroupWriter
 from tests.runtime.log.kit import event, events, run, same
 from tests.runtime.log.slow_log import SlowLog, passes, with_writer

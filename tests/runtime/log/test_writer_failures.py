@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from callboard.actors.errors import Fenced, StoreFailed, WrongHead
+from callboard.actors.protocol.errors import Fenced, StoreFailed, WrongHead
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.writer import GroupWriter
 from tests.runtime.log.kit import events, run

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.base import NULL
-from callboard.actors.errors import ScriptError
-from callboard.actors.intmap import IntMap
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import ModelSpec
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.errors import ScriptError
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.script import Script
 
 AGAIN = ModelFailure("overloaded_error", is_retryable=True)

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard import Agent, Runtime
-from callboard.actors.base import NULL, Json
-from callboard.actors.content import read
-from callboard.actors.errors import InvalidPrompt, ScriptError
-from callboard.actors.intmap import IntMap
-from callboard.actors.parts import ModelFailure
-from callboard.actors.profiles import ModelSpec, Prices
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
-from callboard.runtime.boundary import check_json, to_json
+from callboard.actors.agent.content import read
+from callboard.actors.protocol.errors import InvalidPrompt, ScriptError
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models import scripted
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Reply, ScriptedModel, Step, call, calls, fail, say
-from callboard.runtime.secrets.sieve import may_hold_key
+from callboard.runtime.sanitize import check_json, to_json
+from callboard.runtime.secrets.prefilter import may_hold_key
 
 
 def request(

@@ -5,16 +5,16 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
-from callboard.actors.base import Json
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import CallModel, ModelReplied
-from callboard.actors.profiles import ModelSpec
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import CallModel, ModelReplied
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.runtime.loop_parts import LoopInbox
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.ports.model_port import ModelPort
-from callboard.runtime.secrets.keeper import NO_SECRETS
+from callboard.runtime.scheduling.run_queue import LoopInbox
+from callboard.runtime.secrets.registry import NO_SECRETS
 from tests.replay.testing.casts import TWO
 
 

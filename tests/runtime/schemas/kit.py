@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.acceptance import Accepted, Refused, accept
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.engine import IN_THE_WORKER, ON_THE_LOOP, Engine

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from callboard.actors.messages import SchemaChecked
+from callboard.actors.protocol.messages import SchemaChecked
 from tests.runtime.schemas.kit import accept_request, answer_of, checking, report_request
 
 SCHEMA = {"type": "object", "properties": {"agent": {"type": "integer"}}, "required": ["agent"]}
@@ -36,7 +36,7 @@ def test_the_first_invalid_report_waits_for_jsonschema_and_the_next_does_not() -
 _FIRST_USE = """
 import asyncio, sys, threading
 import msgspec
-from callboard.actors.messages import CheckSchema
+from callboard.actors.protocol.messages import CheckSchema
 from callboard.runtime.schemas.checker import SchemaChecker
 
 class Watch:

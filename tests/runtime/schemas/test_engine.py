@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.messages import CheckSchema
+from callboard.actors.protocol.messages import CheckSchema
 from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.acceptance import TooMuch
 from callboard.runtime.schemas.engine import ON_THE_LOOP, Engine, NotLoaded

@@ -1,7 +1,7 @@
 import msgspec
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
-from callboard.actors.parts import SchemaProblem
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import frames
 
 

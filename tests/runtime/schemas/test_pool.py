@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas import frames, pool
 from callboard.runtime.schemas.limits import WORKERS_MAX
 from callboard.runtime.schemas.pool import Pool

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from callboard.actors.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas import frames
 from callboard.runtime.schemas.pool import _BOOT
 from callboard.runtime.schemas.worker import serve

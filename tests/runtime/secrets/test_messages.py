@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from callboard.actors.base import NULL, Json
-from callboard.actors.codec import encode
-from callboard.actors.errors import InvalidPrompt
-from callboard.actors.messages import (
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
     Cancel,
@@ -14,10 +14,10 @@ from callboard.actors.messages import (
     TimerFired,
     ToolReturned,
 )
-from callboard.actors.parts import ModelFailure, SchemaProblem
-from callboard.actors.profiles import ModelSpec, Profile, ToolSpec
-from callboard.actors.usage import Usage
-from callboard.runtime.boundary import to_json
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
+from callboard.runtime.sanitize import to_json
 from callboard.runtime.secrets.messages import SIGNED_CODE, admitted
 from callboard.runtime.secrets.redactor import Redactor
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.base import Json
-from callboard.actors.errors import MisuseError
-from callboard.runtime.boundary import check_json, to_json
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Json
+from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.secrets.redactor import Redactor, placeholder
 from callboard.runtime.secrets.refs import SecretPattern
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.actors.errors import MisuseError, UnknownName
+from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.runtime.secrets.refs import MAX_CHARS, SecretPattern, SecretRef, checked_value
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from callboard.actors.errors import InvalidPrompt
-from callboard.runtime.boundary import check_json
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.arguments import DictSignature
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import Tool, tool

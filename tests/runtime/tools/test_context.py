@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from callboard.actors.errors import UnknownName
-from callboard.runtime.secrets.keeper import Secrets
+from callboard.actors.protocol.errors import UnknownName
 from callboard.runtime.secrets.refs import SecretRef
+from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.tools import context
 from callboard.runtime.tools.context import MAX_PROGRESS_CHARS, ToolContext
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.runtime.boundary import check_json
+from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome
@@ -617,7 +617,7 @@ def test_a_session_that_ends_while_a_thread_works_is_not_hurt_by_its_result() ->
 def test_a_tool_that_never_returns_does_not_hold_the_interpreter() -> None:
     code = (
         "import asyncio, time\n"
-        "from callboard.runtime.boundary import check_json\n"
+        "from callboard.runtime.sanitize import check_json\n"
         "from callboard.runtime.tools.context import ToolContext\n"
         "from callboard.runtime.tools.execution import ToolRunner\n"
         "from callboard.runtime.tools.tool import tool\n"

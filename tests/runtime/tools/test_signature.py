@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import pytest
 
-from callboard.actors.errors import InvalidAgent
-from callboard.runtime.boundary import check_json
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.runtime.sanitize import check_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.signature import context_parameter, typed_signature
 

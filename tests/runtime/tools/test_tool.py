@@ -8,9 +8,9 @@ from typing import Any, assert_type
 import msgspec
 import pytest
 
-from callboard.actors.base import NULL, Json
-from callboard.actors.errors import InvalidAgent
-from callboard.actors.profiles import ToolSpec
+from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.tools import tool as module
 from callboard.runtime.tools.tool import FunctionTool, Tool, tool
 

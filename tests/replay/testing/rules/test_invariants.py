@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from callboard.actors.base import Json
-from callboard.actors.conversation import text_json
-from callboard.actors.errors import UnknownName
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     ApprovalGiven,
     AskEnded,
     Begin,
@@ -24,8 +24,8 @@ from callboard.actors.messages import (
     ToolStarted,
     TurnSettled,
 )
-from callboard.actors.parts import Settled
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
 from callboard.replay.testing.sessions.plans import Plan, play
 from callboard.replay.testing.sessions.world import SessionWorld

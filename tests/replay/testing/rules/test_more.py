@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from callboard.actors.conversation import text_json
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     CallModel,
@@ -26,8 +26,8 @@ from callboard.actors.messages import (
     ToolStarted,
     TurnRequested,
 )
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.rules.answers import Cancelled, Closed
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.caps import Children
@@ -43,7 +43,7 @@ from callboard.replay.testing.rules.timers import Timers
 from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.actors.hands import SCHEMA
+from tests.actors.harness import SCHEMA
 from tests.golden import SESSIONS, golden
 from tests.replay.testing.casts import PROFILES, cancelled, closed, policy, rich
 from tests.replay.testing.doctor import Log, again, appended, edited, find, limited, of_kind

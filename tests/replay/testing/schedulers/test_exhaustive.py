@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, event, given, settings
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive

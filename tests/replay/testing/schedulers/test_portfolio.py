@@ -1,6 +1,6 @@
 import pytest
 
-from callboard.actors.errors import MisuseError
+from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.schedulers.portfolio import NAMES, PARTS, Portfolio, scheduler_named
 from tests.replay.testing.programs import all_runs, collector

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from callboard.actors.messages import (
+from callboard.actors.protocol.messages import (
     AskEnded,
     Resumed,
     SessionClosed,
@@ -12,7 +12,7 @@ from callboard.actors.messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order

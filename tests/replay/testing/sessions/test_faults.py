@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.errors import MisuseError, StoreFailed
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.errors import MisuseError, StoreFailed
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     AskEnded,
     DeciderFailed,
     ModelReplied,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from callboard.actors.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.leavings import GIVEN_UP, RESUMED, GivenUp, Resumes
 from callboard.replay.testing.sessions.world import SessionWorld

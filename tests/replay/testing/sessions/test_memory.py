@@ -2,8 +2,8 @@
 
 import pytest
 
-from callboard.actors.agent_state import AgentState, request_of
-from callboard.actors.step import initial
+from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.session.step import initial
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.world import SessionWorld

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from callboard.actors.events import Event
-from callboard.actors.messages import AskEnded, CallModel, ToolReturned
-from callboard.actors.request import ModelRequest
-from callboard.actors.usage import Usage
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AskEnded, CallModel, ToolReturned
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.requests import check_requests, requests_of
@@ -200,7 +200,7 @@ def test_a_campaign_of_a_good_session_finds_nothing() -> None:
 @pytest.mark.slow
 def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that forgets the last copy of a race when another one wins."""
-    from callboard.actors import supervisor_ending
+    from callboard.actors.supervisor import ending as supervisor_ending
 
     stop_one = supervisor_ending.stop_one
 

@@ -1,6 +1,6 @@
 """Random small sessions: a seed says all, and a schedule nothing but the order."""
 
-from callboard.actors.messages import Ask
+from callboard.actors.protocol.messages import Ask
 from callboard.replay.testing.sessions.plans import Plan, play
 
 

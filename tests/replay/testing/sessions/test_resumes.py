@@ -2,9 +2,9 @@
 
 import pytest
 
-from callboard.actors import recovery
-from callboard.actors.events import Event, Post
-from callboard.actors.messages import AskEnded, Resumed
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import AskEnded, Resumed
+from callboard.actors.session import recovery
 from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.world import SessionWorld

@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.messages import DelegationEnded
+from callboard.actors.protocol.messages import DelegationEnded
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.sessions.monitors import LogRules, Requests

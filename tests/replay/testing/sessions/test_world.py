@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from callboard.actors.errors import Diverged
-from callboard.actors.limits import Limits
-from callboard.actors.messages import (
+from callboard.actors.protocol.errors import Diverged
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
     AskEnded,
     CallModel,
     CheckSchema,
@@ -16,8 +16,8 @@ from callboard.actors.messages import (
     TimerFired,
     ToolReturned,
 )
-from callboard.actors.parts import ModelFailure
-from callboard.actors.request import ModelRequest
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order
@@ -170,7 +170,7 @@ def test_a_schema_check_that_raises_is_a_failed_check() -> None:
 
 
 def test_a_decider_that_raises_is_recorded_as_it_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    from callboard.actors import agent
+    from callboard.actors.agent import decider as agent
 
     def boom(*_: object) -> None:
         raise ZeroDivisionError
@@ -182,7 +182,7 @@ def test_a_decider_that_raises_is_recorded_as_it_is_live(monkeypatch: pytest.Mon
 
 
 def test_a_supervisor_that_raises_ends_the_session_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from callboard.actors import supervisor
+    from callboard.actors.supervisor import decider as supervisor
 
     def boom(*_: object) -> None:
         raise ZeroDivisionError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.events import Event
+from callboard.actors.protocol.events import Event
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored

@@ -1,0 +1,1 @@
+"""The agent's decider: turns with a model, calls, delegations, reports."""

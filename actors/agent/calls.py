@@ -1,0 +1,139 @@
+"""The calls of one reply: which go to tools, which to the supervisor, which are answered here."""
+
+from msgspec.structs import replace
+
+from callboard.actors.agent.arguments import read_task, unwrapped
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.request_prefix import Fixed
+from callboard.actors.agent.state import (
+    NO_ANSWERS,
+    AgentState,
+    Answer,
+    fixed_of,
+    has_turns_left,
+    need_of,
+    with_message,
+)
+from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
+from callboard.actors.protocol.conversation import text_json, tool_result, user_message
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, RequestApproval, TurnSettled
+from callboard.actors.protocol.value_types import Settled
+
+
+def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
+    """Send out what a reply calls. is_cut: the reply ended at max_tokens, within its last call."""
+    fixed = fixed_of(state)
+    cut = len(uses) - 1 if is_cut else -1
+    posts: list[Post] = []
+    reports: list[int] = []
+    answers = NO_ANSWERS
+    tools_out = 0
+    for call, use in enumerate(uses):
+        if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
+            reports.append(call)
+            continue
+        post = prompts.TRUNCATED if call == cut else _post_for(state, fixed, call, use)
+        if type(post) is Post:
+            posts.append(post)
+            tools_out += post.recipient != SUPERVISOR
+        else:
+            answers = answers.put(call, Answer(tool_result(use.id, text_json(post), is_error=True)))
+    state = replace(
+        state,
+        phase="acting",
+        uses=uses,
+        answers=answers,
+        unanswered=len(posts),
+        tools_out=tools_out,
+        reports=tuple(reports),
+    )
+    return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
+
+
+def _post_for(state: AgentState, fixed: Fixed, call: int, use: ToolUse) -> Post | str:
+    """The request that a call becomes, or why it becomes none."""
+    effect = fixed.effects.get(use.name)
+    if effect is not None:
+        if fixed.approvals.get(use.name) in ("before", "always"):
+            return Post(APPROVALS, RequestApproval(state.turn, call, use.name, effect, use.input))
+        return call_tool(state, call, use)
+    if use.name == prompts.TASK and fixed.profile.agents:
+        return _delegate(state, call, use)
+    return prompts.unknown_tool(use.name, tuple(fixed.effects))
+
+
+def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
+    """The request that one of the profile's tools be run for this call."""
+    effect = fixed_of(state).effects[use.name]
+    return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+
+
+def ask_to_repeat(state: AgentState, call: int) -> Post | None:
+    """The question whether an interrupted call may run again, if its tool wants a person asked."""
+    use, fixed = state.uses[call], fixed_of(state)
+    if fixed.approvals.get(use.name) not in ("interrupted", "always"):
+        return None
+    effect = fixed.effects[use.name]
+    request = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat=True)
+    return Post(APPROVALS, request)
+
+
+def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
+    known = fixed_of(state).profile.agents
+    task = read_task(use.input)
+    names = task.racers(known) if task is not None else ()
+    if task is None or not names:
+        return prompts.UNUSABLE_TASK + ", ".join(known)
+    body = Delegate(state.turn, call, names, task.prompt, task.output_schema, need_of(state))
+    return Post(SUPERVISOR, body)
+
+
+def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
+    """The posts, the first of those to the supervisor settling the turn, or one more that does."""
+    for at, post in enumerate(posts):
+        if isinstance(post.body, Delegate):
+            posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
+            return tuple(posts)
+    return (*posts, Post(SUPERVISOR, TurnSettled(settled)))
+
+
+# --- when the last answer is there ------------------------------------------------
+
+
+def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
+    """The results in call order, and the seqs of the events they came with."""
+    blocks: list[Json] = []
+    seqs: list[int] = []
+    for answer in state.answers.values():
+        blocks.append(answer.block)
+        if answer.seq:
+            seqs.append(answer.seq)
+    return tuple(blocks), tuple(seqs)
+
+
+def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
+    """Go on after the last result: report, ask for the next turn, or end."""
+    if state.reports:
+        return _report(state, settled)
+    blocks, seqs = results(state)
+    if not has_turns_left(state):
+        return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
+    size = sum(map(len, blocks))
+    return ask_turn(with_message(state, user_message(blocks), size, *seqs), settled)
+
+
+def _report(state: AgentState, settled: Settled | None) -> Decision:
+    fixed = fixed_of(state)
+    posts = []
+    for call in state.reports:
+        value = state.uses[call].input
+        if fixed.wraps_report:
+            value = unwrapped(value)
+        posts.append(Post(SUPERVISOR, ReportBack(state.turn, call, value, settled)))
+        settled = None
+    state = replace(state, phase="judging", unanswered=len(posts))
+    return state, tuple(posts)

@@ -1,0 +1,82 @@
+"""What a model said: its content blocks, read just as far as the agent needs.
+
+The blocks themselves are kept verbatim in the conversation (thinking signatures, unknown types and all);
+this is a second, typed look at them. A list that cannot be read is garbage, never an exception.
+"""
+
+from typing import Final
+
+import msgspec
+
+from callboard.actors.protocol.immutable import NULL, Json
+
+
+class ToolUse(msgspec.Struct, frozen=True, gc=False):
+    """One tool call of a reply."""
+
+    id: str
+    name: str
+    input: Json
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """The text and the tool calls of one reply, in order. is_blank: there is nothing in it but blank text."""
+
+    text: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    is_blank: bool = False
+
+
+class _Block(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    input: Json = NULL
+
+
+class _Typed(msgspec.Struct, frozen=True, gc=False):
+    type: str
+
+
+_BLOCKS: Final = msgspec.json.Decoder(tuple[_Block, ...])
+_RAW_BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+_TYPE: Final = msgspec.json.Decoder(_Typed)
+_BLOCK: Final = msgspec.json.Decoder(_Block)
+_READ: Final = frozenset({"text", "tool_use"})
+
+
+def read(content: Json) -> Said | None:
+    """The text and calls of a list of content blocks, or None for garbage."""
+    try:
+        blocks = _BLOCKS.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        found = _read_one_by_one(content)
+        if found is None:
+            return None
+        blocks = found
+    uses: list[ToolUse] = []
+    texts: list[str] = []
+    is_text_only = True
+    for block in blocks:
+        if block.type == "text":
+            if block.text:
+                texts.append(block.text)
+            continue
+        is_text_only = False
+        if block.type == "tool_use":
+            if not block.name or not bytes(block.input).startswith(b"{"):
+                return None
+            uses.append(ToolUse(block.id, block.name, block.input))
+    text = "\n".join(texts)
+    return Said(text, tuple(uses), is_text_only and not text.strip())
+
+
+def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:
+    """Blocks of types we do not read may have any shape, also under the names that we use."""
+    try:
+        raw = _RAW_BLOCKS.decode(content)
+        types = [(_TYPE.decode(block).type, block) for block in raw]
+        return tuple(_BLOCK.decode(block) if kind in _READ else _Block(kind) for kind, block in types)
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,310 @@
+"""The agent: asks for turns, runs the calls of a reply, reports, and drains when it is stopped.
+
+Rules
+  - It calls nothing. It asks the supervisor for a turn; the supervisor's grant goes to the model; the
+    model's answer comes here. So a model call without a grant cannot be written.
+  - The end of every grant is told to the supervisor in the decision that handles the answer, exactly once:
+    as a field of what it posts to the supervisor anyway, else as `TurnSettled`.
+  - The calls of one reply run in parallel; their results go back in call order. Reports wait until every
+    other call of the reply is answered, so that the history is complete when they are judged.
+  - Stopped, it starts nothing. It waits for the answers that ports still owe it, then posts `Stopped`.
+  - Which messages mean something in which phase is a table (`agent_phases`); all others change nothing.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from callboard.actors.agent.calls import all_answered, ask_to_repeat, call_tool, results, start_calls
+from callboard.actors.agent.content import Said, read
+from callboard.actors.agent.phases import AGENT
+from callboard.actors.agent.request_prefix import fixed_parts
+from callboard.actors.agent.retry import backoff_ms
+from callboard.actors.agent.state import AgentState, Answer, fixed_of, has_turns_left, need_of, with_message
+from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
+from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    ApprovalGiven,
+    Begin,
+    DelegationEnded,
+    ModelReplied,
+    ReportJudged,
+    Stop,
+    Stopped,
+    ToolReturned,
+    ToolStarted,
+    TurnRequested,
+)
+from callboard.actors.protocol.usage import priced
+from callboard.actors.protocol.value_types import ModelFailure, Settled
+
+_UNUSABLE: Final[Mapping[str, Kind]] = MappingProxyType(
+    {"refusal": "model_refused", "model_context_window_exceeded": "context_full"}
+)
+"""What an answer that stopped for such a reason ends its agent as."""
+
+_GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
+_CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
+_UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
+
+
+def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
+    """The agent's next state and what it posts, for one message with its seq."""
+    if type(body) not in AGENT[state.phase]:
+        return state, ()
+    if type(body) is ModelReplied:
+        return _on_reply(state, seq, body)
+    if type(body) is ToolReturned:
+        return _on_tool(state, seq, body)
+    if type(body) is DelegationEnded:
+        return _on_delegation(state, seq, body)
+    if type(body) is ReportJudged:
+        return _on_judged(state, seq, body)
+    if type(body) is Begin:
+        return _on_begin(state, seq, body)
+    if type(body) is Stop:
+        return _on_stop(state, body)
+    if type(body) is ApprovalGiven:
+        return _on_approval(state, seq, body)
+    if type(body) is ToolStarted:
+        return state, ()
+    assert_never(body)
+
+
+def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
+    fixed = fixed_parts(begin)
+    digest, tokens = state.digest, state.context_tokens
+    if state.fixed is None or state.fixed.digest != fixed.digest:
+        digest = rolled(fixed.digest, *state.history.values())
+        tokens += fixed.tokens
+    prompt = user_message(state.carry, begin.prompt)
+    state = replace(
+        state,
+        fixed=fixed,
+        model=begin.model,
+        limits=begin.limits,
+        digest=digest,
+        context_tokens=tokens,
+        turns_used=0,
+        is_told_to_report=False,
+        is_forced=False,
+        report_attempts=0,
+        text="",
+        is_accepted=False,
+        carry=(),
+    )
+    return ask_turn(with_message(state, prompt, len(prompt), seq))
+
+
+# --- the model's answer -----------------------------------------------------------
+
+
+def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
+    if (reply.turn, reply.attempt) != (state.turn, state.attempt):
+        return state, ()
+    usage = reply.usage and priced(reply.usage, state.model.prices)
+    if state.phase != "thinking":
+        return _on_owed(state, Settled(usage))
+    said = read(reply.content) if reply.status == "ok" else None
+    settled = Settled(usage, said.text if said else "")
+    if said is None:
+        return _on_failure(state, reply, settled)
+    if reply.stop_reason in _UNUSABLE:
+        state = replace(state, text=said.text or state.text, is_forced=False)
+        return finish(state, _UNUSABLE[reply.stop_reason], settled)
+    return _on_said(_remember(state, seq, reply, said), said, reply.stop_reason, settled)
+
+
+def _on_owed(state: AgentState, settled: Settled) -> Decision:
+    """The answer of an agent that will not use it any more: only its end is still to be told."""
+    if not state.is_model_out:
+        return state, ()
+    state = replace(state, is_model_out=False, owed=settled)
+    return drain(state) if state.phase == "stopping" else (state, ())
+
+
+def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
+    """No answer: ask again after a while, or end. A `lost` one says nothing about the model: ask at once."""
+    if reply.status == "lost":
+        return _ask_again(state, settled, 0)
+    failure = _GARBAGE if reply.status == "ok" else reply.failure
+    failure = failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
+    wait = backoff_ms(failure, state.attempt, state.limits.max_model_attempts or 1, state.address)
+    if wait is not None:
+        return _ask_again(state, settled, wait)
+    kind: Kind = "context_full" if failure.code == "context_full" else "model_error"
+    return finish(state, kind, settled, f"{failure.code}: {failure.message}")
+
+
+def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
+    state = replace(state, attempt=state.attempt + 1)
+    again = TurnRequested(
+        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled
+    )
+    return state, (Post(SUPERVISOR, again),)
+
+
+def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
+    """The reply in the conversation; a blank one leaves no trace, since services refuse it back."""
+    tokens = reply.usage.tokens if reply.usage is not None else 0
+    bound = tokens or state.context_tokens + len(reply.content)
+    text = said.text or state.text
+    if said.is_blank:
+        return replace(state, context_tokens=bound, fresh=(), text=text, is_forced=False)
+    said_so = message("assistant", reply.content)
+    return replace(
+        state,
+        history=state.history.append(said_so),
+        digest=rolled(state.digest, said_so),
+        context_tokens=bound,
+        fresh=(seq,),
+        text=text,
+        is_forced=False,
+    )
+
+
+def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
+    if said.uses:
+        return start_calls(state, said.uses, stop_reason == "max_tokens", settled)
+    state = replace(state, uses=())
+    if stop_reason == "pause_turn":
+        return ask_turn_if_left(state, settled)
+    return _on_silence(state, said, stop_reason, settled)
+
+
+def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
+    """The model has stopped calling tools: that is its answer, unless it owes a report."""
+    detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
+    if not fixed_of(state).reports:
+        if not said.text:
+            state = replace(state, text=prompts.NO_SUMMARY)
+        return finish(state, "answered", settled, detail)
+    if state.is_told_to_report or not has_turns_left(state):
+        return finish(state, "no_report", settled, detail)
+    told = user_message((), text_json(prompts.REPORT_NOW))
+    state = replace(state, is_told_to_report=True, is_forced=True)
+    return ask_turn(with_message(state, told, len(told)), settled)
+
+
+# --- results ----------------------------------------------------------------------
+
+
+def _is_open(state: AgentState, turn: int, call: int) -> bool:
+    """Whether this call of this turn exists and has no answer yet."""
+    return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
+
+
+def _answered(
+    state: AgentState, seq: int, call: int, output: Json, is_error: bool, *, tools: int = 0
+) -> AgentState:
+    """The state with one more answer, so many of them from tools."""
+    block = tool_result(state.uses[call].id, output, is_error)
+    return replace(
+        state,
+        answers=state.answers.put(call, Answer(block, seq)),
+        unanswered=state.unanswered - 1,
+        tools_out=state.tools_out - tools,
+    )
+
+
+def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
+    if not _is_open(state, returned.turn, returned.call):
+        return state, ()
+    if returned.status == "interrupted" and state.phase == "acting":
+        question = ask_to_repeat(state, returned.call)
+        if question is not None:
+            return state, (question,)
+    return _from_port(state, seq, returned.call, returned.output, returned.status != "ok")
+
+
+def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
+    """A person has decided on a call of a tool: it runs, or its refusal is its result."""
+    if not _is_open(state, given.turn, given.call):
+        return state, ()
+    if state.uses[given.call].name not in fixed_of(state).effects:  # nobody asked about this one
+        return state, ()
+    if given.verdict == "approved" and state.phase == "acting":
+        return state, (call_tool(state, given.call, state.uses[given.call]),)
+    return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
+
+
+def _from_port(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> Decision:
+    """The result of a call that a port has dealt with."""
+    state = _answered(state, seq, call, output, is_error, tools=1)
+    if state.phase == "stopping":
+        return drain(state)
+    return _go_on(state)
+
+
+def _go_on(state: AgentState) -> Decision:
+    """After a result: nothing, as long as others are to come; and nothing ever for one that has failed."""
+    if state.phase != "acting" or state.unanswered:
+        return state, ()
+    return all_answered(state)
+
+
+def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
+    if not _is_open(state, end.turn, end.call):
+        return state, ()
+    text, is_error = prompts.delegation_result(end)
+    return _go_on(_answered(state, seq, end.call, text_json(text), is_error))
+
+
+def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
+    if not _is_open(state, judged.turn, judged.call):
+        return state, ()
+    text, is_error = prompts.judged_result(judged)
+    state = _answered(state, seq, judged.call, text_json(text), is_error)
+    state = replace(
+        state,
+        is_accepted=state.is_accepted or judged.verdict == "accepted",
+        report_attempts=state.report_attempts + (judged.verdict == "invalid"),
+    )
+    if state.phase != "judging" or state.unanswered:
+        return state, ()
+    blocks, seqs = results(state)
+    ended = replace(state, carry=blocks, fresh=state.fresh + seqs)
+    if state.is_accepted:
+        return finish(ended, "reported")
+    if state.report_attempts >= (state.limits.max_report_attempts or 1):
+        return finish(ended, "invalid_report")
+    return all_answered(replace(state, reports=()))
+
+
+# --- the end ----------------------------------------------------------------------
+
+
+def _on_stop(state: AgentState, stop: Stop) -> Decision:
+    may_be_out = state.phase == "thinking" or state.is_model_out
+    is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
+    return drain(replace(state, phase="stopping", is_model_out=is_model_out))
+
+
+def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
+    """The agent after its decider has raised on this message, and what it posts in place of that decision.
+
+    It counts what has come in and waits to be stopped. If it raises even then, it forgets its
+    conversation and rests at once: nothing may hang on it.
+    """
+    if state.phase == "idle" and not isinstance(body, Begin):
+        return state, ()
+    if state.phase not in ("failed", "stopping"):
+        failed = replace(state, phase="failed", is_model_out=state.phase == "thinking")
+        try:
+            return decide_agent(failed, seq, body)
+        except Exception:  # it cannot even count: the first failure is recorded, and this is the way out
+            return _given_up(state)
+    return _given_up(state)
+
+
+def _given_up(state: AgentState) -> Decision:
+    rested = AgentState(state.address, phase="idle", turn=state.turn)
+    return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

@@ -1,0 +1,78 @@
+"""The part of an agent's requests that stays the same: system prompt, tools, and what follows from them.
+
+Many agents share one profile, so this is worked out once for each combination and remembered. The memory
+is of a pure function: forgetting it changes nothing but time.
+"""
+
+from functools import lru_cache
+
+import msgspec
+
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.profiles import Approval, Effect, Profile, ToolSpec
+
+TOOL_OVERHEAD_TOKENS = 1_000
+"""Added to the bound of a request with tools: services put a prompt of their own around tools
+(Anthropic documents 159 to 804 tokens, by model and tool choice)."""
+
+
+class Fixed(msgspec.Struct, frozen=True):
+    """What every request of an agent begins with. tokens: an upper bound, a byte being at least a token."""
+
+    profile: Profile
+    system: Json
+    tools: tuple[Json, ...]
+    effects: dict[str, Effect]
+    approvals: dict[str, Approval]
+    wraps_report: bool
+    reports: bool
+    digest: str
+    tokens: int
+
+
+@lru_cache(maxsize=1_024)
+def read_profile(raw: bytes) -> Profile:
+    """The profile of these bytes, which were made by the runtime's own encoder."""
+    return msgspec.json.decode(raw, type=Profile)
+
+
+def fixed_parts(begin: Begin) -> Fixed:
+    """The fixed parts for this start."""
+    return _fixed(bytes(begin.profile), bytes(begin.schema), begin.roster)
+
+
+@lru_cache(maxsize=4_096)
+def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> Fixed:
+    profile, schema = read_profile(raw_profile), Json(raw_schema)
+    reports = schema != NULL
+    system = prompts.with_report_note(profile.instructions) if reports else profile.instructions
+    tools = [_described(spec) for spec in profile.tools]
+    tools += profile.server_tools
+    if roster:
+        tools.append(prompts.task_tool(roster))
+    if reports:
+        tools.append(prompts.report_tool(schema))
+    size = len(system) + sum(len(tool) for tool in tools)
+    return Fixed(
+        profile=profile,
+        system=system,
+        tools=tuple(tools),
+        effects={spec.name: spec.effect for spec in profile.tools},
+        approvals={spec.name: spec.approval for spec in profile.tools if spec.approval != "never"},
+        wraps_report=reports and not prompts.is_object_schema(schema),
+        reports=reports,
+        digest=rolled("", system, *tools),
+        tokens=size + (TOOL_OVERHEAD_TOKENS if tools else 0),
+    )
+
+
+def _described(spec: ToolSpec) -> Json:
+    head = msgspec.json.encode({"name": spec.name, "description": spec.description})
+    parts = b"".join((head[:-1], b',"input_schema":', spec.input_schema))
+    extra = bytes(spec.extra).strip()
+    if extra.startswith(b"{") and extra[1:-1].strip():
+        parts += b"," + extra[1:-1].strip()
+    return Json(parts + b"}")

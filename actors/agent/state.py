@@ -1,0 +1,115 @@
+"""What an agent knows, and what follows from it without any message: the request, the bounds."""
+
+from typing import Final, final
+
+import msgspec
+
+from callboard.actors.agent.content import ToolUse
+from callboard.actors.agent.phases import Phase
+from callboard.actors.agent.request_prefix import Fixed
+from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.limits import DEFAULTS, Limits
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Need, bound
+from callboard.actors.protocol.value_types import Settled
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """The result of one call: the block for the model, and the seq of the event it came with (0: none)."""
+
+    block: Json
+    seq: int = 0
+
+
+NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
+
+
+@final
+class AgentState(msgspec.Struct, frozen=True, gc=False):
+    """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
+
+    context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
+    it. uses, answers, unanswered, tools_out: the calls of the last reply, what came back, how many calls
+    and how many port requests have no answer. is_model_out, owed: while it stops or has failed, whether
+    the model may still owe an answer, and the end of a grant that is still to be told. reports: indexes
+    of its report_back calls. carry: results that the next prompt is put behind.
+    """
+
+    address: str
+    phase: Phase = "new"
+    fixed: Fixed | None = None
+    model: ModelSpec = ModelSpec("")
+    limits: Limits = DEFAULTS
+    history: IntMap[Json] = IntMap()
+    digest: str = ""
+    context_tokens: int = 0
+    fresh: tuple[int, ...] = ()
+    turn: int = 0
+    attempt: int = 0
+    turns_used: int = 0
+    is_told_to_report: bool = False
+    is_forced: bool = False
+    report_attempts: int = 0
+    text: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    answers: IntMap[Answer] = NO_ANSWERS
+    unanswered: int = 0
+    tools_out: int = 0
+    is_model_out: bool = False
+    owed: Settled | None = None
+    reports: tuple[int, ...] = ()
+    is_accepted: bool = False
+    carry: tuple[Json, ...] = ()
+
+
+def initial_agent(address: str) -> AgentState:
+    """An agent that nothing has reached yet."""
+    return AgentState(address)
+
+
+def fixed_of(state: AgentState) -> Fixed:
+    """The fixed parts of an agent that has begun; raises ValueError before."""
+    if state.fixed is None:
+        raise ValueError(f"{state.address} has not begun")
+    return state.fixed
+
+
+def has_turns_left(state: AgentState) -> bool:
+    """Whether the agent may ask for another turn."""
+    return state.turns_used < (state.limits.max_iterations or 0)
+
+
+def need_of(state: AgentState) -> Need:
+    """The most that a call with this conversation can use."""
+    return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
+
+
+def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> AgentState:
+    """The conversation with one more message of at most so many tokens, which came with these events."""
+    return msgspec.structs.replace(
+        state,
+        history=state.history.append(message),
+        digest=rolled(state.digest, message),
+        context_tokens=state.context_tokens + tokens,
+        fresh=state.fresh + seqs,
+    )
+
+
+def request_of(state: AgentState) -> ModelRequest:
+    """The whole request of the turn that the agent last asked for."""
+    fixed = fixed_of(state)
+    return ModelRequest(
+        address=state.address,
+        profile=fixed.profile.name,
+        model=state.model,
+        turn=state.turn,
+        attempt=state.attempt,
+        system=fixed.system,
+        tools=fixed.tools,
+        history=state.history,
+        force_tool="report_back" if state.is_forced else "",
+        digest=state.digest,
+    )

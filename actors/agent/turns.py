@@ -1,0 +1,80 @@
+"""How an agent asks for a turn, finishes, and drains."""
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from callboard.actors.agent.state import NO_ANSWERS, AgentState, has_turns_left, need_of
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.conversation import text_json, tool_result
+from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
+from callboard.actors.protocol.value_types import Settled
+
+Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
+"""The next state, and what is posted, in order."""
+
+
+def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
+    """Ask the supervisor for the next turn."""
+    turn = state.turn + 1
+    request = TurnRequested(turn, 1, need_of(state), state.digest, state.fresh, settled=settled)
+    state = replace(
+        state,
+        phase="thinking",
+        turn=turn,
+        attempt=1,
+        turns_used=state.turns_used + 1,
+        fresh=(),
+        uses=(),
+        answers=NO_ANSWERS,
+        unanswered=0,
+        reports=(),
+    )
+    return state, (Post(SUPERVISOR, request),)
+
+
+def finish(state: AgentState, kind: Kind, settled: Settled | None = None, detail: str = "") -> Decision:
+    """End by itself, with nothing outstanding."""
+    if settled is not None:
+        settled = replace(settled, text="")
+    finished = Finished(kind, state.text, detail, settled)
+    return _at_rest(state), (Post(SUPERVISOR, finished),)
+
+
+def finish_without_turns(state: AgentState, settled: Settled | None = None) -> Decision:
+    """End because no turn is left, though the last reply was not the agent's last word."""
+    return finish(state, "invalid_report" if state.report_attempts else "iteration_cap", settled)
+
+
+def ask_turn_if_left(state: AgentState, settled: Settled | None = None) -> Decision:
+    """Ask for the next turn if there is one, else end."""
+    return ask_turn(state, settled) if has_turns_left(state) else finish_without_turns(state, settled)
+
+
+def drain(state: AgentState) -> Decision:
+    """Say `Stopped`, with what is still to be settled, once no port owes an answer; until then, nothing."""
+    if state.tools_out or state.is_model_out:
+        return state, ()
+    seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
+    stopped = Stopped(state.owed)
+    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)
+    return _at_rest(state), (Post(SUPERVISOR, stopped),)
+
+
+def _at_rest(state: AgentState) -> AgentState:
+    return replace(state, phase="idle", uses=(), answers=NO_ANSWERS, unanswered=0, reports=(), owed=None)
+
+
+def _given_up(state: AgentState) -> tuple[Json, ...]:
+    """Results for every call of the last reply, so that the conversation can go on with the next ask."""
+    blocks = []
+    for call, use in enumerate(state.uses):
+        answer = state.answers.get(call)
+        blocks.append(
+            answer.block if answer else tool_result(use.id, text_json(prompts.CANCELLED), is_error=True)
+        )
+    return tuple(blocks)

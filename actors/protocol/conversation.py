@@ -1,0 +1,68 @@
+"""The messages of a conversation, built once and never changed: JSON in the Messages API's shape."""
+
+from hashlib import blake2b
+from typing import Final, Literal
+
+import msgspec
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.immutable import NULL, Json
+
+
+class _ToolResult(
+    msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True, gc=False
+):
+    tool_use_id: str
+    content: Json
+    is_error: bool = False
+
+
+class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
+    text: str
+
+
+def text_json(text: str) -> Json:
+    """A text as a JSON string."""
+    return Json(encode(text))
+
+
+def message(role: Literal["user", "assistant"], content: Json) -> Json:
+    """One message with this content, a JSON string or list of blocks."""
+    return Json(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
+
+
+def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
+    """The block that answers a tool call."""
+    return Json(encode(_ToolResult(use_id, output, is_error)))
+
+
+def text_block(text: str) -> Json:
+    """A block of text."""
+    return Json(encode(_Text(text)))
+
+
+def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
+    """A user's turn: results first, as the API wants them, then the prompt."""
+    if not blocks:
+        return message("user", prompt)
+    parts: list[Json | bytes] = list(blocks)
+    if bytes(prompt).startswith(b"["):
+        inner = bytes(prompt).strip()[1:-1].strip()
+        parts += [inner] if inner else []
+    elif prompt != NULL:
+        parts.append(b"".join((b'{"type":"text","text":', prompt, b"}")))
+    return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
+
+
+_FRESH: Final = blake2b(digest_size=16, person=b"callboard/req")
+"""Copied for each digest: taking in the parameters anew costs as much as hashing a message."""
+
+
+def rolled(digest: str, *parts: Json) -> str:
+    """The digest of a request: of the one before, and of what is new. 128 bits of blake2b, in hex."""
+    state = _FRESH.copy()
+    state.update(digest.encode())
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.hexdigest()

@@ -1,0 +1,36 @@
+"""An event is a posted message with its envelope; a post is a message that wants to be one."""
+
+from typing import final
+
+import msgspec
+
+from callboard.actors.protocol.messages import AnyMessage
+
+
+@final
+class Post(msgspec.Struct, frozen=True, gc=False):
+    """What a decider wants to say, and to whom."""
+
+    recipient: str
+    body: AnyMessage
+
+
+@final
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """A posted message.
+
+    seq: its place in its session, from 1, without gaps. at: when it was posted, in milliseconds since
+    1970 UTC; deciders never see it. cause: the seq of the event whose handling posted it, 0 for none.
+    """
+
+    seq: int
+    at: int
+    sender: str
+    recipient: str
+    cause: int
+    body: AnyMessage
+
+    @property
+    def kind(self) -> str:
+        """The kind of message, as it stands in the log."""
+        return type(self.body).__name__

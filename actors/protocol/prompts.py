@@ -1,0 +1,153 @@
+"""Every word that callboard itself says to a model, and the two tools it adds.
+
+These texts are part of the rules: a log made with other words does not replay. Change them only with a
+new rule set once a format is frozen.
+"""
+
+from typing import Final
+
+import msgspec
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.endings import EXPLAINED, STATUS
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import ApprovalGiven, DelegationEnded, ReportJudged
+
+TASK: Final = "task"
+REPORT_BACK: Final = "report_back"
+RESERVED: Final = frozenset({TASK, REPORT_BACK})
+"""Tool names that users cannot take."""
+
+NO_SUMMARY: Final = "(no summary)"
+
+REPORT_NOTE: Final = (
+    "When your work is done, call the tool report_back once, with a value that matches its schema. "
+    "Only what you report there reaches whoever asked you; text is not passed on."
+)
+REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
+CANCELLED: Final = "Cancelled before it had a result."
+TRUNCATED: Final = (
+    "Not run: the answer was cut at max_tokens while this call was written. Call again with less."
+)
+UNUSABLE_TASK: Final = (
+    "Not delegated: task needs a prompt (text that is not empty) and one of: agent (a name), "
+    "agents (a list of names that race), with copies between 1 and 10000. Agents: "
+)
+
+
+def unknown_tool(name: str, known: tuple[str, ...]) -> str:
+    """The answer to a call of a tool that is not there."""
+    return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."
+
+
+def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
+    """The delegation tool, with the agents that may be delegated to."""
+    listed = "\n".join(f"- {name}: {text or 'no description'}" for name, text in roster)
+    names = [name for name, _ in roster]
+    return Json(
+        msgspec.json.encode(
+            {
+                "name": TASK,
+                "description": (
+                    "Delegate work to a sub-agent. It starts without your conversation: the prompt must say "
+                    "all it needs. Several calls in one turn run in parallel. With output_schema the result "
+                    "is JSON of that schema. With agents, or copies above 1, several race and the first "
+                    f"valid result wins.\nAgents:\n{listed}"
+                ),
+                "input_schema": {
+                    "type": "object",
+                    "properties": {
+                        "agent": {"type": "string", "enum": names, "description": "Who does the work."},
+                        "prompt": {"type": "string", "description": "All that the sub-agent is told."},
+                        "output_schema": {
+                            "type": "object",
+                            "description": "JSON schema (draft 2020-12) that the result must match.",
+                        },
+                        "agents": {
+                            "type": "array",
+                            "items": {"type": "string", "enum": names},
+                            "description": "Instead of agent: several that race.",
+                        },
+                        "copies": {"type": "integer", "minimum": 1, "description": "How many race."},
+                    },
+                    "required": ["prompt"],
+                },
+            }
+        )
+    )
+
+
+def is_object_schema(schema: Json) -> bool:
+    """Whether values of this schema are objects, so that it can be a tool's input schema as it stands."""
+    try:
+        return bool(msgspec.json.decode(schema, type=dict[str, object]).get("type") == "object")
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def report_tool(schema: Json) -> Json:
+    """The report tool of one delegation: the schema itself, or wrapped in `value` if it is no object's."""
+    if not is_object_schema(schema):
+        schema = _wrapped(schema)
+    head = msgspec.json.encode({"name": REPORT_BACK, "description": "Give your result. " + REPORT_NOTE})
+    return Json(b"".join((head[:-1], b',"input_schema":', schema, b"}")))
+
+
+def _wrapped(schema: Json) -> Json:
+    """An object with the schema under `value`; its definitions move up so that `#/$defs/...` still points."""
+    try:
+        fields = msgspec.json.decode(schema, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        fields = {}
+    definitions = {key: fields.pop(key) for key in ("$defs", "definitions") if key in fields}
+    outer: dict[str, object] = {
+        "type": "object",
+        "properties": {"value": fields},
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+    return Json(msgspec.json.encode(outer | definitions))
+
+
+def with_report_note(instructions: Json) -> Json:
+    """The system prompt of an agent that has to report."""
+    if bytes(instructions).startswith(b"["):
+        blocks = msgspec.json.decode(instructions, type=list[msgspec.Raw])
+        blocks.append(Json(msgspec.json.encode({"type": "text", "text": REPORT_NOTE})))
+        return Json(msgspec.json.encode(blocks))
+    text = "" if instructions == NULL else msgspec.json.decode(instructions, type=str) + "\n\n"
+    return Json(encode(text + REPORT_NOTE))
+
+
+def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
+    """What the parent's model reads of a delegation, and whether it is an error."""
+    if end.kind == "reported":
+        return bytes(end.value).decode(), False
+    if end.kind == "answered":
+        return end.text, False
+    status = "cancelled" if STATUS[end.kind] == "cancelled" else "failed"
+    lines = [f"The delegation {status} ({end.kind}): {end.detail or EXPLAINED[end.kind]}."]
+    if len(end.reasons) > 1:
+        lines += [f"- {r.address}: {r.kind}" + (f", {r.detail}" if r.detail else "") for r in end.reasons]
+    if end.text:
+        lines.append(f"Its last words: {end.text}")
+    return "\n".join(lines), True
+
+
+def not_approved(given: ApprovalGiven) -> str:
+    """What the model reads of a call that a person did not let run."""
+    said = "It was not allowed to run" if given.verdict == "denied" else CANCELLED.rstrip(".")
+    if given.is_repeat:
+        said += " again; it was interrupted before, and whether it took effect is not known"
+    return f"{said}: {given.note}" if given.note else f"{said}."
+
+
+def judged_result(judged: ReportJudged) -> tuple[str, bool]:
+    """What the reporting model reads of its report, and whether it is an error."""
+    if judged.verdict == "accepted":
+        return "Accepted.", False
+    if judged.verdict == "late":
+        return "Too late: this delegation has ended. The report is kept in the log.", True
+    lines = ["The report does not match the schema. Mend it and call report_back again:"]
+    lines += [f"- {problem.path or '/'}: {problem.message}" for problem in judged.problems]
+    return "\n".join(lines), True

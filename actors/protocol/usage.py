@@ -1,0 +1,102 @@
+"""What was spent, and what may be spent. Whole tokens and whole micro-dollars only: float sums differ
+between Python versions (`sum([0.1] * 10)` is 0.9999999999999999 on 3.11 and 1.0 on 3.12)."""
+
+from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.profiles import Prices
+
+_MILLION = 1_000_000
+
+
+class Need(Value, frozen=True):
+    """An upper bound on what one model call can use."""
+
+    tokens: int = 0
+    cost: int = 0
+
+
+NOTHING = Need()
+
+
+class Usage(Value, frozen=True):
+    """What was used: tokens by kind, micro-dollars, and the number of model calls.
+
+    unknown_calls counts calls whose use was not reported; they are charged their full reservation.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    charged_tokens: int = 0
+    cost: int = 0
+    calls: int = 0
+    unknown_calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that count against a budget."""
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_tokens
+            + self.cache_write_tokens
+            + self.charged_tokens
+        )
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost in US dollars."""
+        return self.cost / _MILLION
+
+
+ZERO = Usage()
+
+
+def plus(one: Usage, other: Usage) -> Usage:
+    """Both together."""
+    return Usage(
+        one.input_tokens + other.input_tokens,
+        one.output_tokens + other.output_tokens,
+        one.cache_read_tokens + other.cache_read_tokens,
+        one.cache_write_tokens + other.cache_write_tokens,
+        one.charged_tokens + other.charged_tokens,
+        one.cost + other.cost,
+        one.calls + other.calls,
+        one.unknown_calls + other.unknown_calls,
+    )
+
+
+def minus(one: Usage, other: Usage) -> Usage:
+    """What one has beyond the other."""
+    return Usage(
+        one.input_tokens - other.input_tokens,
+        one.output_tokens - other.output_tokens,
+        one.cache_read_tokens - other.cache_read_tokens,
+        one.cache_write_tokens - other.cache_write_tokens,
+        one.charged_tokens - other.charged_tokens,
+        one.cost - other.cost,
+        one.calls - other.calls,
+        one.unknown_calls - other.unknown_calls,
+    )
+
+
+def priced(usage: Usage, prices: Prices | None) -> Usage:
+    """The usage of one call with its cost, rounded up to a micro-dollar."""
+    if prices is None:
+        return usage
+    total = (
+        usage.input_tokens * prices.input
+        + usage.output_tokens * prices.output
+        + usage.cache_read_tokens * prices.cache_read
+        + usage.cache_write_tokens * prices.cache_write
+    )
+    return plus(usage, Usage(cost=-(-total // _MILLION)))
+
+
+def bound(input_tokens: int, max_tokens: int, prices: Prices | None) -> Need:
+    """The most that a call with this much input can use."""
+    if prices is None:
+        return Need(input_tokens + max_tokens)
+    dearest = max(prices.input, prices.cache_read, prices.cache_write)
+    total = input_tokens * dearest + max_tokens * prices.output
+    return Need(input_tokens + max_tokens, -(-total // _MILLION))

@@ -1,0 +1,1 @@
+"""The supervisor's decider: asks, delegations, budgets, admission, endings."""

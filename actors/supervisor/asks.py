@@ -1,0 +1,233 @@
+"""What the client may do: open the session, ask, cancel, close; and when an ask is over.
+
+An ask is a delegation by the client whose only copy is the host. Its outcome is settled by the first end
+in the log; `AskEnded` is posted when every agent has drained, or when the grace for that is over.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import CLIENT, HOST
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits, fill, micro, millis, narrow
+from callboard.actors.protocol.messages import Ask, AskEnded, Begin, SessionClosed, SessionOpened
+from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
+from callboard.actors.supervisor.delegating import ask_schema, roster_of
+from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
+from callboard.actors.supervisor.state import (
+    AskOutcome,
+    AskState,
+    Budget,
+    Delegation,
+    Record,
+    SupervisorState,
+    Timer,
+)
+from callboard.actors.supervisor.unit_of_work import Work
+
+_HOST_ORDINAL: Final = 0
+
+
+def on_opened(work: Work, opened: SessionOpened) -> None:
+    """The first event: who may appear, and what bounds them."""
+    if work.state.phase != "new":
+        return
+    profiles = read_profiles(opened.profiles)
+    if profiles is None:
+        return  # asks will be refused: the session is not open
+    work.change(
+        phase="open",
+        host_name=opened.host,
+        profiles=profiles,
+        model=opened.model,
+        limits=fill(opened.limits),
+    )
+
+
+def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | None:
+    """The profiles by name, with their bytes; None if one of them is none."""
+    try:
+        read = [msgspec.json.decode(raw, type=Profile) for raw in raws]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return {profile.name: (profile, raw) for profile, raw in zip(read, raws, strict=True)}
+
+
+# --- the start of an ask ----------------------------------------------------------
+
+
+def on_ask(work: Work, ask: Ask) -> None:
+    """A prompt for the host; refused while another one runs or drains, and after the end."""
+    refusal = _why_refused(work.state, ask)
+    if refusal:
+        work.post(CLIENT, AskEnded(ask.request_id, "denied", detail=refusal, by=work.seq))
+        return
+    state = work.state
+    profile = state.profiles[state.host_name][0]
+    limits = narrow(narrow(state.limits, profile.limits), ask.limits)
+    schema = ask.schema if ask.schema != NULL else profile.schema
+    delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema)
+    host = work.record(HOST)
+    spent = host.spent if host else ZERO
+    timer = 0
+    if limits.deadline_s is not None:
+        timer = work.set_timer(Timer("deadline", HOST), millis(limits.deadline_s))
+    running = AskState(
+        ask.request_id, delegation, ask.prompt, limits, ask.limits, before=spent, deadline_timer=timer
+    )
+    work.change(phase="asking", ask=running)
+    if schema == NULL or work.has_accepted(schema):
+        begin_host(work)
+    else:
+        work.keep(CLIENT, replace(delegation, is_checking=True))
+        ask_schema(work, CLIENT, delegation, CLIENT, "accept")
+
+
+def _why_refused(state: SupervisorState, ask: Ask) -> str:
+    """Why an ask cannot start now, in words for the client; nothing if it can."""
+    if state.phase == "closed" or state.is_closing:
+        return "the session is closed"
+    if state.phase == "asking":
+        return "another ask is running"
+    if state.phase != "open":
+        return "the session is not open"
+    if state.live:
+        return f"agents of an earlier ask have not stopped yet ({state.live})"
+    if state.host_name not in state.profiles:
+        return f"there is no agent '{state.host_name}'"
+    profile = state.profiles[state.host_name][0]
+    model = profile.model or state.model
+    is_costed = any(limits.cost is not None for limits in (state.limits, profile.limits, ask.limits))
+    if is_costed and model.prices is None:
+        return f"a cost limit applies and the prices of {model.name} are not known"
+    return ""
+
+
+def begin_host(work: Work) -> None:
+    """Give the running ask to the host, which keeps its conversation from ask to ask."""
+    ask, state, former = work.state.ask, work.state, work.record(HOST)
+    assert ask is not None
+    profile, raw = state.profiles[state.host_name]
+    record = Record(
+        HOST,
+        _HOST_ORDINAL,
+        ask.delegation.key,
+        profile,
+        profile.model or state.model,
+        ask.limits,
+        0,
+        host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
+        ask.before,
+        deadline_timer=ask.deadline_timer,
+        next_ordinal=former.next_ordinal if former else 1,
+    )
+    work.keep(CLIENT, replace(ask.delegation, running=1, is_checking=False))
+    work.add(record)
+    work.change(live=state.live + 1, agents=max(1, state.agents))
+    roster = roster_of(state, profile, 0, ask.limits)
+    work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
+
+
+def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:
+    """The session's limits count from its start, the ask's from now."""
+    return Budget(
+        _least(session.tokens, ask.tokens, spent.tokens),
+        _least(micro(session.cost), micro(ask.cost), spent.cost),
+    )
+
+
+def _least(session: int | None, ask: int | None, spent: int) -> int | None:
+    bounds = [bound for bound in (session, None if ask is None else spent + ask) if bound is not None]
+    return min(bounds, default=None)
+
+
+# --- the end of an ask ------------------------------------------------------------
+
+
+def on_deadline(work: Work) -> None:
+    """The time for the running ask is over before its host could begin."""
+    ask = work.state.ask
+    if ask is not None and ask.delegation.is_checking:
+        end_delegation(work, CLIENT, ask.delegation, "deadline")
+
+
+def on_cancel(work: Work, reason: str) -> None:
+    """Stop the running ask and all under it, at once."""
+    ask = work.state.ask
+    if ask is None or ask.outcome is not None:
+        return
+    stop_below(work, HOST)
+    stop_one(work, HOST, "cancelled")
+    end_delegation(work, CLIENT, ask.delegation, "cancelled", detail=reason)
+
+
+def on_close(work: Work) -> None:
+    """End the session; a running ask is cancelled first."""
+    if work.state.phase in ("closed", "new") or work.state.is_closing:
+        return
+    work.change(is_closing=True)
+    if work.state.phase == "asking":
+        on_cancel(work, "the session was closed")
+    else:
+        _closed(work)
+
+
+def _closed(work: Work) -> None:
+    host = work.record(HOST)
+    work.change(phase="closed")
+    work.post(CLIENT, SessionClosed(host.spent if host else ZERO))
+
+
+def conclude(work: Work, is_grace_over: bool = False) -> None:
+    """Post the outcome of an ask that is settled, once everything has drained or the grace is over."""
+    ask = work.state.ask
+    if ask is None or ask.outcome is None:
+        return
+    work.cancel_timer(ask.deadline_timer)
+    if work.state.live and not is_grace_over:
+        if not ask.grace_timer and _has_stragglers(work, ask.outcome):
+            timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
+            work.change(ask=replace(ask, grace_timer=timer))
+        return
+    work.cancel_timer(ask.grace_timer)
+    work.change(ask=None, phase="open")
+    work.post(CLIENT, _ended(work, ask, ask.outcome))
+    if work.state.is_closing:
+        _closed(work)
+
+
+def _ended(work: Work, ask: AskState, outcome: AskOutcome) -> AskEnded:
+    host = work.record(HOST)
+    return AskEnded(
+        ask.request_id,
+        outcome.kind,
+        outcome.value,
+        outcome.text,
+        outcome.detail,
+        minus(host.spent if host else ZERO, ask.before),
+        host.reserved if host else NOTHING,
+        outcome.by,
+        tuple(_undrained(work)) if work.state.live else (),
+    )
+
+
+def _has_stragglers(work: Work, outcome: AskOutcome) -> bool:
+    """Whether anyone but a host whose report has just won, and who will finish by itself, is left."""
+    host = work.record(HOST)
+    is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
+    return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
+
+
+def _undrained(work: Work) -> list[str]:
+    """The addresses of those who have not drained, each agent before those below it."""
+    found, rest = [], [HOST]
+    while rest:
+        record = work.record(rest.pop())
+        if record is not None:
+            if not record.is_drained:
+                found.append(record.address)
+            rest += [child.address for child in record.children.values()][::-1]
+    return found

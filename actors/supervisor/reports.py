@@ -1,0 +1,117 @@
+"""Reports: judged strictly in the order of the log; the first valid one wins, all others are late.
+
+A report counts if it was posted before its sender ended; it then stays in line and can win although its
+sender has ended since, by a deadline, a cap or a budget. One check at a time for each delegation: a later
+report cannot win while an earlier one is being checked.
+"""
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import CLIENT, parent_of
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.messages import ReportBack, ReportJudged, SchemaChecked
+from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.actors.supervisor.asks import begin_host
+from callboard.actors.supervisor.delegating import ask_schema, begin
+from callboard.actors.supervisor.ending import end_delegation, fail_if_over, judge_late, win
+from callboard.actors.supervisor.state import Check, Delegation, Pending
+from callboard.actors.supervisor.unit_of_work import Work
+
+_UNCHECKED = SchemaProblem("", "it could not be checked")
+
+
+def on_report(work: Work, sender: str, report: ReportBack) -> None:
+    """A report: put it in line, or judge it late."""
+    pending = Pending(sender, report.turn, report.call, report.value)
+    record = work.record(sender)
+    delegation = work.delegation_of(record) if record and record.is_running else None
+    if delegation is None:
+        judge_late(work, pending)
+        return
+    parent, number = parent_of(sender), delegation.reports
+    line = delegation.pending.put(number, pending)
+    delegation = replace(delegation, reports=number + 1, pending=line)
+    work.keep(parent, delegation)
+    if line.size == 1:
+        _judge_next(work, parent, delegation)
+
+
+def _judge_next(work: Work, parent: str, delegation: Delegation) -> None:
+    if delegation.schema == NULL:
+        _accept(work, parent, delegation)
+    else:
+        _, first = _first_in_line(delegation)
+        ask_schema(work, parent, delegation, first.address, "report", first.value)
+
+
+def _first_in_line(delegation: Delegation) -> tuple[int, Pending]:
+    first = delegation.pending.first()
+    assert first is not None
+    return first
+
+
+def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
+    """The answer of the schema port, about a schema or about the report that is first in line."""
+    check = work.state.checks.get(checked.check)
+    if check is None:
+        return
+    work.change(checks=work.state.checks.drop(checked.check))
+    if check.task == "accept":
+        _on_looked_at(work, check, checked)
+        return
+    delegation = work.delegation(check.parent, check.delegation)
+    if delegation is None:
+        return
+    if checked.status == "ok":
+        _accept(work, check.parent, delegation)
+    else:
+        _reject(work, check.parent, delegation, checked)
+
+
+def _on_looked_at(work: Work, check: Check, checked: SchemaChecked) -> None:
+    """A schema was looked at, for all who wait for it; if that failed, it is tried again for each other."""
+    work.looked_at(check.schema, checked.check, is_good=checked.status == "ok")
+    first = work.delegation(check.parent, check.delegation)
+    if first is not None:
+        _on_accept(work, check.parent, first, checked)
+    for parent, key in check.others.values():
+        other = work.delegation(parent, key)
+        if other is None:
+            continue
+        if checked.status == "failed":
+            ask_schema(work, parent, other, parent, "accept")
+        else:
+            _on_accept(work, parent, other, checked)
+
+
+def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+    """Begin what waited for its schema; or end it, if the schema is none that we accept."""
+    if checked.status != "ok":
+        why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
+        detail = f"the output schema was refused: {why or 'it could not be checked'}"
+        end_delegation(work, parent, delegation, "denied", detail=detail)
+    elif parent == CLIENT:
+        begin_host(work)
+    else:
+        begin(work, parent, delegation)
+
+
+def _accept(work: Work, parent: str, delegation: Delegation) -> None:
+    number, first = _first_in_line(delegation)
+    others = replace(delegation, pending=delegation.pending.drop(number))
+    work.post(first.address, ReportJudged(first.turn, first.call, "accepted"))
+    record = work.record(first.address)
+    text = record.text if record else ""
+    win(work, parent, others, first.address, "reported", value=first.value, text=text)
+
+
+def _reject(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+    number, first = _first_in_line(delegation)
+    problems = checked.problems or (_UNCHECKED,)
+    work.post(first.address, ReportJudged(first.turn, first.call, "invalid", problems))
+    delegation = replace(delegation, pending=delegation.pending.drop(number))
+    work.keep(parent, delegation)
+    if delegation.pending.size:
+        _judge_next(work, parent, delegation)
+    else:
+        fail_if_over(work, parent, delegation.key)

@@ -1,0 +1,158 @@
+"""Two ways to show agents at work: a picture that is drawn over itself, and plain lines.
+
+Both take every event and draw when they are told to; `live.LiveTree` chooses between them.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import TextIO
+
+from rich.console import Group
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlCode, ControlType
+from rich.text import Text
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Begin
+from callboard.cli.formats import counted, dollars, duration, tokens
+from callboard.cli.output import console_on
+from callboard.cli.terminal_escape import safe_line
+from callboard.cli.tree_view import Space, name_of, tree_lines
+from callboard.replay.tree import Node, Tree
+from callboard.runtime.clock import now_ms
+
+
+class Picture:
+    """The tree, drawn over itself with rich."""
+
+    def __init__(self, out: TextIO, title: str) -> None:
+        self._console = console_on(out, is_drawn=True)
+        self._title = Text(safe_line(title, 200), style="bold")
+        self._drawn: tuple[int, list[int]] = (0, [])
+        self._said: deque[str] = deque()  # rich prints from several threads garble each other's cursor
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+
+    def start(self) -> None:
+        """Take the terminal."""
+        self._live.start()
+
+    def stop(self) -> None:
+        """Leave the last picture standing, and give the terminal back."""
+        self._tell()
+        self._live.stop()
+
+    def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
+        """Events are drawn with the next picture."""
+
+    def draw(self, tree: Tree) -> None:
+        """Draw the tree over its last picture."""
+        size = self._console.size
+        is_ascii = not self._console.encoding.lower().startswith("utf")
+        rows = max(3, size.height - 1 - bool(self._title.plain))
+        lines = tree_lines(tree, Space(size.width, rows, is_ascii), now_ms())
+        if self._title.plain:
+            lines = [self._title, *lines]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        self._clear_reflowed(size.width)
+        self._tell()
+        self._live.update(Group(*lines), refresh=True)
+        self._drawn = size.width, [min(line.cell_len, size.width) for line in lines]
+
+    def _tell(self) -> None:
+        """Print what was said since, all at once: each print draws the picture again."""
+        lines = [self._said.popleft() for _ in range(len(self._said))]
+        if lines:
+            self._console.print(Text("\n".join(lines)))
+
+    def _clear_reflowed(self, width: int) -> None:
+        """Wipe the last picture away if the terminal has become narrower since.
+
+        Most terminals then wrap the lines that stand there, so the picture is higher than rich knows, and
+        its upper lines would be left behind. Its height is worked out anew; the cursor ends where rich
+        thinks that it is.
+        """
+        old_width, lengths = self._drawn
+        if width >= old_width or not lengths:
+            return
+        rows = sum(max(1, -(-length // width)) for length in lengths)
+        wipe: list[ControlCode] = [(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)]
+        self._console.control(
+            Control(ControlType.CARRIAGE_RETURN, *(wipe * (rows - 1)), (ControlType.ERASE_IN_LINE, 2)),
+            *([Control((ControlType.CURSOR_DOWN, len(lengths) - 1))] if len(lengths) > 1 else []),
+        )
+        self._drawn = width, [min(length, width) for length in lengths]
+
+    def say(self, line: str) -> None:
+        """A line above the picture, with the next drawing; from any thread."""
+        self._said.append(line)
+
+
+class Lines:
+    """One line for each start, end and denial; no cursor is moved."""
+
+    def __init__(self, out: TextIO, title: str) -> None:
+        self._out = out
+        self._title = safe_line(title, 200)
+        self._ended: set[str] = set()
+        self._first_at = 0
+
+    def start(self) -> None:
+        """Say what follows."""
+        if self._title:
+            self.say(self._title)
+
+    def stop(self) -> None:
+        """Nothing is left open."""
+
+    def draw(self, tree: Tree) -> None:
+        """Nothing is ever drawn again."""
+
+    def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
+        """Tell of the event, if an agent began or ended with it. known: how many agents there were before.
+
+        is_news: whether it is to be told; if not, it only counts as told.
+        """
+        self._first_at = self._first_at or event.at
+        if isinstance(event.body, Begin):
+            self._ended.discard(event.recipient)
+            self._tell(event.at, "start", tree.nodes[event.recipient], is_news)
+        fresh = islice(tree.nodes.values(), known, None)
+        touched = [tree.nodes.get(event.sender), tree.nodes.get(event.recipient)]
+        for node in [*(node for node in touched if node), *fresh]:
+            if node.is_over and node.address not in self._ended:
+                self._ended.add(node.address)
+                self._tell(event.at, "denied" if node.kind == "denied" else "end", node, is_news)
+
+    def _tell(self, at: int, what: str, node: Node, is_news: bool) -> None:
+        if not is_news:
+            return
+        told = {"start": _prompt, "end": _end, "denied": _reason}[what](node)
+        self.say(f"[{duration(at - self._first_at):>6}] {what:<6} {name_of(node)}: {told}")
+
+    def say(self, line: str) -> None:
+        """A line."""
+        self._out.write(line + "\n")
+        self._out.flush()
+
+
+def _prompt(node: Node) -> str:
+    return safe_line(node.prompt, 120)
+
+
+def _reason(node: Node) -> str:
+    return safe_line(node.detail or "no reason given", 300)
+
+
+def _end(node: Node) -> str:
+    spent = [counted(node.turns, "turn"), counted(node.tools, "tool"), f"{tokens(node.usage.tokens)} tokens"]
+    spent += [dollars(node.usage.cost)] * bool(node.usage.cost)
+    spent.append(duration(node.ended_at - node.started_at))
+    return f"{node.kind}; {', '.join(spent)}" + (f"; {safe_line(node.detail, 300)}" if node.detail else "")

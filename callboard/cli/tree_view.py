@@ -1,0 +1,215 @@
+"""The delegation tree as lines of a terminal, live or recorded: one agent a line, the sum below.
+
+Pure: a tree, a width, a height and the time in, lines out. The columns are
+
+    agent  state  turns  tools  tokens  cost  time  [what it was asked, or why it failed]
+
+The last appears from 110 columns on, the cost only if there is any. What an agent used is its own; the sum
+is everybody's. If the tree is higher than the terminal, agents that are done well give way first, then
+those that wait; a line tells how many are not shown.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from callboard.actors.protocol.addresses import HOST, parent_of
+from callboard.actors.protocol.usage import ZERO, Usage, plus
+from callboard.cli.formats import counted, dollars, duration, tokens
+from callboard.cli.output import WIDE, padded
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.tree import Node, Tree
+
+STYLES: Final = {"ok": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
+_MARKS: Final = {"ok": "✓", "failed": "✗", "cancelled": "○", "running": "●"}
+_ASCII_MARKS: Final = {"ok": "+", "failed": "x", "cancelled": "-", "running": "*"}
+_GUIDES: Final = ("├─ ", "└─ ", "│  ", "   ")
+_ASCII_GUIDES: Final = ("|- ", "`- ", "|  ", "   ")
+_NUMBERS_FROM: Final = 60
+"""Columns from which there is room for all numbers."""
+
+_NOTE_FROM: Final = 110
+"""Columns from which there is room for what an agent was asked."""
+
+_NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}
+"""Columns of numbers, and their widths."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """What there is to draw on. rows: 0 for as many as it takes. width: `WIDE` where nothing is cut."""
+
+    width: int = 80
+    rows: int = 0
+    is_ascii: bool = False
+
+
+def tree_lines(tree: Tree, space: Space, now_ms: int) -> list[Text]:
+    """The tree, headed and summed up, in at most `space.rows` lines."""
+    order = list(tree.walk())
+    total = sum_line(order, now_ms)
+    if not order:
+        return [total]
+    room = len(order) if not space.rows else max(1, space.rows - 2)
+    shown, hidden = chosen(order, room)
+    names = _names(shown, space)
+    columns = _Columns.fitting(names, shown, space, any(node.usage.cost for _, node in order))
+    lines = [columns.heading()]
+    lines += [columns.line(name, node, now_ms) for name, (_, node) in zip(names, shown, strict=True)]
+    if hidden:
+        lines.append(Text(f"{'...' if space.is_ascii else '…'} {_hidden(hidden)}", style="dim"))
+    return [*lines, total]
+
+
+def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
+    """How many agents in which state, and what all of them used."""
+    if not order:
+        return Text("no agent has started yet", style="dim")
+    line = Text(f"{counted(len(order), 'agent')}: ")
+    for place, (status, count) in enumerate(_by_status([node for _, node in order])):
+        line.append(", " * bool(place)).append(f"{count:,} {status}", style=STYLES[status])
+    used = usage_of(order)
+    line.append(f"; {tokens(used.tokens)} tokens" + (f", {dollars(used.cost)}" if used.cost else ""))
+    host = order[0][1]
+    return line.append(f", {duration((host.ended_at or now_ms) - host.started_at)}")
+
+
+def usage_of(order: Sequence[tuple[int, Node]]) -> Usage:
+    """What these agents used."""
+    total = ZERO
+    for _, node in order:
+        total = plus(total, node.usage)
+    return total
+
+
+def chosen(order: Sequence[tuple[int, Node]], room: int) -> tuple[list[tuple[int, Node]], list[Node]]:
+    """Which agents get a line if there is room for so many, in the order of the tree, and who gets none.
+
+    An agent is shown only with all above it. One line is kept for the number of those who are not shown.
+    """
+    if len(order) <= room:
+        return list(order), []
+    by_address = {node.address: node for _, node in order}
+    kept: set[str] = {HOST}
+    for node in sorted(by_address.values(), key=_urgency):
+        if len(kept) >= room - 1:
+            break
+        line = _missing_line(node.address, kept, by_address)
+        if len(kept) + len(line) <= room - 1:
+            kept.update(line)
+    shown = [(depth, node) for depth, node in order if node.address in kept]
+    return shown, [node for _, node in order if node.address not in kept]
+
+
+def _missing_line(address: str, kept: set[str], known: dict[str, Node]) -> list[str]:
+    """The agent and all above it that have no line yet."""
+    found = []
+    while address in known and address not in kept:
+        found.append(address)
+        address = parent_of(address)
+    return found
+
+
+def _urgency(node: Node) -> tuple[int, int]:
+    """Who gets a line first: at work, then failed, then waiting for others, then the latest to end."""
+    if not node.is_over:
+        return (2 if node.state == "delegating" else 0, -node.started_at)
+    return (1 if node.status == "failed" else 3, -node.ended_at)
+
+
+def _hidden(nodes: Sequence[Node]) -> str:
+    said = ", ".join(f"{count:,} {status}" for status, count in _by_status(nodes))
+    return f"{len(nodes):,} more: {said}"
+
+
+def _by_status(nodes: Sequence[Node]) -> list[tuple[str, int]]:
+    counts = Counter(node.status for node in nodes)
+    return [(status, counts[status]) for status in ("running", "ok", "failed", "cancelled") if counts[status]]
+
+
+def _names(shown: Sequence[tuple[int, Node]], space: Space) -> list[str]:
+    """The agents' names behind the lines of the tree."""
+    tee, corner, bar, blank = _ASCII_GUIDES if space.is_ascii else _GUIDES
+    marks = _ASCII_MARKS if space.is_ascii else _MARKS
+    names: list[str] = []
+    is_open: list[bool] = []  # per depth: does a later sibling follow
+    for depth, node in reversed(shown):
+        is_open += [False] * (depth + 1 - len(is_open))
+        guides = "".join(bar if more else blank for more in is_open[1:depth])
+        branch = (tee if is_open[depth] else corner) if depth else ""
+        names.append(f"{guides}{branch}{marks[node.status]} {name_of(node)}")
+        is_open = [*is_open[:depth], True]
+    return names[::-1]
+
+
+def name_of(node: Node) -> str:
+    """An agent's address, and its profile where that says more."""
+    profile = safe_line(node.profile, 64)
+    return node.address if profile in ("", node.address) else f"{node.address} {profile}"
+
+
+@dataclass(frozen=True)
+class _Columns:
+    name: int
+    state: int
+    note: int
+    numbers: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def fitting(
+        cls, names: Sequence[str], shown: Sequence[tuple[int, Node]], space: Space, has_cost: bool
+    ) -> "_Columns":
+        """Widths for this terminal: numbers first, then names and states, and notes if there is room."""
+        left_out = {"cost"} if not has_cost else set()
+        left_out |= {"turns", "tools"} if space.width < _NUMBERS_FROM else set()
+        numbers = tuple(column for column in _NUMBERS.items() if column[0] not in left_out)
+        room = space.width - 1 - sum(width + 1 for _, width in numbers)
+        widest = max(len("state"), *(cell_len(safe_line(node.state)) for _, node in shown))
+        state = 24 if space.width >= _NOTE_FROM else 18
+        state = min(state, widest) if space.width == WIDE else state
+        name = max(len("agent"), *map(cell_len, names))
+        has_note = space.width >= _NOTE_FROM
+        longest = max(12, room - state - 2 - (24 if has_note else 0))
+        name = min(name, longest)
+        state = max(5, min(state, room - name - 2))
+        return cls(name, state, room - name - state - 4 if has_note else 0, numbers)
+
+    def heading(self) -> Text:
+        """What stands in which column."""
+        cells = [padded("agent", self.name), padded("state", self.state)]
+        cells += [padded(name, width, is_right=True) for name, width in self.numbers]
+        line = "  ".join(cells[:2]) + "".join(f" {cell}" for cell in cells[2:])
+        return Text(line + ("  task" if self.note else ""), style="dim")
+
+    def line(self, name: str, node: Node, now_ms: int) -> Text:
+        """One agent."""
+        style = STYLES[node.status]
+        line = Text.assemble(
+            (padded(name, self.name), style if node.is_over else ""),
+            "  ",
+            (padded(safe_line(node.state), self.state), style),
+        )
+        values = _values(node, now_ms)
+        for column, width in self.numbers:
+            line.append(" " + padded(values[column], width, is_right=True))
+        if self.note > 8:
+            failed = node.status == "failed" and node.detail
+            note = safe_line(
+                node.detail if failed else node.prompt, self.note if self.note < WIDE // 2 else 200
+            )
+            line.append("  " + padded(note, min(self.note, max(1, cell_len(note)))), style="dim")
+        return line
+
+
+def _values(node: Node, now_ms: int) -> dict[str, str]:
+    return {
+        "turns": f"{node.turns:,}",
+        "tools": f"{node.tools:,}",
+        "tokens": tokens(node.usage.tokens),
+        "cost": dollars(node.usage.cost),
+        "time": duration((node.ended_at or now_ms) - node.started_at) if node.started_at else "-",
+    }

@@ -1,0 +1,108 @@
+"""What the fixture `callboard_explore` does: a campaign for a test, told the way pytest tells failures."""
+
+import shlex
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from callboard.replay.testing.explore import Explored, Plan, explore
+from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
+from callboard.replay.testing.shards import Share, together
+from callboard.replay.testing.statistics import Seen
+from callboard.testing.runs import Scenario
+from callboard.testing.subject import Subject, made, protocol_name, run_lines, subject_of
+
+_RUNS_IN_TIME = 1 << 40
+"""Runs of a campaign that is bounded by time alone."""
+
+
+Said: TypeAlias = tuple[int | None, float | None, int | str | None, str | None]
+"""Runs, seconds, seed and scheduler, as a test says them."""
+
+Wanted: TypeAlias = tuple[int | None, float | None, str, str]
+"""The same as they are to be, after what others say."""
+
+
+class Explorer:
+    """Explores scenarios for one test. wanted: what a campaign is to be, from what the test says of it."""
+
+    def __init__(self, request: pytest.FixtureRequest, wanted: Callable[[Said], Wanted]) -> None:
+        self._config = request.config
+        self._wanted = wanted
+        self._test = request.node.nodeid
+        self._schedule: str = request.config.getoption("callboard_schedule", None) or ""
+        self._is_replayed = False
+
+    def __call__(
+        self,
+        scenario: object,
+        *,
+        runs: int | None = None,
+        seconds: float | None = None,
+        seed: int | str | None = None,
+        scheduler: str | None = None,
+        steps: int = STEPS_MAX,
+    ) -> Explored:
+        """Explore a scenario, or make the one run that was asked for if it is of this scenario."""
+        __tracebackhide__ = True
+        subject = subject_of(scenario, _name(scenario))
+        if self._schedule.partition(".")[2].startswith(f"{fingerprint(subject.fingerprint)}."):
+            self._is_replayed = True
+            return self._replay(subject, parse(self._schedule, subject.fingerprint))
+        runs, seconds, seed, scheduler = self._wanted((runs, seconds, seed, scheduler))
+        found = explore(
+            *subject(),
+            scheduler=scheduler,
+            runs=runs or _RUNS_IN_TIME,
+            seconds=seconds,
+            seed=seed,
+            bounds=bounds_of(steps),
+            scenario=subject.fingerprint,
+        )
+        self._judge(subject, found)
+        return found
+
+    def _replay(self, subject: Subject, schedule: Schedule) -> Explored:
+        """Make this run alone. Raises ScheduleMisfit if the code no longer makes it."""
+        __tracebackhide__ = True
+        run, world = made(subject, schedule)
+        if run.violation is not None:
+            self._fail(subject, run_lines(subject, run, world, self._width))
+        seen = Seen()
+        seen.add(world, run.made, run.is_at_rest, run.is_cut)
+        share = Share(seen, [], (), is_exhausted=False, is_stopped=False)
+        return together([share], Plan("replay", scenario=subject.fingerprint), 0.0)
+
+    def _judge(self, subject: Subject, found: Explored) -> None:
+        __tracebackhide__ = True
+        if not found.is_ok:
+            told = subject.lines(found, self._width, self._command)
+            self._fail(subject, [f"explored with seed {found.seed}", "", *told])
+
+    def _fail(self, subject: Subject, lines: list[str]) -> None:
+        __tracebackhide__ = True
+        pytest.fail("\n".join([f"scenario {subject.name}", *lines]), pytrace=False)
+
+    @property
+    def _width(self) -> int:
+        return self._config.get_terminal_writer().fullwidth
+
+    def _command(self, text: str) -> str:
+        return f"pytest {shlex.quote(self._test)} --callboard-schedule {text}"
+
+    def finish(self) -> None:
+        """The test is over. Fails it if the run that was asked for belongs to none of its scenarios."""
+        if self._schedule and not self._is_replayed:
+            pytest.fail(
+                "the run of --callboard-schedule belongs to no scenario that this test explored: copy the "
+                "whole command that the failure printed",
+                pytrace=False,
+            )
+
+
+def _name(scenario: object) -> str:
+    if isinstance(scenario, Scenario):
+        return scenario.name
+    return protocol_name(scenario) if callable(scenario) else "what was to be explored"

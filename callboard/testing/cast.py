@@ -1,0 +1,248 @@
+"""From agents as users write them to the pure functions that a simulated session is made of.
+
+    policy    a function of the request, a script, or a dict of these: whatever `ScriptedModel` takes, or a
+              `ScriptedModel` itself. Agents with a model of their own use that.
+    tools     fakes by name: functions of the call's arguments. Without one a `read` tool runs for real, and
+              any other is not run and says so: a campaign would run it thousands of times.
+    schemas   checked as a live session checks them, each pair of schema and value once
+
+Nothing here waits: a policy or tool that does not answer at once is refused, since a simulation has no time.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
+from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.messages import (
+    ApprovalGiven,
+    CallTool,
+    CheckSchema,
+    RequestApproval,
+    SchemaChecked,
+    ToolReturned,
+)
+from callboard.actors.protocol.profiles import Profile
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.replay.testing.sessions.says import Policy as PurePolicy
+from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.scenario import Approve as PureApprove
+from callboard.replay.testing.sessions.scenario import Check
+from callboard.replay.testing.sessions.scenario import Tool as PureTool
+from callboard.runtime.agent import Agent, roster
+from callboard.runtime.models.protocol import Model, ModelAnswer
+from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
+from callboard.runtime.sanitize import check_json
+from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
+from callboard.runtime.tools.tool import Tool
+
+Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
+"""What the models say."""
+
+Fakes: TypeAlias = Mapping[str, Callable[..., object]]
+"""What stands in for tools, by their names: functions of the call's arguments."""
+
+Approver: TypeAlias = Callable[[str, RequestApproval], bool | str | Awaitable[bool | str]]
+"""What a person says to the agent of an address: True lets the call run; False, or a reason, does not."""
+
+KEPT_CHECKS: Final = 10_000
+
+_NO_LOOP: Final = re.compile("no (running|current) event loop|not in async context|no async backend", re.I)
+"""What asyncio, sniffio and anyio say where no loop runs."""
+
+_POLICY: Final = "give a policy that answers at once"
+_ANSWER: Final = "give a function that answers at once"
+
+_NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for it"
+
+
+class Cast:
+    """Everybody who can be reached from a host, as a scenario has them.
+
+    profiles: the host's first. policy, tool, check, approve: pure functions, if those they are made of are.
+    """
+
+    def __init__(
+        self,
+        host: Agent,
+        policy: Script | None = None,
+        tools: Fakes | None = None,
+        approve: Approver | None = None,
+    ) -> None:
+        agents = roster(host)
+        self.profiles: tuple[Profile, ...] = tuple(agent.profile() for agent in agents.values())
+        self.model = _model(host, policy)
+        self.policy = policy_of([self.model, *(agent.model for agent in agents.values() if agent.model)])
+        self.tool = tool_of(agents, tools or {})
+        self.check = checker()
+        self.approve = approve_of(approve)
+
+
+def _model(host: Agent, policy: Script | None) -> Model:
+    """The model of all agents without one of their own."""
+    if policy is None:
+        if host.model is None:
+            raise MisuseError(
+                f"no policy for {host.name!r}: give a function of the request, a script, or a ScriptedModel"
+            )
+        return host.model
+    if _is_model(policy):
+        return policy
+    return ScriptedModel(policy)  # type: ignore[arg-type]  # a script, or refused there
+
+
+def _is_model(policy: Script) -> TypeGuard[Model]:
+    return hasattr(policy, "spec") and hasattr(policy, "call")
+
+
+def policy_of(models: Sequence[Model]) -> PurePolicy:
+    """What the models of a session say, each to the requests that name it."""
+    known = {model.spec.name: model for model in models}
+
+    def says(request: ModelRequest) -> Says:
+        model = known.get(request.model.name)
+        if model is None:
+            return Says(failure=ModelFailure("unknown_model", f"there is no model {request.model.name!r}"))
+        return _says(_at_once(model.call(request, lambda piece: None), "the model", _POLICY))
+
+    return says
+
+
+def _says(answer: object) -> Says:
+    if not isinstance(answer, ModelAnswer):
+        raise MisuseError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
+    if answer.failure is not None:
+        if answer.failure.code == "script_error":
+            if _NO_LOOP.search(answer.failure.message):
+                raise _waits("the model", _POLICY)
+            raise MisuseError(answer.failure.message)
+        return Says(failure=answer.failure, usage=answer.usage)
+    content = bytes(check_json(bytes(answer.content)))
+    return Says(content=content, stop_reason=answer.stop_reason, usage=answer.usage)
+
+
+def _at_once(value: object, who: str, instead: str) -> object:
+    """What an async function gives without ever waiting. Raises MisuseError if it waits.
+
+    What waits for asyncio itself (a sleep, a thread, a socket) fails before it can wait, since no loop runs.
+    """
+    if not inspect.isawaitable(value):
+        return value
+    work: Iterator[object] = value.__await__()
+    try:
+        next(work)
+    except StopIteration as end:
+        return end.value
+    except RuntimeError as error:
+        if not _wants_a_loop(error):
+            raise
+    finally:
+        if callable(close := getattr(work, "close", None)):
+            close()
+    raise _waits(who, instead)
+
+
+def _waits(who: str, instead: str) -> MisuseError:
+    return MisuseError(f"{who} waits for something; a simulation has no time: {instead}")
+
+
+def _wants_a_loop(error: BaseException | None) -> bool:
+    """Whether asyncio (or a library on top of it) was called without a loop, here or further down."""
+    while error is not None:
+        if _NO_LOOP.search(str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+# --- tools --------------------------------------------------------------------------
+
+
+def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
+    """What the tools of a session answer.
+
+    Raises MisuseError for a fake of a tool that nobody has, and for one that is no function.
+    """
+    tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
+    if unknown := sorted(set(fakes) - set(tools)):
+        raise MisuseError(f"nobody has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")
+    for name, fake in fakes.items():
+        if not callable(fake):
+            raise MisuseError(f"the fake of tool {name!r} is {fake!r}: {_fake_for(name)}")
+
+    def answers(address: str, call: CallTool) -> ToolReturned:
+        tool = tools.get(call.tool)
+        if tool is None:
+            return ToolReturned(call.turn, call.call, "error", text_json(f"there is no tool {call.tool!r}"))
+        outcome = _used(tool, fakes.get(call.tool), address, call)
+        return ToolReturned(call.turn, call.call, outcome.status, outcome.output)
+
+    return answers
+
+
+def _fake_for(name: str) -> str:
+    return f"give a fake, tools={{{name!r}: a function of the call's arguments that answers at once}}"
+
+
+def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: CallTool) -> ToolOutcome:
+    key = f"simulated/{address}/{call.turn}/{call.call}"
+    context = ToolContext(address=address, tool=call.tool, call_id=call.id, idempotency_key=key)
+    most = DEFAULTS.max_tool_output_chars or 0
+    try:
+        bound = tool.bind(call.arguments, context)
+    except InvalidPrompt as error:
+        return failed(str(error), most)
+    if fake is None and tool.effect != "read":
+        return ToolOutcome("ok", text_json(f"{tool.name} {_NOT_RUN}"))
+    try:
+        value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=dict[str, Any]))
+        return returned(_at_once(value, f"tool {tool.name}", _fake_for(tool.name)), most)
+    except MisuseError:
+        raise
+    except Exception as error:
+        return failed(describe(error), most)
+
+
+# --- the schema port, a person --------------------------------------------------------
+
+
+def checker() -> Check:
+    """The check of a live session, without its worker: each pair of schema and value is checked once."""
+    engine = Engine(IN_THE_WORKER)
+    engine.load()
+    known: dict[tuple[str, bytes, bytes], SchemaChecked] = {}
+
+    def check(request: CheckSchema) -> SchemaChecked:
+        key = (request.task, bytes(request.schema), bytes(request.value))
+        answer = known.get(key)
+        if answer is None:
+            if len(known) >= KEPT_CHECKS:
+                known.clear()
+            answer = known[key] = engine.check(request)
+        return SchemaChecked(request.check, answer.status, answer.problems)
+
+    return check
+
+
+def approve_of(approver: Approver | None) -> PureApprove:
+    """What a person answers; without one everything may run."""
+
+    def approve(address: str, request: RequestApproval) -> ApprovalGiven:
+        said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
+        return ApprovalGiven(
+            request.turn,
+            request.call,
+            "approved" if said is True else "denied",
+            said if isinstance(said, str) else "",
+            is_repeat=request.is_repeat,
+        )
+
+    return approve

@@ -1,0 +1,380 @@
+"""One simulated run, and campaigns of them, for agents as users write them.
+
+    found = simulate(host, policy, "What is here?")
+    found.outcome.text, found.breaches, found.lines()
+
+    campaign = explore(host, policy, "What is here?", runs=10_000, faults="all")
+    assert campaign.is_ok, campaign
+
+A scenario is what both are made of; write one at the top of a module for `callboard explore module:name`.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Ask, AskEnded
+from callboard.replay.recording import Recording, read_rows
+from callboard.replay.testing.chart import chart
+from callboard.replay.testing.explore import RUNS, Counterexample, Explored
+from callboard.replay.testing.explore import explore as explore_worlds
+from callboard.replay.testing.findings import lines as lines_of
+from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
+from callboard.replay.testing.schedulers.replayed import replay_on
+from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
+from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
+from callboard.replay.testing.sessions.plans import in_random_order
+from callboard.replay.testing.sessions.scenario import START_MS
+from callboard.replay.testing.sessions.scenario import Scenario as PureScenario
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from callboard.replay.testing.world import Monitor
+from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import Append, EventLog
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.testing.cast import Approver, Cast, Fakes, Script
+
+SESSION = "simulated"
+
+FaultsLike = Faults | str | Iterable[str] | None
+"""`Faults`, the kinds of faults, `"all"`, or None for none."""
+
+
+class Scenario:
+    """A session to simulate and explore: agents, what their models say, what is asked, what may go wrong.
+
+    prompt: what the client asks, or a list of what it asks one after the other. output_schema: of the
+    answers. limits: of the session. tools, approve: see `testing_cast`. closes: whether the session is closed
+    at the end. faults: kinds of faults, or "all"; docs/testing.md has their names. monitors: rules beside
+    those of every session. name: in reports and schedules; by default the host's.
+
+    Raises MisuseError for what cannot be simulated.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        policy: Script | None = None,
+        prompt: str | Sequence[str] = "go",
+        *,
+        output_schema: dict[str, object] | None = None,
+        limits: Limits | None = None,
+        tools: Fakes | None = None,
+        approve: Approver | None = None,
+        closes: bool = False,
+        faults: FaultsLike = None,
+        monitors: Sequence[Monitor[SessionWorld]] = (),
+        name: str = "",
+    ) -> None:
+        if not isinstance(agent, Agent):
+            raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
+        if approve is not None and not callable(approve):
+            raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
+        cast = Cast(agent, policy, tools, approve)
+        prompts = _prompts_of(prompt)
+        schema = schema_json(output_schema)
+        asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
+        self.name = name or agent.name
+        self.monitors = _monitors_of(monitors)
+        self.pure = PureScenario(
+            cast.profiles,
+            cast.policy,
+            asks,
+            limits_of(limits),
+            cast.tool,
+            cast.check,
+            cast.approve,
+            cast.model.spec,
+            closes,
+            faults_of(faults),
+        )
+
+    def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:
+        """Worlds and rules, as the explorer wants them."""
+        return Worlds(self.pure), [*session_monitors(), *map(copy, self.monitors)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Its name, and a digest of all that it was given and that can be written down."""
+        told = [encode(self.pure.first), *(encode(one) for one in self.pure.asks)]
+        kinds = sorted(self.pure.faults.kinds)
+        told.append(msgspec.json.encode([kinds, self.pure.faults.most, self.pure.closes]))
+        return f"{self.name} {hashlib.sha256(b'/'.join(told)).hexdigest()[:16]}"
+
+    def simulate(self, schedule: str = "", *, seed: int | str = 0) -> "Simulation":
+        """One run: that of a schedule, as the explorer printed it, or one in the random order of a seed.
+
+        Raises BadSchedule for a text that is none of this scenario, ScheduleMisfit if the code no longer
+        makes this run.
+        """
+        world = SessionWorld(self.pure)
+        if schedule:
+            plan = parse(schedule, self.fingerprint)
+            replay_on(world, plan)
+            return Simulation(self, world, plan)
+        world.run(in_random_order(seed))
+        return Simulation(self, world, Schedule(tuple(one.move.chain for one in world.made)))
+
+    def explore(
+        self,
+        *,
+        runs: int = RUNS,
+        seconds: float | None = None,
+        scheduler: str | Scheduler = "portfolio",
+        seed: int | str = 0,
+        steps: int = STEPS_MAX,
+        keeps_going: bool = False,
+    ) -> "Exploration":
+        """A campaign: run after run until a rule is broken, or `runs` or `seconds` are over.
+
+        scheduler: portfolio, random, pos, pct, delays, exhaustive. steps: of a run, before its faults are
+        over; it has ten times as many to come to rest. keeps_going: do not stop at the first violation.
+
+        Raises MisuseError for less than one step.
+        """
+        worlds, monitors = self()
+        explored = explore_worlds(
+            worlds,
+            monitors,
+            scheduler=scheduler,
+            runs=runs,
+            seconds=seconds,
+            seed=seed,
+            bounds=bounds_of(steps),
+            scenario=self.fingerprint,
+            keeps_going=keeps_going,
+        )
+        return Exploration(self, explored)
+
+
+def faults_of(given: FaultsLike) -> Faults:
+    """The faults that were meant. Raises MisuseError for kinds that there are not."""
+    if given is None:
+        return NO_FAULTS
+    if isinstance(given, Faults):
+        return given
+    if isinstance(given, str):
+        return faults() if given == "all" else faults(given)
+    if not isinstance(given, Iterable):
+        raise MisuseError(f'faults={given!r:.80}: give "all", a list of kinds, Faults(...) or None')
+    kinds = tuple(given)
+    return faults(*kinds) if kinds else NO_FAULTS
+
+
+def _prompts_of(given: str | Sequence[str]) -> list[str]:
+    """What the client asks, in order. Raises MisuseError for what is neither a text nor a list of texts."""
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Sequence) or not given:
+        raise MisuseError(
+            f"prompt={given!r:.80}: give a text, or a list of what is asked one after the other"
+        )
+    return list(given)
+
+
+def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
+    """The rules that were meant. Raises MisuseError for what is no list, or has something else in it."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
+    monitors = tuple(given)
+    for one in monitors:
+        if isinstance(one, type) or not all(hasattr(one, name) for name in ("begin", "after", "at_rest")):
+            raise MisuseError(
+                f"monitors has {one!r:.80}: a rule is always(sentence, function of the world), or at_rest, "
+                "eventually, sometimes"
+            )
+    return monitors
+
+
+class Simulation:
+    """One run that is over. world: as it was at the end. schedule: of its moves."""
+
+    def __init__(self, scenario: Scenario, world: SessionWorld, schedule: Schedule) -> None:
+        self.scenario = scenario
+        self.world = world
+        self.schedule = schedule
+
+    @property
+    def events(self) -> list[Event]:
+        """The log."""
+        return self.world.log
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How the asks ended, in order."""
+        head = (len(self.world.log), self.recording.head.digest.hex())
+        return [outcome_of(SESSION, ended, head) for ended in self.world.of(AskEnded)]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the last ask ended. Raises MisuseError if none did."""
+        if not (outcomes := self.outcomes):
+            raise MisuseError(f"no ask has ended ({self.world.failure or 'the schedule stops before'})")
+        return outcomes[-1]
+
+    @property
+    def text(self) -> str:
+        """The schedule: `scenario.simulate(text)` makes this run again."""
+        return self.schedule.text(self.scenario.fingerprint)
+
+    @cached_property
+    def breaches(self) -> list[Breach]:
+        """The rules that it breaks; none, if all is well."""
+        return breaches_of(self.world)
+
+    @cached_property
+    def recording(self) -> Recording:
+        """As a recording, for every tool of `callboard.replay`."""
+        log = MemoryLog()
+        asyncio.run(_store(log, self.world.log))
+        reader = MemoryReader(log)
+        head = reader.verify_chain(SESSION)
+        return Recording(SESSION, read_rows(reader, SESSION, head.seq), head)
+
+    def verify(self) -> None:
+        """Run the deciders again on the log. Raises Diverged if they do not do what it says."""
+        self.recording.verify().raise_if_diverged()
+
+    def save(self, path: str | Path, session_id: str = SESSION) -> None:
+        """Write it to a log file, which every `callboard` command opens. Raises StoreError."""
+        asyncio.run(_store(SQLiteLog(path), self.world.log, session_id))
+
+    def lines(self, width: int = 80) -> list[str]:
+        """The run as a message-sequence chart, its weather, and what it breaks."""
+        told = [said] if (said := self.world.conditions()) else []
+        return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSION) -> None:
+    await log.open()
+    try:
+        epoch = await log.create(session_id, START_MS, "simulated")
+        (answer,) = await log.append([Append(session_id, 0, epoch, events)])
+        if isinstance(answer, Exception):
+            raise answer
+    finally:
+        await log.close()
+
+
+class Exploration:
+    """What a campaign found. explored: the figures, and the counterexamples as the explorer has them."""
+
+    def __init__(self, scenario: Scenario, explored: Explored) -> None:
+        self.scenario = scenario
+        self.explored = explored
+
+    @property
+    def is_ok(self) -> bool:
+        """No rule was broken, every goal was reached, and some run came to rest."""
+        return self.explored.is_ok
+
+    @property
+    def counterexamples(self) -> tuple[Counterexample, ...]:
+        """Of every rule that was broken a run, made small."""
+        return self.explored.counterexamples
+
+    def replay(self, found: Counterexample | None = None) -> Simulation:
+        """The run of a counterexample, the first if none is given. Raises MisuseError if there is none."""
+        if found is None:
+            if not self.counterexamples:
+                raise MisuseError("no rule was broken, so there is nothing to replay")
+            found = self.counterexamples[0]
+        return self.scenario.simulate(found.text)
+
+    def lines(self, width: int = 80, command: Callable[[str], str] | None = None) -> list[str]:
+        """The report: counterexamples as charts, the details of what they break, figures."""
+        found = lines_of(self.explored, width) if command is None else lines_of(self.explored, width, command)
+        details = [
+            f"  {breach}"
+            for one in self.counterexamples
+            for breach in self.replay(one).breaches
+            if breach.rule == one.violation.rule  # the run was cut there: others are of what did not come
+        ]
+        return [*found, *(["in detail:", *details] if details else [])]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def raise_if_broken(self) -> None:
+        """Raises RuleBroken with the report."""
+        if not self.is_ok:
+            raise RuleBroken(str(self))
+
+
+class RuleBroken(AssertionError):
+    """A campaign found a run that breaks a rule, never reached a goal, or had no run that came to rest."""
+
+
+def simulate(
+    agent: Agent,
+    policy: Script | None = None,
+    prompt: str | Sequence[str] = "go",
+    *,
+    output_schema: dict[str, object] | None = None,
+    limits: Limits | None = None,
+    tools: Fakes | None = None,
+    approve: Approver | None = None,
+    faults: FaultsLike = None,
+    schedule: str = "",
+    seed: int | str = 0,
+) -> Simulation:
+    """Simulate one session; for the options see `Scenario` and `Scenario.simulate`."""
+    scenario = Scenario(
+        agent,
+        policy,
+        prompt,
+        output_schema=output_schema,
+        limits=limits,
+        tools=tools,
+        approve=approve,
+        faults=faults,
+    )
+    return scenario.simulate(schedule, seed=seed)
+
+
+def explore(
+    agent: Agent,
+    policy: Script | None = None,
+    prompt: str | Sequence[str] = "go",
+    *,
+    output_schema: dict[str, object] | None = None,
+    limits: Limits | None = None,
+    tools: Fakes | None = None,
+    approve: Approver | None = None,
+    faults: FaultsLike = None,
+    monitors: Sequence[Monitor[SessionWorld]] = (),
+    runs: int = RUNS,
+    seconds: float | None = None,
+    scheduler: str | Scheduler = "portfolio",
+    seed: int | str = 0,
+    steps: int = STEPS_MAX,
+) -> Exploration:
+    """Explore a session's orders and faults; for the options see `Scenario` and `Scenario.explore`."""
+    scenario = Scenario(
+        agent,
+        policy,
+        prompt,
+        output_schema=output_schema,
+        limits=limits,
+        tools=tools,
+        approve=approve,
+        faults=faults,
+        monitors=monitors,
+    )
+    return scenario.explore(runs=runs, seconds=seconds, scheduler=scheduler, seed=seed, steps=steps)

@@ -1,0 +1,122 @@
+"""What the command line and pytest explore: a scenario, whatever kind it is, and what it is called.
+
+    a session   a `Scenario`, or a function without arguments that makes one
+    a protocol  a function without arguments that gives how a world is made, and its rules
+
+A schedule belongs to a scenario. That of a session is told by all that it was given, that of a protocol by
+its name alone: the last part of its module, a colon, its own.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.testing.chart import chart
+from callboard.replay.testing.explore import Explored
+from callboard.replay.testing.findings import lines as lines_of
+from callboard.replay.testing.run import Run
+from callboard.replay.testing.schedule import Schedule
+from callboard.replay.testing.schedulers.replayed import replay_on
+from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of
+from callboard.testing.runs import Scenario
+
+Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
+"""How a world is made, and the rules."""
+
+
+class Subject:
+    """A scenario to explore. session: it, if it is one of a session; None for a protocol.
+
+    name: for people. fingerprint: what its schedules belong to. Calling it gives worlds and rules.
+    """
+
+    def __init__(
+        self, name: str, session: Scenario | None, fingerprint: str, parts: Callable[[], Parts]
+    ) -> None:
+        self.name = name
+        self.session = session
+        self.fingerprint = fingerprint
+        self._parts = parts
+
+    def __call__(self) -> Parts:
+        """How a world is made, and the rules, both new."""
+        return self._parts()
+
+    def lines(self, found: Explored, width: int, command: Callable[[str], str]) -> list[str]:
+        """The report of a campaign; of sessions with the details of what was broken."""
+        told = [line for one in found.counterexamples for line in self.details(one.text, one.violation.rule)]
+        return [*lines_of(found, width, command), *(["in detail:", *told] if told else [])]
+
+    def details(self, schedule: str, rule: str) -> list[str]:
+        """Where and how a run of a session breaks a rule, as far as its log shows that.
+
+        The rule alone: a run that ends where it was broken leaves much undone, and that is no breach.
+        """
+        if self.session is None:
+            return []
+        breaches = self.session.simulate(schedule).breaches
+        return [f"  event {one.seq}: {one.detail}" for one in breaches if one.rule == rule]
+
+
+def subject_of(value: object, name: str) -> Subject:
+    """The scenario that a value is or makes. Raises MisuseError for one that cannot be explored."""
+    if isinstance(value, Scenario):
+        return Subject(name, value, value.fingerprint, value)
+    if isinstance(value, type) or not callable(value) or not _takes_nothing(value):
+        raise MisuseError(f"{name} is of type {type(value).__name__}; {_WANTED}")
+    made = value()
+    if isinstance(made, Scenario):
+        return Subject(name, made, made.fingerprint, made)
+    if not _is_parts(made):
+        raise MisuseError(f"{name}() gave {type(made).__name__}; {_WANTED}")
+    return Subject(name, None, protocol_name(value), value)
+
+
+def made(subject: Subject, schedule: Schedule) -> tuple[Run, World]:
+    """Make the run of a schedule. Raises ScheduleMisfit if the code no longer makes it."""
+    make_world, monitors = subject()
+    world: Any = make_world()
+    return replay_on(world, schedule, monitors), world
+
+
+def run_lines(subject: Subject, run: Run, world: World, width: int) -> list[str]:
+    """One run as a chart, and the rule that it breaks, if it does."""
+    conditions = [said] if (said := conditions_of(world)) else []
+    if run.violation is None:
+        return [*chart(world.trace(), width), "", *conditions, f"{len(run.made)} steps, no rule is broken"]
+    rule, at = run.violation.rule, run.violation.at
+    return [
+        *chart(world.trace(), width, {at}),
+        "",
+        *conditions,
+        f"broken {f'after step {at}' if at else 'at the start'}: {rule}",
+        *subject.details(run.schedule.text(subject.fingerprint), rule),
+    ]
+
+
+_WANTED = (
+    "a scenario is a callboard.testing.Scenario(agent, policy, prompt), a function without arguments that "
+    "makes one, or one that gives (make_world, monitors)"
+)
+
+
+def protocol_name(function: Callable[..., object]) -> str:
+    """The last part of a function's module, and its name: the same wherever it is loaded from."""
+    module = getattr(function, "__module__", "").rpartition(".")[2]
+    return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _is_parts(made: object) -> bool:
+    if not isinstance(made, tuple) or len(made) != 2:
+        return False
+    make_world, monitors = made
+    return callable(make_world) and isinstance(monitors, Sequence)
+
+
+def _takes_nothing(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True

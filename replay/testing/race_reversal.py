@@ -1,0 +1,84 @@
+"""The other way round: a run in which one race goes the other way, and all else that was done is done too.
+
+Rules
+  - The run is made as far as the race, then the later step with all that it needs, then what is left. A move
+    that is not there when its turn comes is waited for: others are made, and in the meantime whoever has
+    waited longest. In the end the faults are over, and the run is completed first come, first served.
+  - It shows that the order decides only if everything was made, faults included, and it came to rest with
+    every rule kept. A run that lost a step may keep the rule for that reason.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from callboard.replay.testing.happens_before import Order
+from callboard.replay.testing.run import Bounds, Run, not_faults, perform
+from callboard.replay.testing.schedulers.delays import Turns
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is to be made. head: the chains up to and with the race, which is swapped. rest: the others."""
+
+    head: list[str]
+    rest: list[str]
+
+
+def plan_of(order: Order, i: int, j: int) -> Plan:
+    """The run of `order` with the step at index j, and what it needs, before that at index i."""
+    chains = [step.chain for step in order.steps]
+    instead = order.without(i, j)
+    rest = [chains[k] for k in range(i, len(chains)) if k not in instead]
+    return Plan(chains[:i] + [chains[k] for k in instead], rest)
+
+
+class _Patient:
+    """Chooses the moves of a plan, and waits for those that are not there. left: what was not made."""
+
+    def __init__(self, chains: Sequence[str]) -> None:
+        self.left = list(chains)
+        self._turns = Turns()
+
+    def first(self, offered: Sequence[Move]) -> Move | None:
+        """The next move of the plan that is there; whose turn it is, if there is none."""
+        there = {move.chain: move for move in offered}
+        for place, chain in enumerate(self.left):
+            if chain in there:
+                del self.left[place]
+                return self._take(there[chain], offered)
+        owed = not_faults(offered)
+        return self.second(owed) if self.left and owed else None
+
+    def second(self, offered: Sequence[Move]) -> Move:
+        """Whose turn it is."""
+        return self._take(self._turns.first(offered), offered)
+
+    def _take(self, chosen: Move, offered: Sequence[Move]) -> Move:
+        self._turns.first(offered)
+        self._turns.to_back(chosen)
+        return chosen
+
+
+class Swapped(msgspec.Struct):
+    """The run of a plan. left: the steps that it has lost."""
+
+    run: Run
+    plan: Plan
+    left: list[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is the other way round, lost nothing, and kept every rule to its end."""
+        head = [move.chain for move in self.run.made[: len(self.plan.head)]]
+        is_good = self.run.violation is None and self.run.is_at_rest
+        return is_good and not self.left and head == self.plan.head
+
+
+def swap(make_world: MakeWorld[W], plan: Plan, monitors: Sequence[Monitor[W]], steps: int) -> Swapped:
+    """Make the run. steps: N of its bounds."""
+    patient = _Patient([*plan.head, *plan.rest])
+    length = len(patient.left) + steps
+    bounds = Bounds(steps, Bounds(steps).steps_in_all + length)
+    run = perform(make_world(), monitors, patient.first, patient.second, bounds, length, goes_on=True)
+    return Swapped(run, plan, patient.left)

@@ -1,0 +1,87 @@
+"""A part of a campaign that can be watched and stopped, and parts put together.
+
+A campaign of one process is one share; one of several has a share for each. What is shown of it on the way
+is a glance: numbers that cost nothing to send.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from callboard.replay.testing.explore import Campaign, Counterexample, Explored, Plan
+from callboard.replay.testing.monitors import unmet
+from callboard.replay.testing.observed_scheduler import Watched
+from callboard.replay.testing.schedulers.portfolio import scheduler_named
+from callboard.replay.testing.statistics import Figures, Seen
+from callboard.replay.testing.world import MakeWorld, Monitor, W, World
+
+
+class Glance(NamedTuple):
+    """How far a campaign is. faults: how many struck. kinds: how many different ones.
+
+    The weather of a session is a choice of faults, and none itself.
+    """
+
+    runs: int = 0
+    orders: int = 0
+    situations: int = 0
+    faults: int = 0
+    kinds: int = 0
+
+    @classmethod
+    def at(cls, seen: Seen) -> "Glance":
+        """At what was seen so far."""
+        struck = [count for name, count in seen.faults.items() if not name.startswith("weather ")]
+        return cls(seen.runs, len(seen.orders), len(seen.coverage), sum(struck), len(struck))
+
+
+class Share(NamedTuple):
+    """What a part of a campaign found. is_stopped: it was told to end before it was through."""
+
+    seen: Seen
+    counterexamples: list[Counterexample]
+    unmet_goals: tuple[str, ...]
+    is_exhausted: bool
+    is_stopped: bool
+
+
+def share_of(
+    make_world: MakeWorld[W],
+    monitors: Sequence[Monitor[W]],
+    plan: Plan,
+    begins: Callable[[Seen], bool] = lambda seen: True,
+    finishes: Callable[[World], None] = lambda world: None,
+) -> Share:
+    """Run a campaign. begins: asked before each run, whether to go on. finishes: told after each run."""
+    scheduler = Watched(scheduler_named(plan.scheduler, plan.seed), lambda: begins(campaign.seen), finishes)
+    campaign = Campaign(make_world, monitors, plan, scheduler)
+    campaign.run()
+    return Share(
+        campaign.seen,
+        list(campaign.counterexamples.values()),
+        unmet(monitors),
+        campaign.is_exhausted and not scheduler.is_stopped,
+        scheduler.is_stopped,
+    )
+
+
+def together(shares: Sequence[Share], plan: Plan, seconds: float) -> Explored:
+    """The campaign that these are parts of. Of each rule the smallest counterexample is kept."""
+    seen = Seen()
+    found: dict[str, Counterexample] = {}
+    for share in shares:
+        seen.merge(share.seen)
+        for one in share.counterexamples:
+            known = found.get(one.violation.rule)
+            if known is None or len(one.steps) < len(known.steps):
+                found[one.violation.rule] = one
+    goals = [goal for goal in shares[0].unmet_goals if all(goal in share.unmet_goals for share in shares)]
+    return Explored(
+        figures=Figures.of(seen),
+        counterexamples=tuple(found.values()),
+        unmet_goals=() if found else tuple(goals),
+        is_exhausted=any(share.is_exhausted for share in shares),
+        scheduler=plan.scheduler,
+        seed=plan.seed,
+        scenario=plan.scenario,
+        seconds=seconds,
+    )

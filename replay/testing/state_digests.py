@@ -1,0 +1,121 @@
+"""What a run did, step by step, to be compared with the same run elsewhere.
+
+Rules
+  - After each step a digest is noted of every state that changed and of every event that was posted, with
+    its place in the log: nothing is left out as it is where orders are compared (`sessions.digest`), since
+    here the order is the same.
+  - Worlds that show no states are noted by their own digest.
+  - The states are kept too until the next run: they are values, so that costs a reference. A difference is
+    then looked up in the very run in which it came up.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.replay.digests import state_digest
+from callboard.replay.testing.canonical import canonical
+from callboard.replay.testing.sessions.board import Board
+from callboard.replay.testing.world import Violation, World
+from callboard.replay.to_jsonable import shown
+
+
+class Note(NamedTuple):
+    """What there is after a step. digest: of all that is new. states: that changed. posts: new events."""
+
+    digest: bytes
+    states: Mapping[str, object]
+    posts: Sequence[Event]
+
+
+class Notes:
+    """A monitor that finds nothing wrong. of_steps: a note of the start, and of each step.
+
+    healed_at: after how many steps the faults were over, as far as steps were made since.
+    """
+
+    def __init__(self) -> None:
+        self.of_steps: list[Note] = []
+        self.healed_at: int | None = None
+        self._known: dict[str, object] = {}
+        self._log: Sequence[Event] = ()
+        self._read = 0
+
+    def begin(self, steps: int) -> None:
+        """A new run."""
+        self.of_steps, self.healed_at = [], None
+        self._known, self._log, self._read = {}, (), 0
+
+    def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
+        """Note what there is now."""
+        if fair_steps and self.healed_at is None:
+            self.healed_at = at - fair_steps
+        states: Mapping[str, object] = getattr(world, "states", {})
+        known = self._known
+        changed = {name: state for name, state in states.items() if known.get(name) is not state}
+        posts = self._new(world)
+        self._known = dict(states)
+        self.of_steps.append(Note(_digest(world, changed, posts), changed, posts))
+        return None
+
+    def at_rest(self, world: World, at: int) -> Violation | None:
+        """Nothing has changed since the last step."""
+        return None
+
+    def _new(self, world: World) -> Sequence[Event]:
+        """The events since the step before; after a crash the log is another, and all of it is new."""
+        if not isinstance(world, Board):
+            return ()
+        read = self._read if world.log is self._log else 0
+        self._log, self._read = world.log, len(world.log)
+        return world.log[read:]
+
+
+def _digest(world: World, changed: Mapping[str, object], posts: Sequence[Event]) -> bytes:
+    found = blake2b(digest_size=8)
+    for name in sorted(changed):
+        found.update(f"{name}\0".encode() + _state_digest(changed[name]))
+    for event in posts:
+        head = f"{event.seq} {event.at} {event.sender} {event.recipient} {event.cause}\0"
+        found.update(head.encode() + encode(event.body))
+    if not isinstance(world, Board):
+        found.update(world.digest())
+    return found.digest()
+
+
+def _state_digest(state: object) -> bytes:
+    if isinstance(state, AgentState | SupervisorState):
+        return state_digest(state).encode()
+    return canonical(state)
+
+
+def plain(value: object) -> Any:
+    """A state or message as JSON values, to be shown and sent; as text, where that cannot be."""
+    told = shown(value) if isinstance(value, AgentState | SupervisorState) else value
+    for order in _ORDERS:
+        try:
+            return msgspec.json.decode(msgspec.json.encode(told, order=order))
+        except (TypeError, ValueError, msgspec.MsgspecError):
+            continue
+    return repr(value)
+
+
+_ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", None)
+"""Sets in order; where keys are no texts, that is refused."""
+
+
+def plain_event(event: Event) -> dict[str, object]:
+    """An event as JSON values."""
+    return {
+        "at": event.at,
+        "sender": event.sender,
+        "recipient": event.recipient,
+        "cause": event.cause,
+        event.kind: plain(event.body),
+    }

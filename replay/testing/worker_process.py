@@ -1,0 +1,75 @@
+"""Starting a process that makes runs for a campaign.
+
+Rules
+  - The scenario must be found there by its name: a function at the top of a module.
+  - It starts as a new interpreter, so that nothing of this one goes with it but what it is given.
+  - Ctrl-C, which a terminal sends to all of a command's processes, is for the campaign alone: they ignore it
+    from their first moment on.
+"""
+
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from callboard.actors.protocol.errors import MisuseError
+
+
+def start(
+    target: Callable[..., None], *about: object, environment: Mapping[str, str] | None = None
+) -> tuple[BaseProcess, Connection]:
+    """Start `target(connection, *about)` elsewhere; returns the process and the other end.
+
+    environment: variables that it has besides those that are here.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *about), daemon=True)
+    with _environment(environment or {}), _deaf():
+        process.start()
+    theirs.close()
+    return process, ours
+
+
+def check_named(scenario: object) -> None:
+    """Raises MisuseError for a scenario that another process cannot find."""
+    try:
+        pickle.dumps(scenario)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        name = getattr(scenario, "__qualname__", type(scenario).__name__)
+        raise MisuseError(
+            f"{name} is not at the top of a module, where other processes find it; move it there ({error})"
+        ) from None
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in more}
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What starts now ignores Ctrl-C, as a new process does what its parent ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: Any = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

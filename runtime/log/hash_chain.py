@@ -1,0 +1,215 @@
+"""The digest of every event, chained: an event that was changed, moved, dropped or slipped in is found.
+
+    digest = BLAKE2b(digest_size=32, person="callboard/1", key=the user's key or none)(
+        MessagePack([session, seq, previous, at, sender, recipient, cause, body, cuts]))
+
+    session   str   the session's id
+    seq       int   its place, from 1
+    previous  bin   the digest of event seq-1; of the first, the session's origin: 32 zero bytes, or the
+                    digest of the event that a fork continues
+    at        int   milliseconds since 1970 UTC
+    sender, recipient  str
+    cause     int   the seq of the event whose handling posted this one, 0 for none
+    body      bin   the stored text, UTF-8, with `null` where a large value was cut out
+    cuts      array of [offset int, digest bin], in the order of the text: see cuts.py
+
+MessagePack with every item in its shortest form is injective (two different events never give the same
+bytes) and there for every language, so anybody can recompute a chain from the tables with ten lines:
+
+    hash = hashlib.blake2b(digest_size=32, person=b"callboard/1")
+    hash.update(msgpack.packb([session, seq, previous, at, sender, recipient, cause, body, cuts]))
+
+Without a key this tells that a log is damaged, or was edited by somebody who did not recompute it; with a
+key, that nobody without the key edited it. A tail that was cut off is only seen by somebody who kept a
+later head, which is why every outcome carries one.
+
+Figures (CPython 3.11, 180-byte body): 0.2 us to encode the body, 0.3 us to pack, 0.5 us to hash. The hash
+is copied from one that has its parameters and key already taken in: making it anew takes 1.0 us.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
+from callboard.actors.protocol.events import Event
+from callboard.runtime.log.large_values import BODY_BYTES_MAX, Cut, cut
+from callboard.runtime.log.protocol import Head
+
+DIGEST_BYTES: Final = 32
+KEY_BYTES_MAX: Final = 64
+"""What BLAKE2b takes (RFC 7693, 2.5)."""
+
+UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
+"""What sealing raises for an event that was let in wrongly: a lone surrogate, a number too large."""
+
+_NUMBER_MAX: Final = (1 << 63) - 1
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Sealed(NamedTuple):
+    """An event as a store keeps it. body: the stored text. cuts: what was cut out of it."""
+
+    seq: int
+    at: int
+    sender: str
+    recipient: str
+    cause: int
+    body: bytes
+    cuts: tuple[Cut, ...]
+    digest: bytes
+
+
+class Sealing(NamedTuple):
+    """What a store keeps of events that follow each other and is not in the events, in their order.
+
+    bodies: the stored texts. cuts: what was cut out of a body, by its place in this list, if anything was.
+    """
+
+    bodies: list[bytes]
+    digests: list[bytes]
+    cuts: dict[int, tuple[Cut, ...]]
+
+    def only(self, at: int) -> "Sealing":
+        """What of it is about one event, by its place."""
+        cuts = {0: self.cuts[at]} if at in self.cuts else {}
+        return Sealing([self.bodies[at]], [self.digests[at]], cuts)
+
+
+class Chain:
+    """Computes the digests of one store's events, all under the same key."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        if key is not None and not 0 < len(key) <= KEY_BYTES_MAX:
+            raise MisuseError(f"a digest key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
+        self._empty = blake2b(digest_size=DIGEST_BYTES, person=b"callboard/1", key=key or b"")
+        tell = blake2b(digest_size=8, person=b"callboard/key", key=key or b"")
+        self.key_check = "" if key is None else tell.hexdigest()
+        """Kept in the log: whether a key is the one it was made with. Tells nothing of the key itself."""
+
+    def seal(self, session_id: str, previous: bytes, event: Event) -> Sealed:
+        """The event as it is to be stored, with its digest.
+
+        Raises one of `UNWRITABLE` if it cannot be written.
+        """
+        bodies, digests, cuts = self.seal_all(session_id, previous, (event,))
+        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
+        return Sealed(*envelope, bodies[0], cuts.get(0, ()), digests[0])
+
+    def seal_all(self, session_id: str, previous: bytes, events: Sequence[Event]) -> Sealing:
+        """Events that follow each other, sealed. With few calls: no other thread can run meanwhile.
+
+        Raises one of `UNWRITABLE` if one cannot be written, or could not be read back from every store.
+        """
+        _check(events)
+        bodies: list[bytes] = []
+        digests: list[bytes] = []
+        all_cuts: dict[int, tuple[Cut, ...]] = {}
+        fresh = self._empty.copy
+        for event in events:
+            body = encode(event.body)
+            places: list[tuple[int, bytes]] | tuple[()] = ()
+            if len(body) > BODY_BYTES_MAX:
+                body, cuts = cut(event.body, body)
+                if cuts:
+                    all_cuts[len(bodies)], places = cuts, _places(cuts)
+            state = fresh()
+            packed = (
+                session_id,
+                event.seq,
+                previous,
+                event.at,
+                event.sender,
+                event.recipient,
+                event.cause,
+                body,
+                places,
+            )
+            state.update(_pack(packed))
+            previous = state.digest()
+            bodies.append(body)
+            digests.append(previous)
+        return Sealing(bodies, digests, all_cuts)
+
+    def _digest(
+        self,
+        session_id: str,
+        previous: bytes,
+        seq: int,
+        at: int,
+        sender: str,
+        recipient: str,
+        cause: int,
+        body: bytes,
+        cuts: tuple[Cut, ...],
+    ) -> bytes:
+        state = self._empty.copy()
+        state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, _places(cuts))))
+        return state.digest()
+
+    def verify(
+        self, session_id: str, origin: bytes, rows: Iterable[Sealed], length: int, known: Head | None = None
+    ) -> Head:
+        """Recompute a whole session and return its head; the cuts need no data, only true digests.
+
+        length: how many events the store says there are; more may have come since. known: a head that was
+        acknowledged earlier. Raises CorruptLog at the first event that does not fit.
+        """
+        head, previous = 0, origin
+        if known is not None and known.seq == 0 and known.digest != origin:
+            raise corrupt(session_id, 1, "does not continue the head that was acknowledged")
+        for row in rows:
+            if row.seq != head + 1:
+                raise corrupt(session_id, head + 1, f"is missing; the next one there is {row.seq}")
+            if row.digest != self._digest(session_id, previous, *row[:7]):
+                raise corrupt(session_id, row.seq, "does not match its digest")
+            head, previous = row.seq, row.digest
+            if known is not None and known.seq == head and known.digest != previous:
+                raise corrupt(session_id, head, "is not the one that was acknowledged")
+        if head < max(length, known.seq if known else 0):
+            raise corrupt(session_id, head + 1, "is missing, and all after it")
+        return Head(head, previous)
+
+    def check_key(self, kept: str, where: str) -> None:
+        """Refuse another key than the log was made with: its chain would break. Raises WrongKey."""
+        if kept == self.key_check:
+            return
+        if kept:
+            made = f"was made with {'another' if self.key_check else 'a'} digest key; give that key"
+        else:
+            made = (
+                "says that it was made without a digest key; leave the key out, unless you know that there "
+                "was one: then somebody has rewritten it"
+            )
+        raise WrongKey(f"{where} {made}")
+
+
+def _check(events: Sequence[Event]) -> None:
+    """Refuse what SQLite could not give back as it was. Raises ValueError, OverflowError."""
+    addresses = set()
+    for event in events:
+        addresses.add(event.sender)
+        addresses.add(event.recipient)
+        if not (-_NUMBER_MAX <= event.at <= _NUMBER_MAX and -_NUMBER_MAX <= event.cause <= _NUMBER_MAX):
+            raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
+    for address in addresses:
+        if "\0" in address:
+            raise ValueError(f"there is NUL in the address {address!r:.100}")
+
+
+def _places(cuts: tuple[Cut, ...]) -> list[tuple[int, bytes]]:
+    return [(offset, digest) for offset, digest, _ in cuts]
+
+
+def corrupt(session_id: str, seq: int, what: str) -> CorruptLog:
+    """The error for an event that is not as it was written."""
+    return CorruptLog(
+        f"session {session_id}, event {seq} {what}: the log was damaged or edited; "
+        f"events before {seq} are as they were written",
+        session_id,
+        seq,
+    )

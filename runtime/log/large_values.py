@@ -1,0 +1,103 @@
+"""Large JSON values are cut out of a body's text and kept once, under the digest of their bytes.
+
+A body stays JSON text that anybody can read in a SQLite shell, and a profile, a schema or a report that
+travels through five messages lies on disk once.
+
+Rules
+  - Only bodies of more than 1 KiB are looked at, and of those only the fields of the message itself that
+    hold foreign JSON (`Json`, or a tuple of `Json`), each of at least 1 KiB. Everything else stays inline.
+  - In the stored text `null` stands where a value was cut out, so the text is still JSON. Where that is
+    (an offset into the stored bytes) and which blob belongs there are kept beside the text, never in it:
+    no name or mark inside a body means anything, so no user's data can be mistaken for a reference.
+  - Splicing gives back exactly the bytes that were encoded.
+
+The offsets are found, not searched for: the message is encoded once more with a byte in place of each
+large value that cannot occur in UTF-8 at all (0xFF; the encoder copies `Json` unread), and the text is
+split there. A search for the value's own bytes could hit a lookalike in another field.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import AnyMessage
+
+BODY_BYTES_MAX: Final = 1_024
+"""Bodies up to this size are stored as they are, at the price of one comparison."""
+
+PIECE_BYTES_MIN: Final = 1_024
+"""What is cut out has at least this size: a blob costs some 90 bytes of its own (row, index, offset)."""
+
+_HOLE: Final = b"null"
+_MARK: Final = b"\xff"
+_MARKER: Final[Json] = msgspec.Raw(_MARK)
+
+
+class Cut(NamedTuple):
+    """A value that was cut out: where in the stored text its `null` stands, its digest, its bytes."""
+
+    offset: int
+    digest: bytes
+    data: bytes
+
+
+def blob_digest(data: bytes) -> bytes:
+    """The name of a blob: BLAKE2b, 32 bytes, person "callboard/blob", never keyed.
+
+    The events' chain covers it, so a key over the chain protects blobs too.
+    """
+    return blake2b(data, digest_size=32, person=b"callboard/blob").digest()
+
+
+def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
+    """The text to store for a body, and what was cut out of it; the body itself if nothing was."""
+    large: list[Json] = []
+    holed = {}
+    for name in message.__struct_fields__:
+        value, seen = getattr(message, name), len(large)
+        is_many = isinstance(value, tuple)
+        kept = tuple(_taken(item, large) for item in value) if is_many else _taken(value, large)
+        if len(large) > seen:
+            holed[name] = kept
+    if not large:
+        return body, ()
+    parts = encode(msgspec.structs.replace(message, **holed)).split(_MARK)
+    if len(parts) != len(large) + 1:
+        raise ValueError("a body holds bytes that are not UTF-8, so its large values cannot be told apart")
+    return _HOLE.join(parts), tuple(_located(parts, large))
+
+
+def _taken(value: object, large: list[Json]) -> object:
+    """The marker for a large `Json`, which is noted; any other value as it is."""
+    if isinstance(value, msgspec.Raw) and len(value) >= PIECE_BYTES_MIN:
+        large.append(value)
+        return _MARKER
+    return value
+
+
+def _located(parts: list[bytes], large: list[Json]) -> Iterable[Cut]:
+    offset = 0
+    for part, value in zip(parts, large, strict=False):
+        offset += len(part)
+        data = bytes(value)
+        yield Cut(offset, blob_digest(data), data)
+        offset += len(_HOLE)
+
+
+def splice(text: bytes, pieces: Iterable[tuple[int, bytes]]) -> bytes:
+    """The body: the stored text with every piece (offset, bytes) put where its `null` stands.
+
+    Raises ValueError if no `null` stands there.
+    """
+    parts: list[bytes] = []
+    at = 0
+    for offset, data in pieces:
+        if offset < at or text[offset : offset + len(_HOLE)] != _HOLE:
+            raise ValueError(f"no value was cut out at byte {offset}")
+        parts += (text[at:offset], data)
+        at = offset + len(_HOLE)
+    return b"".join((*parts, text[at:]))

@@ -1,0 +1,70 @@
+"""Copies of a log that are whole: of a live one too, in one file, for a backup or for somebody else.
+
+A copy is made from one snapshot, by SQLite itself: pages by its backup API, or the rows of one session from a
+read-only attachment. It needs no WAL and says so (`sqlite_mark`), whatever its origin says at that moment.
+An encrypted log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from callboard.runtime.log.append_rules import no_session
+from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, make_tables
+
+Progress = Callable[[int, int], object]
+"""Told from time to time how much is done, of how much."""
+
+_PAGES: Final = 2_048
+_EVENTS: Final = 5_000
+_BLOBS: Final = (
+    "INSERT INTO main.blobs SELECT b.* FROM origin.blobs AS b WHERE b.id IN "
+    "(SELECT json_extract(cut.value, '$[1]') FROM main.events AS e, json_each(e.cuts) AS cut)"
+)
+
+
+def copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
+    """The whole log, page by page. target: a file that is not there."""
+    with closing(sqlite3.connect(target, isolation_level=None)) as made:
+        source.execute("BEGIN")
+        try:
+            source.execute("SELECT count(*) FROM meta").fetchone()  # from here on nothing changes
+            source.backup(made, pages=_PAGES, progress=lambda _, left, all_: progress(all_ - left, all_))
+        finally:
+            source.execute("ROLLBACK")
+        made.execute("PRAGMA journal_mode = DELETE")
+        _say_closed(made)
+
+
+def copy_session(uri: str, target: Path, session_id: str, progress: Progress) -> None:
+    """One session: its row, its events, the large values that it needs. Raises SessionNotFound.
+
+    uri: the origin, to be opened for reading only.
+    """
+    with closing(sqlite3.connect(f"{target.as_uri()}?mode=rwc", uri=True, isolation_level=None)) as made:
+        made.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        made.execute("ATTACH ? AS origin", (uri,))
+        made.execute("BEGIN")
+        make_tables(made)
+        made.execute("INSERT INTO main.meta SELECT * FROM origin.meta")
+        made.execute(
+            "INSERT INTO main.sessions SELECT * FROM origin.sessions WHERE session_id = ?", (session_id,)
+        )
+        row = made.execute("SELECT id, head FROM main.sessions").fetchone()
+        if row is None:
+            raise no_session(session_id)
+        number, head = row
+        for first in range(1, head + 1, _EVENTS):
+            base, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
+            query = "INSERT INTO main.events SELECT * FROM origin.events WHERE id BETWEEN ? AND ?"
+            made.execute(query, (base | first, base | last))
+            progress(last, head)
+        made.execute(_BLOBS)
+        _say_closed(made)
+        made.execute("COMMIT")
+
+
+def _say_closed(made: sqlite3.Connection) -> None:
+    made.execute("UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')")

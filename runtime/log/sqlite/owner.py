@@ -1,0 +1,165 @@
+"""Who owns a SQLite log: one process, by `flock` on a file of its own beside the database.
+
+Why not a lock on the database file: SQLite keeps POSIX locks there, and those are dropped as soon as the
+process closes *any* descriptor of that file (https://sqlite.org/howtocorrupt.html, 2.2). For the same
+reason nothing in this package opens and closes the database file except SQLite.
+
+`flock` belongs to the open file, so it is gone when the owner dies, however it dies, and a second opener
+in the same process is refused too. A forked child shares the open file: it is refused by its process id,
+and it gives up its copy of the descriptor at once, so that it cannot hold the lock when the owner is gone.
+The lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
+
+A process that was stopped, or hangs, keeps its lock. Another one may take the log from it by force: it opens
+the log in spite of the lock, writes its own name into it (`sqlite_mark`), by which the former owner's next
+transaction is refused, and only then puts a lock file of its own in the place of the former one (`seize`).
+
+What `flock` cannot see (a removed lock file, some network file systems) is caught in the same way, and by the
+epochs: a session that was taken over refuses its former writer.
+"""
+
+import errno
+import fcntl
+import os
+import weakref
+from pathlib import Path
+from typing import Final
+
+from callboard.actors.protocol.errors import (
+    StoreError,
+    StoreFailed,
+    StoreLocked,
+    StoreReadOnly,
+    StoreUnreadable,
+)
+
+_HELD: Final = (errno.EAGAIN, errno.EACCES)
+
+_live: "weakref.WeakSet[Owner]" = weakref.WeakSet()
+
+
+class Owner:
+    """The right of this process to write a log."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock_path = path.with_name(path.name + ".lock")
+        self._descriptor = -1
+        self._process = 0
+        self.is_contested = False
+
+    def acquire(self, *, force: bool = False) -> None:
+        """Take ownership. force: go on without the lock if another process holds it; `seize` follows.
+
+        Raises StoreLocked, StoreReadOnly, StoreUnreadable.
+        """
+        check_place(self.path)
+        while True:
+            descriptor = self._opened(self._lock_path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                other = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+                os.close(descriptor)
+                if force and error.errno in _HELD and other != str(os.getpid()):
+                    self.is_contested, self._process = True, os.getpid()
+                    return
+                raise _refused(self.path, other, error) from error
+            if _is_file(self._lock_path, descriptor):
+                break
+            os.close(descriptor)  # somebody seized the log between our two steps
+        self._hold(descriptor)
+
+    def seize(self) -> None:
+        """Put a lock of our own in the place of the one that another process holds, if that is so."""
+        if not self.is_contested:
+            return
+        own = self._lock_path.with_name(f"{self._lock_path.name}.{os.getpid()}")
+        descriptor = self._opened(own)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._hold(descriptor)
+        own.replace(self._lock_path)
+        self.is_contested = False
+
+    def _opened(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise _cannot_lock(path, error) from error
+
+    def _hold(self, descriptor: int) -> None:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        self._descriptor, self._process = descriptor, os.getpid()
+        _live.add(self)
+
+    def check(self) -> None:
+        """Raise StoreLocked in a process that was forked from the owner."""
+        if os.getpid() != self._process:
+            raise StoreLocked(
+                f"{self.path} belongs to process {self._process}, from which this one was forked; "
+                f"open the log after forking, or read it with SQLiteReader"
+            )
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process holds the lock."""
+        return self._descriptor >= 0 and os.getpid() == self._process
+
+    def release(self) -> None:
+        """Give ownership up; nothing happens if there is none."""
+        if self.is_here:
+            os.ftruncate(self._descriptor, 0)
+        self.drop()
+
+    def drop(self) -> None:
+        """Close this process's copy of the lock, which frees it only if it is the last one."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path where no log can be. Raises StoreUnreadable. Only looks, never opens the file."""
+    try:
+        is_folder, has_folder = path.is_dir(), path.parent.is_dir()
+    except OSError as error:  # is_dir() hides that something is missing, not that it is forbidden
+        raise StoreUnreadable(f"{path} cannot be reached: {error.strerror}") from error
+    if is_folder:
+        raise StoreUnreadable(f"{path} is a folder; name a file in it, such as {path / 'callboard.db'}")
+    if not has_folder:
+        raise StoreUnreadable(f"{path}: the folder {path.parent} does not exist; make it first")
+
+
+def _cannot_lock(path: Path, error: OSError) -> StoreError:
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreReadOnly(
+            f"{path} cannot be written ({error.strerror}), so nobody can own the log beside it; "
+            f"mend the permissions, or read the log with SQLiteReader"
+        )
+    return StoreFailed(f"{path}: {error.strerror}")
+
+
+def _refused(path: Path, other: str, error: OSError) -> StoreError:
+    if error.errno not in _HELD:
+        return StoreFailed(f"{path}: this file system refuses locks ({error.strerror}); use a local one")
+    who = "this process" if other == str(os.getpid()) else f"process {other}" if other else "another process"
+    return StoreLocked(
+        f"{path} is owned by {who}; close it there first, or read it with SQLiteReader "
+        f"(from a process that hangs SQLiteLog(..., force=True) takes it)"
+    )
+
+
+def _is_file(path: Path, descriptor: int) -> bool:
+    """Whether this is still the file of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _drop_all() -> None:
+    for owner in list(_live):
+        owner.drop()
+
+
+os.register_at_fork(after_in_child=_drop_all)

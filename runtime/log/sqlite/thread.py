@@ -1,0 +1,137 @@
+"""A connection of aiosqlite and its thread, with what aiosqlite leaves out. All its private parts are here.
+
+What aiosqlite 0.22.1 does that a log cannot live with, and what is done instead:
+  - its public calls are one thread hop per statement (110-130 us each, a transaction has three or more):
+    here a whole batch is one function, put on the connection's own queue (`_tx`);
+  - a result for a loop that was closed in the meantime ends the thread with a traceback, and everything
+    queued behind it is lost: here such a result is dropped and the thread goes on;
+  - its thread is not a daemon, so a program that forgets `close` never ends: here it is one. `SQLiteLog`
+    stops it when the log is collected or, by `atexit`, when the interpreter ends; at that time daemon
+    threads still run, so the queue is worked off and the file closed properly.
+
+Cancelling a caller never stops a function that was queued: it runs whole, only nobody hears the answer.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar, cast
+from urllib.parse import quote
+
+import aiosqlite
+from aiosqlite import core
+
+from callboard.runtime.log.sqlite.schema import BUSY_TIMEOUT_MS
+
+T = TypeVar("T")
+
+LEAVE_TIMEOUT_S: Final = 10.0
+"""How long leaving without `close` waits for the queue; what is not written by then was not acknowledged."""
+
+if not aiosqlite.__version__.startswith("0.22."):  # pyproject.toml pins the same
+    raise ImportError(f"aiosqlite {aiosqlite.__version__}: callboard knows the inside of 0.22 only")
+
+
+class SQLiteThread:
+    """One SQLite connection, used by its own thread only, one function after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = aiosqlite.connect(
+            f"file:{quote(str(path))}?mode=rwc",
+            uri=True,
+            isolation_level=None,  # the default, "", begins deferred: a later write then fails at once
+            timeout=BUSY_TIMEOUT_MS / 1_000,
+            cached_statements=64,
+        )
+        self._is_stopping = False
+        self._connection._thread.daemon = True
+        self._connection._thread.start()
+
+        _live.add(self)
+
+    async def connect(self) -> sqlite3.Connection:
+        """Open the file. The connection is to be used in `run`'s functions only."""
+        return await self.run(self._connect)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Not `await connection`: cancelled while it connects, that leaves an open file behind (its #259).
+        self._connection._connection = self._connection._connector()
+        return self._connection._connection
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """The function's result, computed on the thread after all that was queued before."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._connection._tx.put_nowait((None, lambda: _answer(loop, future, function)))
+        return await future
+
+    def stop(self, last: Callable[[], object], then: Callable[[], object]) -> None:
+        """Queue the end: `last`, closing the file, `then`, ending the thread. Does not wait."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._connection._tx.put_nowait((None, lambda: self._finish(last, then)))
+
+    def _finish(self, last: Callable[[], object], then: Callable[[], object]) -> object:
+        opened, self._connection._connection = self._connection._connection, None
+        with contextlib.suppress(sqlite3.Error):  # what was acknowledged is in the file already
+            if opened is not None:
+                last()
+        with contextlib.suppress(sqlite3.Error):
+            if opened is not None:
+                opened.close()
+        then()
+        return core._STOP_RUNNING_SENTINEL
+
+    def join(self, timeout_s: float = LEAVE_TIMEOUT_S) -> bool:
+        """Wait for the thread's end; whether it came. On the thread itself there is nothing to wait for."""
+        thread = self._connection._thread
+        if thread is not threading.current_thread():  # the garbage collector runs on any thread
+            thread.join(timeout_s)
+        return not thread.is_alive()
+
+    def leak(self) -> None:
+        """In a forked child: never touch the connection again, not even to close it, which is not safe there.
+
+        See https://sqlite.org/howtocorrupt.html, 2.7: its memory is given up, its locks are the parent's.
+        """
+        opened, self._connection._connection = self._connection._connection, None
+        if opened is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened))
+
+
+_live: "weakref.WeakSet[SQLiteThread]" = weakref.WeakSet()
+
+
+def _leak_all() -> None:
+    for thread in list(_live):
+        thread.leak()
+
+
+os.register_at_fork(after_in_child=_leak_all)
+
+
+def _answer(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]", function: Callable[[], T]) -> None:
+    """Run the function and hand its result, or what it raised, to the loop, if that still runs."""
+    result: T | None = None
+    raised: BaseException | None = None
+    try:
+        result = function()
+    except BaseException as error:
+        raised = error
+
+    def settle() -> None:
+        if future.done():
+            return
+        if raised is None:
+            future.set_result(cast("T", result))
+        else:
+            future.set_exception(raised)
+
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(settle)

@@ -1,0 +1,138 @@
+"""A Messages API message, read into a `ModelAnswer`.
+
+Rules
+  - The content blocks are foreign JSON: they go on with every key they came with, known or not, because
+    the service wants them back unchanged (signatures, encrypted parts, server tools).
+  - So they are read with the json module and not with the SDK's types, which fill in defaults, and not
+    with msgspec, which refuses lone surrogates before the boundary can clean them.
+  - What the runtime acts on must have its form: text must be text, a tool call must have an id, a name and
+    an object as input. Anything else is garbage, and garbage is a failure, never an exception.
+"""
+
+import json
+import math
+from typing import Final, NoReturn
+
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.usage import Usage
+from callboard.runtime.models.anthropic.errors import garbage, refused
+from callboard.runtime.models.protocol import ModelAnswer
+
+TOKENS_MAX: Final = 2**53
+"""Above this a count of tokens is nonsense."""
+
+_UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
+"""Iterations whose tokens are billed and not in the totals above them (SDK: BetaMessageDeltaUsage)."""
+
+
+def parsed(text: str | bytes) -> object:
+    """The value of a JSON text. Raises ValueError, also for numbers that JSON cannot hold."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is beyond the range of numbers")
+    return value
+
+
+def encoded(value: object) -> Json:
+    """The JSON of a parsed value, compact, keys in their order. Lone surrogates stay, as escapes."""
+    try:
+        return Json(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    except UnicodeEncodeError:
+        return Json(json.dumps(value, separators=(",", ":")).encode())
+
+
+def answer_of_body(body: bytes) -> ModelAnswer:
+    """The answer in the body of a 200 response. Raises NoAnswer."""
+    try:
+        message = parsed(body)
+    except ValueError as error:
+        start = body[:80].decode("utf-8", "replace")
+        raise garbage(f"the answer is not JSON ({error}): {start!r}") from None
+    if not isinstance(message, dict):
+        raise garbage(f"the answer is JSON, but no object: {body[:80].decode('utf-8', 'replace')!r}")
+    return answer_of(message)
+
+
+def answer_of(message: dict[str, object]) -> ModelAnswer:
+    """The answer that a whole message is. Raises NoAnswer."""
+    if message.get("type") == "error":
+        raise refused(200, {}, message)
+    usage = usage_of(message.get("usage"))
+    content, stop_reason = message.get("content"), message.get("stop_reason")
+    if not isinstance(content, list):
+        raise garbage("the answer has no list of content blocks", usage)
+    for index, block in enumerate(content):
+        if problem := _problem(block):
+            raise garbage(f"content block {index} {problem}", usage)
+    if not isinstance(stop_reason, str):
+        raise garbage("the answer does not say why it stopped", usage)
+    return ModelAnswer(
+        content=encoded(content),
+        stop_reason=stop_reason,
+        usage=usage,
+        model=_model_of(message.get("model"), content),
+    )
+
+
+def _problem(block: object) -> str:
+    """What keeps the runtime from acting on this block, or nothing."""
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return "is no object with a type"
+    if block["type"] == "text" and not isinstance(block.get("text"), str):
+        return "is text without text"
+    if block["type"] != "tool_use":
+        return ""
+    if not all(isinstance(block.get(key), str) and block[key] for key in ("id", "name")):
+        return "is a tool call without an id or a name"
+    return "" if isinstance(block.get("input"), dict) else "is a tool call whose input is no object"
+
+
+def _model_of(model: object, content: list[object]) -> str:
+    """The model that answered: after a fallback, the one that the last fallback block names."""
+    for block in reversed(content):
+        if isinstance(block, dict) and block.get("type") == "fallback":
+            to = block.get("to")
+            model = to.get("model", model) if isinstance(to, dict) else model
+            break
+    return model if isinstance(model, str) else ""
+
+
+def usage_of(usage: object) -> Usage | None:
+    """The tokens that a `usage` object counts, or None if it cannot be believed."""
+    total = _tokens(usage)
+    if total is None or not isinstance(usage, dict):
+        return None
+    iterations = usage.get("iterations")
+    for part in iterations if isinstance(iterations, list) else []:
+        if isinstance(part, dict) and part.get("type") in _UNCOUNTED:
+            extra = _tokens(part)
+            if extra is None:
+                return None
+            total = [one + more for one, more in zip(total, extra, strict=True)]
+    return Usage(*total)
+
+
+def _tokens(usage: object) -> list[int] | None:
+    """Input, output, read from and written to the cache. The cache's two may be missing, or null."""
+    if not isinstance(usage, dict):
+        return None
+    counts = [
+        usage.get("input_tokens"),
+        usage.get("output_tokens"),
+        usage.get("cache_read_input_tokens") or 0,
+        usage.get("cache_creation_input_tokens") or 0,
+    ]
+    if any(type(count) is not int or not 0 <= count <= TOKENS_MAX for count in counts):
+        return None
+    return [count for count in counts if isinstance(count, int)]

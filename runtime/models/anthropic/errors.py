@@ -1,0 +1,199 @@
+"""What an error of the Messages API means: one code, retry or not, how long to wait, what it cost.
+
+    answer                                        code                       retry  usage
+    400 invalid_request_error                     invalid_request_error      no     none
+    any whose message says the context is full    context_full               no     as its status
+    401 402 403 404                               the service's error type   no     none
+    408 409 429                                   the service's error type   yes    none (408: unknown)
+    413                                           context_full               no     none
+    500 502 504                                   the service's error type   yes    unknown
+    503 529                                       the service's error type   yes    none
+    any status without the service's error form   http_<status>              as above
+    an error event in a stream                    the service's error type   by type   unknown once begun
+    nothing came for too long                     timeout                    yes    unknown
+    no connection in time                         timeout                    yes    none
+    no connection                                 connection                 yes    none
+    the connection broke before any answer        connection                 yes    unknown
+    the answer broke off                          broken_stream              yes    unknown
+    an answer that is none                        garbage                    yes    unknown unless it says
+    a stream with parts that nobody here knows    unsupported_stream         no     as it says
+
+`x-should-retry: true|false` overrides the column "retry" of a status, as in the official SDK, except for a
+full context, which stays full. Types, statuses and the two wordings of a full context:
+https://platform.claude.com/docs/en/api/errors and recorded traffic.
+
+"None" is a claim that nothing was used; the agent's budget is then charged nothing. Where tokens may have
+been made and billed, usage is unknown, and the whole reservation is charged.
+"""
+
+import math
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.actors.protocol.value_types import ModelFailure
+
+MESSAGE_CHARS_MAX: Final = 4_000
+"""Of what a service says. The port keeps the first quarter, after it has looked for secrets in all of it."""
+
+RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
+
+_RETRYABLE_TYPES: Final = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
+_RETRYABLE_STATUSES: Final = frozenset({408, 409, 429})
+_USED_NOTHING: Final = frozenset({503, 529})
+_CONTEXT_FULL: Final = ("prompt is too long", "exceed context limit")
+
+
+class NoAnswer(Exception):
+    """A call without an answer, and what it used as far as that is known."""
+
+    def __init__(self, failure: ModelFailure, usage: Usage | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.usage = usage
+
+
+def garbage(what: str, usage: Usage | None = None) -> NoAnswer:
+    """An answer that is none. Worth another try: proxies answer for services that are just starting."""
+    return NoAnswer(ModelFailure("garbage", what, is_retryable=True), usage)
+
+
+def broken(what: str, usage: Usage | None = None) -> NoAnswer:
+    """An answer that broke off."""
+    return NoAnswer(ModelFailure("broken_stream", what, is_retryable=True), usage)
+
+
+def refused(
+    status: int, headers: Mapping[str, str], body: object, *, has_begun: bool = True, text: str = ""
+) -> NoAnswer:
+    """An error that the service reports: by a status, or inside an answer of status 200.
+
+    body: the decoded error document, or whatever came instead. has_begun: within a 200 answer, whether
+    tokens may have been made. text: says more where the body is no error document.
+    """
+    kind, message = _said(body)
+    is_full = status == 413 or any(mark in message for mark in _CONTEXT_FULL)
+    code = "context_full" if is_full else kind or f"http_{status}"
+    if status == 200:
+        is_retryable, usage = kind in _RETRYABLE_TYPES, None if has_begun else ZERO
+    else:
+        is_retryable, usage = _is_worth_another_try(status, headers), _usage_of(status)
+    failure = ModelFailure(
+        code,
+        _told(status, kind, message or text, headers.get("request-id", "")),
+        is_retryable=is_retryable and not is_full,
+        retry_after_ms=retry_after_ms(headers),
+    )
+    return NoAnswer(failure, usage)
+
+
+def _said(body: object) -> tuple[str, str]:
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return "", ""
+    kind, message = error.get("type"), error.get("message")
+    return kind if isinstance(kind, str) else "", message if isinstance(message, str) else ""
+
+
+def _told(status: int, kind: str, message: str, request_id: str) -> str:
+    head = f"the service answered {status} {kind}".rstrip() if status != 200 else f"the service said {kind}"
+    tail = f" (request {request_id})" if request_id else ""
+    return (f"{head}: {message}" if message else head) + tail
+
+
+def _is_worth_another_try(status: int, headers: Mapping[str, str]) -> bool:
+    told = headers.get("x-should-retry", "")
+    if told in ("true", "false"):
+        return told == "true"
+    return status in _RETRYABLE_STATUSES or status >= 500
+
+
+def _usage_of(status: int) -> Usage | None:
+    return ZERO if status in _USED_NOTHING or (status < 500 and status != 408) else None
+
+
+def retry_after_ms(headers: Mapping[str, str]) -> int | None:
+    """How long the service asks to wait, from `retry-after-ms` or `retry-after`; None if it does not say.
+
+    A date is counted from the answer's own `Date`, so no clock of ours matters. At most a day.
+    """
+    wait = _number(headers.get("retry-after-ms"))
+    if wait is None:
+        seconds = _number(headers.get("retry-after"))
+        wait = _until(headers) if seconds is None else seconds * 1_000
+    return None if wait is None else min(max(math.ceil(wait), 0), RETRY_AFTER_MS_MAX)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _until(headers: Mapping[str, str]) -> float | None:
+    try:
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        return (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds() * 1_000
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def failure_of(error: Exception) -> NoAnswer:
+    """What an exception of the SDK, of its HTTP client or of anything else means."""
+    import anthropic
+    import httpx2
+
+    if isinstance(error, NoAnswer):
+        return error
+    if isinstance(error, anthropic.APIStatusError):
+        return refused(error.status_code, error.response.headers, error.body, text=_text_of(error.body))
+    if isinstance(error, (anthropic.APITimeoutError, httpx2.TimeoutException, TimeoutError)):
+        return _timed_out(error)
+    if isinstance(error, anthropic.APIConnectionError):
+        return _unconnected(error)
+    if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
+        return broken(f"the answer broke off: {_named(error)}")
+    if isinstance(error, httpx2.DecodingError):
+        return garbage(f"the answer cannot be decompressed: {_named(error)}")
+    return NoAnswer(ModelFailure("model_crashed", f"the model's own code failed: {_named(error)}"))
+
+
+def _timed_out(error: Exception) -> NoAnswer:
+    import httpx2
+
+    cause = error.__cause__ or error
+    is_unsent = isinstance(cause, (httpx2.ConnectTimeout, httpx2.PoolTimeout))
+    what = "no connection in time" if is_unsent else "no answer in time"
+    failure = ModelFailure("timeout", f"{what} ({type(cause).__name__})", is_retryable=True)
+    return NoAnswer(failure, ZERO if is_unsent else None)
+
+
+def _unconnected(error: Exception) -> NoAnswer:
+    """The SDK says "Connection error." to everything; its cause says what it was."""
+    import httpx2
+
+    cause = error.__cause__ or error
+    is_ours = isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, UnicodeError))
+    is_unsent = is_ours or isinstance(cause, (httpx2.ConnectError, httpx2.ProxyError))
+    failure = ModelFailure("connection", f"no answer: {_named(cause)}", is_retryable=not is_ours)
+    return NoAnswer(failure, ZERO if is_unsent else None)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _text_of(body: object) -> str:
+    return body.strip() if isinstance(body, str) else ""
+
+
+def shown(message: str, secrets: tuple[str, ...]) -> str:
+    """A message that may go into the log: without secrets, and of bounded length."""
+    for secret in secrets:
+        message = message.replace(secret, "[secret]")
+    if len(message) <= MESSAGE_CHARS_MAX:
+        return message
+    return message[: MESSAGE_CHARS_MAX - 1] + "…"

@@ -1,0 +1,200 @@
+"""Claude over the Messages API, through the official SDK.
+
+The SDK is used for what it is best at: credentials, headers, connections, time-outs, its typed errors and
+the splitting of a stream into events. It is told not to retry (retries are the agent's decision, and every
+attempt is an event) and not to turn requests and answers into its models, which may drop what they do not
+know: bodies go out as bytes, and answers are read from the raw response. It is imported on the first call,
+on a thread: that takes a second or two, and `import callboard` must stay light.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from callboard.actors.protocol.errors import MissingKey, MisuseError
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.profiles import ModelSpec, Prices
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import ZERO
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.anthropic.errors import NoAnswer, failure_of, shown
+from callboard.runtime.models.anthropic.prices import known_prices
+from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
+from callboard.runtime.models.anthropic.wire import exchange
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.sanitize import to_json
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
+_OTHER_PLACE: Final = frozenset({"api_key", "headers", "extra_headers", "extra_body", "timeout"})
+_NOT_PARAMS: Final = RESERVED | AS_HEADERS.keys() | _OTHER_PLACE
+_SECRET_CHARS_MIN: Final = 8
+_SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
+
+
+class AnthropicModel:
+    """A Claude model.
+
+    name, max_tokens, params: as the Messages API names them (`thinking`, `output_config`, `tool_choice`,
+    ...); they go into the log, so a secret does not belong there. betas, api_version: logged as well; by
+    default the version is the SDK's own, 2026-10-21, which knows no `temperature`, `top_p` and `top_k`.
+    prices: what cost limits are counted with, or "known" for the list prices of anthropic_prices.py.
+    api_key: else ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN. base_url: else ANTHROPIC_BASE_URL.
+    stream: whether text arrives piece by piece. cache: whether prompt cache marks are set; "1h" for ones that
+    last an hour. force_tools: whether the model can be made to use a tool; None goes by its name.
+    timeout_s: how long to wait for the next bytes; the whole call is bounded by `model_timeout_s`.
+    headers: sent with every request, never logged. client: an AsyncAnthropic of your own, which you close.
+
+    >>> model = AnthropicModel("claude-opus-5", params={"output_config": {"effort": "low"}})
+    >>> bytes(model.spec.params)
+    b'{"output_config":{"effort":"low"}}'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        max_tokens: int = 8_192,
+        params: Mapping[str, object] | None = None,
+        betas: Sequence[str] = (),
+        api_version: str = "",
+        prices: Prices | Literal["known"] | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool = True,
+        cache: Cache = True,
+        force_tools: bool | None = None,
+        timeout_s: float = 600.0,
+        connect_timeout_s: float = 10.0,
+        headers: Mapping[str, str] | None = None,
+        client: "AsyncAnthropic | None" = None,
+    ) -> None:
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise MisuseError(f"base_url={base_url!r} is no address; it begins with http:// or https://")
+        if max_tokens < 1:
+            raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; it is at least 1")
+        found = known_prices(name, cache) if prices == "known" else prices
+        self._spec = ModelSpec(name, max_tokens, _params_json(params or {}, betas, api_version), found)
+        self._base_url = base_url
+        self._api_key = api_key
+        self._stream = stream
+        self._cache: Cache = cache
+        self._force_tools = force_tools
+        self._timeout_s = (timeout_s, connect_timeout_s)
+        self._headers = dict(headers or {})
+        self._own_client = client
+        self._client: AsyncAnthropic | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"AnthropicModel({self._spec.name!r})"
+
+    @property
+    def spec(self) -> ModelSpec:
+        """How the log names this model. Needs no key."""
+        return self._spec
+
+    def check(self) -> None:
+        """Raise MissingKey if there is no key to call with. Cheap: nothing is imported or sent."""
+        if self._own_client is None and not self._key():
+            raise MissingKey(
+                f"no API key for {self._spec.name}: set the environment variable {_KEY_VARIABLES[0]}, "
+                "or pass AnthropicModel(..., api_key=...)"
+            )
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        """Ask once. What a service, a network or a missing key can do comes back as a failure."""
+        try:
+            self.check()
+            return await self._ask(request, on_text)
+        except MissingKey as error:
+            failed = NoAnswer(ModelFailure("missing_key", str(error)), ZERO)
+        except Exception as error:
+            failed = failure_of(error)
+        message = shown(failed.failure.message, self._secrets())
+        failure = msgspec.structs.replace(failed.failure, message=message)
+        return ModelAnswer(failure=failure, usage=failed.usage)
+
+    def secrets(self) -> Mapping[str, str]:
+        """The key and the headers that carry one, for the runtime to keep out of its log."""
+        found = {"api-key": self._key()}
+        found |= {name: value for name, value in self._headers.items() if _SECRET_HEADER.search(name)}
+        if self._own_client is not None:
+            found["client-api-key"] = self._own_client.api_key or ""
+            found["client-auth-token"] = self._own_client.auth_token or ""
+        return {name: value for name, value in found.items() if len(value) >= _SECRET_CHARS_MIN}
+
+    async def aclose(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.close()
+
+    def _key(self) -> str:
+        """The first key there is; read anew each time, since it may be set after this object is made."""
+        return self._api_key or next((key for name in _KEY_VARIABLES if (key := os.environ.get(name))), "")
+
+    def _secrets(self) -> tuple[str, ...]:
+        """All that must not appear in a message. Short header values are no secrets, and common words."""
+        found = [self._key(), *self._headers.values()]
+        if self._own_client is not None:
+            found += [self._own_client.api_key or "", self._own_client.auth_token or ""]
+        return tuple(secret for secret in found if len(secret) >= _SECRET_CHARS_MIN)
+
+    async def _opened(self) -> "AsyncAnthropic":
+        """The client, made once per event loop: its connections belong to the loop that opened them."""
+        if self._own_client is not None:
+            return self._own_client
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._client, self._opening = loop, None, asyncio.Lock()
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._open)
+        return self._client
+
+    def _open(self) -> "AsyncAnthropic":
+        from anthropic import AsyncAnthropic, Timeout
+
+        timeout_s, connect_timeout_s = self._timeout_s
+        is_token = not self._api_key and not os.environ.get(_KEY_VARIABLES[0])
+        return AsyncAnthropic(
+            api_key=None if is_token else self._key(),
+            auth_token=self._key() if is_token else None,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=Timeout(timeout_s, connect=connect_timeout_s),
+            default_headers=self._headers,
+        )
+
+    async def _ask(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        body = body_of(request, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
+        return await exchange(await self._opened(), body, headers_of(request), on_text)
+
+
+def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version: str) -> Json:
+    """The parameters as they are logged. Raises MisuseError for what does not belong there, or is no JSON."""
+    if wrong := sorted(_NOT_PARAMS & params.keys()):
+        raise MisuseError(
+            f"params may not hold {', '.join(wrong)}: AnthropicModel has arguments of its own for what may "
+            "be set, and callboard sets the rest"
+        )
+    if not api_version and (gone := sorted(_SAMPLING & params.keys())):
+        raise MisuseError(
+            f"API version 2026-10-21 refuses {', '.join(gone)}; leave them out, or pass "
+            'api_version="2023-06-01" for a model that still takes them'
+        )
+    merged = dict(params)
+    if betas:
+        merged["betas"] = list(betas)
+    if api_version:
+        merged["api_version"] = api_version
+    return to_json(merged, what="params") if merged else NULL

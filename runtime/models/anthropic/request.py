@@ -1,0 +1,199 @@
+"""The body of a Messages API request, made from a `ModelRequest` without decoding what is in it.
+
+Rules
+  - Tools, system and messages are sent as the bytes they are in the log. From request to request of one
+    agent they only grow at the end, which is what makes prompt caching work. Decoding and encoding a
+    conversation of a megabyte for every turn would also hold up the event loop for nothing.
+  - Cache marks are text put before a block's closing brace. A mark needs a block, so with caching on a
+    text that stands alone is written as a list of one text block, in every message and every request
+    alike: to the API the two are the same. With caching off nothing at all is changed.
+
+Where marks go (at most four are allowed, and each is looked for at most 20 blocks back;
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching):
+  1. on the last block of the conversation, for the next request to find;
+  2. on the last block of the system prompt, else on the last tool, for other agents of the profile;
+  3. on the block on which the previous request ended: one turn can add more than 20 blocks.
+Whoever sets marks of their own keeps them, and gets only the first of ours, as far as there is room.
+"""
+
+import re
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.request import ModelRequest
+
+Cache: TypeAlias = bool | Literal["1h"]
+"""Whether cache marks are set, and whether they last an hour instead of five minutes."""
+
+RESERVED: Final = frozenset({"model", "max_tokens", "messages", "system", "tools", "stream"})
+"""Parameters that are not the user's to set in `params`: they have their own places."""
+
+AS_HEADERS: Final = {"api_version": "anthropic-version", "betas": "anthropic-beta"}
+"""Parameters that are logged like any other, and are headers when sent."""
+
+MARKS_MAX: Final = 4
+
+_MARK: Final = b'{"type":"ephemeral"}'
+_MARK_1H: Final = b'{"type":"ephemeral","ttl":"1h"}'
+_MARKABLE: Final = frozenset({"text", "image", "document", "search_result", "tool_use", "tool_result"})
+"""Block types that take a mark. Others may too; thinking does not, and an unknown one might not."""
+
+_FORCES: Final = re.compile(r"claude-(3|(opus|sonnet|haiku)-4)(-|$)")
+"""Models known to allow a forced tool. Opus 5.5, Sonnet 5.5 and Fable refuse it with a 400, and models with
+thinking on by default do as well ("What's new" pages of platform.claude.com/docs, 2026)."""
+
+_OWN_MARK: Final = re.compile(rb'"cache_control"\s*:\s*+(?!null)')
+"""A mark that is there already. Inside a JSON string the quotes would be escaped, so only keys match; a key
+of that name in somebody's arguments does too, and costs no more than our marks."""
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Head(msgspec.Struct):
+    type: str = ""
+    text: object = None
+    role: str = ""
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def body_of(request: ModelRequest, *, stream: bool, cache: Cache, force_tools: bool | None) -> bytes:
+    """The request as it is sent. force_tools: whether the model allows that; None goes by its name."""
+    params = params_of(request)
+    tools, system, messages = list(request.tools), request.system, list(request.messages)
+    if cache:
+        tools, system, messages = _with_marks(tools, system, messages, cache, params)
+    body: dict[str, object] = {"model": request.model.name, "max_tokens": request.model.max_tokens}
+    body.update((key, value) for key, value in params.items() if key not in RESERVED | AS_HEADERS.keys())
+    if request.force_tool and _may_force(request.model.name, params, force_tools):
+        body["tool_choice"] = _forced(request.force_tool, params.get("tool_choice", NULL))
+    if tools:
+        body["tools"] = tools
+    if system != NULL:
+        body["system"] = system
+    body["messages"] = messages
+    if stream:
+        body["stream"] = True
+    return msgspec.json.encode(body)
+
+
+def params_of(request: ModelRequest) -> dict[str, Json]:
+    """The further parameters that the log has for this call."""
+    return {} if request.model.params == NULL else _OBJECT.decode(request.model.params)
+
+
+def headers_of(request: ModelRequest) -> dict[str, str]:
+    """The headers that this call's parameters ask for."""
+    headers = {}
+    for key, raw in params_of(request).items():
+        if key in AS_HEADERS:
+            value = msgspec.json.decode(raw, type=str | list[str])
+            headers[AS_HEADERS[key]] = value if isinstance(value, str) else ",".join(value)
+    return headers
+
+
+def _may_force(name: str, params: dict[str, Json], force_tools: bool | None) -> bool:
+    """Never with thinking on: "Thinking may not be enabled when tool_choice forces tool use"."""
+    thinking = params.get("thinking", NULL)
+    if thinking != NULL and _HEAD.decode(thinking).type != "disabled":
+        return False
+    return bool(_FORCES.search(name)) if force_tools is None else force_tools
+
+
+def _forced(tool: str, choice: Json) -> dict[str, object]:
+    """The choice of this one tool, with what the user's own choice says of parallel calls."""
+    forced: dict[str, object] = {"type": "tool", "name": tool}
+    if choice != NULL and (parallel := _OBJECT.decode(choice).get("disable_parallel_tool_use")):
+        forced["disable_parallel_tool_use"] = parallel
+    return forced
+
+
+def _with_marks(
+    tools: list[Json], system: Json, messages: list[Json], cache: Cache, params: dict[str, Json]
+) -> tuple[list[Json], Json, list[Json]]:
+    system, messages = _as_blocks(system), [_with_blocks(message) for message in messages]
+    own = sum(len(_OWN_MARK.findall(part)) for part in [*tools, system, *messages])
+    own += params.get("cache_control", NULL) != NULL
+    mark = _MARK_1H if cache == "1h" and not own else _MARK
+    if own < MARKS_MAX:
+        marked_at = _mark_last(messages, len(messages), mark)
+        previous = _end_of_previous(messages)
+        if not own and previous < marked_at:
+            _mark_last(messages, previous + 1, mark)
+    if not own:
+        tools, system = _mark_fixed(tools, system, mark)
+    return tools, system, messages
+
+
+def _mark_fixed(tools: list[Json], system: Json, mark: bytes) -> tuple[list[Json], Json]:
+    blocks = _LIST.decode(system) if _is_list(system) else []
+    if blocks and _is_markable(blocks[-1]):
+        blocks[-1] = _marked(blocks[-1], mark)
+        return tools, _joined(blocks)
+    for index in reversed(range(len(tools))):
+        if "defer_loading" not in _OBJECT.decode(tools[index]):
+            return [*tools[:index], _marked(tools[index], mark), *tools[index + 1 :]], system
+    return tools, system
+
+
+def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
+    """Mark the last block that takes a mark in the messages before this one; where, or -1."""
+    for at in reversed(range(below)):
+        message = _OBJECT.decode(messages[at])
+        blocks = _LIST.decode(message["content"]) if _is_list(message.get("content", NULL)) else []
+        for index in reversed(range(len(blocks))):
+            if _is_markable(blocks[index]):
+                blocks[index] = _marked(blocks[index], mark)
+                messages[at] = Json(msgspec.json.encode({**message, "content": _joined(blocks)}))
+                return at
+    return -1
+
+
+def _end_of_previous(messages: list[Json]) -> int:
+    """The last message of the previous request: the one before the model's last reply; -1 for none."""
+    for at in reversed(range(len(messages))):
+        if _HEAD.decode(messages[at]).role == "assistant":
+            return at - 1
+    return -1
+
+
+def _with_blocks(message: Json) -> Json:
+    """The message with a list as content, and no white space between its parts."""
+    parts = _OBJECT.decode(message)
+    content = parts.get("content", NULL)
+    if _HEAD.decode(message).role != "system":
+        content = _as_blocks(content)
+    if _is_list(content):
+        content = _joined(_LIST.decode(content))
+    return Json(msgspec.json.encode({**parts, "content": content}))
+
+
+def _as_blocks(content: Json) -> Json:
+    """A text as a list of one text block. Empty text stays: the API refuses an empty block."""
+    text = bytes(content).strip()
+    return Json(b'[{"type":"text","text":' + text + b"}]") if text[:1] == b'"' and text != b'""' else content
+
+
+def _is_list(content: Json) -> bool:
+    return bytes(content).lstrip()[:1] == b"["
+
+
+def _is_markable(block: Json) -> bool:
+    head = _HEAD.decode(block)
+    return head.type in _MARKABLE and not (head.type == "text" and head.text == "")
+
+
+def _marked(block: Json, mark: bytes) -> Json:
+    text = bytes(block).rstrip()
+    if b'"cache_control"' in text and "cache_control" in (parts := _OBJECT.decode(block)):
+        is_free = parts["cache_control"] == NULL
+        return Json(msgspec.json.encode({**parts, "cache_control": Json(mark)})) if is_free else block
+    return Json(text[:-1] + b',"cache_control":' + mark + b"}")
+
+
+def _joined(blocks: list[Json]) -> Json:
+    return Json(b"[" + b",".join(map(bytes, blocks)) + b"]")

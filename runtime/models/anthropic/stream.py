@@ -1,0 +1,179 @@
+"""A streamed message, put together from its events as the service would have sent it in one piece.
+
+    message_start                                  the message, without content
+      content_block_start                          a block as far as it is known
+        content_block_delta*                       what is added to it
+      content_block_stop                           (not always sent: a block that max_tokens cuts has none)
+    message_delta                                  stop reason; usage, in totals that replace earlier ones
+    message_stop                                   the end
+
+Blocks come one after another and are told apart by `index`. All of them come before the stop reason: a
+stream that breaks off after that has lost nothing, one that breaks off before was cut.
+
+Events of unknown types are ignored, as the service asks
+(https://platform.claude.com/docs/en/build-with-claude/streaming). Deltas of unknown types are not: a block
+without them would be sent back to the service wrong. They end the call with a failure that is not retried,
+after the stream is read to its end, so that what was used is known.
+
+The tables follow the SDK's own accumulation (anthropic 2.12, lib/streaming/_beta_messages.py) with one
+difference: the SDK reads unfinished tool input as far as it goes, which can turn a cut-off path into a
+shorter valid one. Here it is kept as the text it is, under INVALID_INPUT_KEY.
+"""
+
+from typing import Final
+
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.anthropic.answer import answer_of, parsed, usage_of
+from callboard.runtime.models.anthropic.errors import NoAnswer, broken, garbage, refused
+from callboard.runtime.models.protocol import ModelAnswer
+
+INVALID_INPUT_KEY: Final = "INVALID_JSON"
+"""Tool input that is no JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's
+documentation of fine-grained tool streaming recommends for giving it back to the model."""
+
+BLOCKS_MAX: Final = 10_000
+
+_APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_REPLACED: Final = frozenset({"signature_delta", "compaction_delta"})
+
+
+class _Block:
+    """A block while it streams: as it started, and what is to be appended, piece by piece."""
+
+    def __init__(self, start: dict[str, object]) -> None:
+        self.start = start
+        self.pieces: dict[str, list[str]] = {}
+
+    def whole(self) -> dict[str, object]:
+        """The block as the service would have sent it in one piece."""
+        block = dict(self.start)
+        for key, pieces in self.pieces.items():
+            if key == "partial_json":
+                block["input"] = _input("".join(pieces), block.get("input", {}))
+            else:
+                start = block.get(key)
+                block[key] = (start if isinstance(start, str) else "") + "".join(pieces)
+        return block
+
+
+def _input(text: str, start: object) -> object:
+    if not text.strip():
+        return start
+    try:
+        return parsed(text)
+    except ValueError:
+        return {INVALID_INPUT_KEY: text}
+
+
+class StreamedMessage:
+    """Takes a stream's events in order, then is asked for the answer."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._message: dict[str, object] = {}
+        self._usage: dict[str, object] = {}
+        self._blocks: dict[int, _Block] = {}
+        self._unknown = ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the service has started to answer, so that tokens may have been used."""
+        return bool(self._message)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that the model said is here, also if the stream has not ended."""
+        return bool(self._message.get("stop_reason"))
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the message used: known once it says why it stopped, since counts grow until then."""
+        return usage_of(self._usage) if self.is_complete else None
+
+    def take(self, event: object) -> str:
+        """Take the next event and return the text that it adds. Raises NoAnswer."""
+        if not isinstance(event, dict):
+            raise garbage("an event of the stream is no JSON object", self.usage)
+        match event.get("type"):
+            case "message_start":
+                self._begin(event.get("message"))
+            case "content_block_start":
+                return self._start_block(event.get("index"), event.get("content_block"))
+            case "content_block_delta":
+                return self._extend(self._block(event.get("index")), event.get("delta"))
+            case "message_delta":
+                self._settle(event.get("delta"), event.get("usage"))
+            case "message_stop":
+                self.has_ended = True
+            case "error":
+                raise refused(200, {}, event, has_begun=self.has_begun)
+            case _:  # ping, content_block_stop, and whatever the service adds
+                pass
+        return ""
+
+    def answer(self) -> ModelAnswer:
+        """The answer, once the stream has ended. Raises NoAnswer."""
+        if not self.is_complete:
+            raise broken("the stream ended before the message did")
+        if self._unknown:
+            raise NoAnswer(_unsupported(self._unknown), self.usage)
+        content = [block.whole() for _, block in sorted(self._blocks.items())]
+        return answer_of({**self._message, "content": content, "usage": self._usage})
+
+    def _begin(self, message: object) -> None:
+        if self.has_begun or not isinstance(message, dict) or not message:
+            raise garbage("the stream starts twice or without a message", self.usage)
+        self._message = message
+        usage = message.get("usage")
+        self._usage = dict(usage) if isinstance(usage, dict) else {}
+
+    def _start_block(self, index: object, start: object) -> str:
+        is_next = type(index) is int and 0 <= index < BLOCKS_MAX and index not in self._blocks
+        if not is_next or not isinstance(index, int) or not isinstance(start, dict):
+            raise garbage(f"the stream starts no block, or one twice, at {index!r}", self.usage)
+        self._blocks[index] = _Block(start)
+        text = start.get("text") if start.get("type") == "text" else ""
+        return text if isinstance(text, str) else ""
+
+    def _block(self, index: object) -> _Block:
+        block = self._blocks.get(index) if isinstance(index, int) else None
+        if block is None:
+            raise garbage(f"the stream adds to block {index!r}, which it never started", self.usage)
+        return block
+
+    def _extend(self, block: _Block, delta: object) -> str:
+        kind = delta.get("type") if isinstance(delta, dict) else None
+        if not isinstance(delta, dict) or not isinstance(kind, str):
+            raise garbage("the stream adds something without a type", self.usage)
+        if kind in _APPENDED:
+            return self._append(block, kind, delta.get(_APPENDED[kind]))
+        if kind in _REPLACED:
+            block.start.update((key, value) for key, value in delta.items() if key != "type")
+        elif kind == "citations_delta":
+            known = block.start.get("citations")
+            block.start["citations"] = [*(known if isinstance(known, list) else []), delta.get("citation")]
+        else:
+            self._unknown = self._unknown or kind
+        return ""
+
+    def _append(self, block: _Block, kind: str, piece: object) -> str:
+        if not isinstance(piece, str):
+            raise garbage(f"a {kind} of the stream has no text", self.usage)
+        block.pieces.setdefault(_APPENDED[kind], []).append(piece)
+        return piece if kind == "text_delta" else ""
+
+    def _settle(self, delta: object, usage: object) -> None:
+        """Null counts mean "as before": `message_delta` leaves out what it has no news of."""
+        if isinstance(delta, dict):
+            self._message = {**self._message, **delta}
+        if isinstance(usage, dict):
+            self._usage.update((key, value) for key, value in usage.items() if value is not None)
+
+
+def _unsupported(kind: str) -> ModelFailure:
+    return ModelFailure(
+        "unsupported_stream",
+        f"the model streams its blocks in a way that this version cannot put together ({kind}); "
+        "use AnthropicModel(..., stream=False)",
+    )

@@ -1,0 +1,136 @@
+"""One exchange with the Messages API: a request goes out as bytes, an answer is read as it comes.
+
+Of the SDK, only documented parts are used: `post(..., cast_to=httpx2.Response)`, its way of calling with a
+raw response, and `AsyncStream.raw_events`, which splits a stream into events without interpreting them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from callboard.runtime.models.anthropic.answer import answer_of_body, parsed
+from callboard.runtime.models.anthropic.errors import NoAnswer, broken, failure_of, garbage
+from callboard.runtime.models.anthropic.stream import StreamedMessage
+from callboard.runtime.models.protocol import ModelAnswer, OnText
+
+if TYPE_CHECKING:
+    import httpx2
+    from anthropic import AsyncAnthropic
+
+ANSWER_BYTES_MAX: Final = 64 * 2**20
+"""Bytes of one answer, twice what the API takes as a request. Beyond that it is garbage."""
+
+ENDING_S: Final = 1.0
+"""How long the end of a stream is waited for after its message is complete, to keep the connection."""
+
+
+class _Event(Protocol):
+    """What we use of the SDK's ServerSentEvent, whose module is private."""
+
+    @property
+    def data(self) -> str: ...
+
+
+async def exchange(
+    client: "AsyncAnthropic", body: bytes, headers: dict[str, str], on_text: OnText
+) -> ModelAnswer:
+    """Send a request and read its answer. Raises NoAnswer, and what the SDK and its HTTP client raise."""
+    response = await _post(client, body, headers)
+    try:
+        kind = response.headers.get("content-type", "")
+        # By what came, not by what was asked for: some proxies stream always, some never.
+        if kind.startswith("text/event-stream"):
+            return await _read_stream(response, on_text)
+        return answer_of_body(await _read_body(response))
+    finally:
+        # A connection that cannot even be closed does not make a whole answer less whole.
+        with suppress(Exception):
+            await response.aclose()
+
+
+async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) -> "httpx2.Response":
+    """Send the request and return its response, of status 200, with the body still to be read."""
+    import httpx2
+    from anthropic import AsyncStream
+
+    response: object = await client.post(
+        "/v1/messages",
+        cast_to=httpx2.Response,
+        content=body,
+        options={"headers": headers, "max_retries": 0},
+        stream=True,
+        stream_cls=AsyncStream[object],
+    )
+    # The overloads say AsyncStream; asked for a Response, the SDK returns the raw one, unread.
+    return cast("httpx2.Response", response)
+
+
+async def _read_body(response: "httpx2.Response") -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > ANSWER_BYTES_MAX:
+            raise garbage(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
+    return bytes(body)
+
+
+async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAnswer:
+    """The answer of a stream. Raises NoAnswer."""
+    from anthropic import AsyncStream
+
+    message = StreamedMessage()
+    raw = cast("AsyncGenerator[_Event, None]", AsyncStream.raw_events(response))
+    async with aclosing(raw) as events:
+        try:
+            await _take_events(events, message, on_text)
+        except NoAnswer:
+            raise
+        except Exception as error:
+            if not message.is_complete:
+                raise _unread(error) from error
+        if message.has_ended:
+            await _read_to_the_end(events)
+    return message.answer()
+
+
+def _unread(error: Exception) -> NoAnswer:
+    """Why a stream could not be read on."""
+    if isinstance(error, UnicodeDecodeError):
+        return broken(f"the stream is not UTF-8: {error.reason}")
+    return NoAnswer(failure_of(error).failure)
+
+
+async def _take_events(
+    events: AsyncGenerator[_Event, None], message: StreamedMessage, on_text: OnText
+) -> None:
+    size = 0
+    async for event in events:
+        size += len(event.data)
+        if size > ANSWER_BYTES_MAX:
+            raise garbage(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
+        if text := message.take(_data_of(event, message)):
+            on_text(text)
+        if message.has_ended:
+            return
+
+
+def _data_of(event: _Event, message: StreamedMessage) -> object:
+    """What an event says. One without data says nothing (keep-alives of proxies)."""
+    if not event.data.strip():
+        return {}
+    try:
+        return parsed(event.data)
+    except ValueError:
+        raise garbage(f"an event of the stream is not JSON: {event.data[:80]!r}", message.usage) from None
+
+
+async def _read_to_the_end(events: AsyncGenerator[_Event, None]) -> None:
+    """Read a finished stream to its end, so that its connection can be used again. What comes then, or
+    does not, changes nothing about the answer."""
+    try:
+        async with asyncio.timeout(ENDING_S):
+            async for _ in events:
+                pass
+    except Exception:
+        return

@@ -1,0 +1,1 @@
+"""Actors on an event loop: Pykka's actor class with an inbox and a run queue."""

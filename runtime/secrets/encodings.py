@@ -1,0 +1,63 @@
+"""The forms in which a value turns up: as it is, and as common encoders write it.
+
+A value inside base64 text does not begin at a multiple of three bytes. So each of the three ways it can
+lie is encoded, without the characters at both ends, which also depend on what is beside it.
+"""
+
+import base64
+import html
+import json
+import urllib.parse
+from collections.abc import Iterator
+from typing import Final
+
+from callboard.runtime.sanitize import clean_text
+
+_CORE_CHARS_MIN: Final = 8
+"""Base64 characters below which a core is too short to be told from other text."""
+
+
+def forms_of(value: str) -> tuple[str, ...]:
+    """Every form of the value that is looked for, longest first.
+
+    >>> forms_of("a b&c-d")
+    ('a b&amp;c-d', 'a%20b%26c-d', 'YSBiJmMtZ', 'a+b%26c-d', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
+    """
+    found = {value, clean_text(value), value.strip()}
+    found |= {text for each in tuple(found) for text in _written(each)}
+    found.update(_base64_cores(value.strip().encode("utf-8", "replace")))
+    return tuple(sorted((clean_text(text) for text in found), key=lambda text: (-len(text), text)))
+
+
+def _written(value: str) -> Iterator[str]:
+    """As JSON, Python, URLs and HTML write it."""
+    for in_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield in_json
+        yield in_json.replace("/", "\\/")
+        yield json.dumps(in_json, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+    for quoted in (
+        urllib.parse.quote(value, safe="", errors="replace"),
+        urllib.parse.quote(value, errors="replace"),
+        urllib.parse.quote_plus(value, errors="replace"),
+    ):
+        yield quoted
+        yield _lower_hex(quoted)
+    yield html.escape(value)
+    yield html.escape(value, quote=False)
+
+
+def _lower_hex(quoted: str) -> str:
+    head, *rest = quoted.split("%")
+    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+
+
+def _base64_cores(value: bytes) -> Iterator[str]:
+    for shift in range(3):
+        whole = base64.b64encode(bytes(shift) + value).decode()
+        start = (0, 2, 3)[shift]  # characters that hold bits of what is before
+        end = (shift + len(value)) * 8 // 6  # characters that hold no bit of what is behind
+        core = whole[start:end]
+        if len(core) >= _CORE_CHARS_MIN:
+            yield core
+            yield core.replace("+", "-").replace("/", "_")

@@ -1,0 +1,81 @@
+"""What a log says of a session that is taken up again: its events, who may appear, which asks there were."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import RULES, Ask, AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.runtime.log.protocol import EventLog, Stored
+from callboard.runtime.sessions.outcome import Outcome, outcome_of
+
+_PAGE: Final = 2_000
+
+
+class Past(NamedTuple):
+    """A session as its log has it.
+
+    host, profiles, model: as they were last recorded. outcomes: of the asks that have ended, by request id.
+    running: the request id of the ask that has not. last: that of the latest ask.
+    """
+
+    events: tuple[Event, ...]
+    host: str = ""
+    profiles: tuple[Json, ...] = ()
+    model: ModelSpec = ModelSpec("")
+    outcomes: dict[str, Outcome] = {}  # noqa: RUF012  (never changed in place)
+    running: str = ""
+    last: str = ""
+    is_closed: bool = False
+
+
+async def read_past(log: EventLog, session_id: str) -> Past:
+    """Read a whole session. Raises SessionNotFound, CorruptLog, StoreError."""
+    rows: list[Stored] = []
+    while page := await log.read(session_id, len(rows) + 1, _PAGE):
+        rows += page
+    return past_of(session_id, rows)
+
+
+def past_of(session_id: str, rows: Sequence[Stored]) -> Past:
+    """What these rows, all of a session, tell. Raises CorruptLog."""
+    events = tuple(event_of(session_id, row) for row in rows)
+    past = Past(events, outcomes={})
+    asks: list[str] = []
+    for event, row in zip(events, rows, strict=True):
+        body = event.body
+        if isinstance(body, SessionOpened | Resumed):
+            past = _spoken_for(session_id, past, event.seq, body)
+        elif isinstance(body, Ask):
+            asks.append(body.request_id)
+        elif isinstance(body, AskEnded):
+            head = (row.seq, row.digest.hex())
+            past.outcomes.setdefault(body.request_id, outcome_of(session_id, body, head))
+    running = next((name for name in asks if name not in past.outcomes), "")
+    is_closed = bool(events) and isinstance(events[-1].body, SessionClosed)
+    return past._replace(running=running, last=running or (asks[-1] if asks else ""), is_closed=is_closed)
+
+
+def event_of(session_id: str, row: Stored) -> Event:
+    """The event of a stored row. Raises CorruptLog."""
+    try:
+        return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
+    except UnreadableBody as error:
+        raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
+
+
+def _spoken_for(session_id: str, past: Past, seq: int, body: SessionOpened | Resumed) -> Past:
+    """Who may appear from this event on."""
+    if body.rules > RULES:
+        raise CorruptLog(
+            f"session {session_id} lives by rules {body.rules}, this callboard knows up to {RULES}; "
+            "resume it with a newer one",
+            session_id,
+            seq,
+        )
+    if body.profiles:
+        past = past._replace(host=body.host, profiles=body.profiles)
+    return past if body.model is None else past._replace(model=body.model)

@@ -1,0 +1,99 @@
+"""Taking a session up again: is it there, whole, and recorded with the agents of now?"""
+
+import math
+
+from callboard.actors.protocol.errors import (
+    AgentsChanged,
+    CorruptLog,
+    Diverged,
+    MisuseError,
+    SessionEnded,
+    SessionFailed,
+)
+from callboard.actors.protocol.messages import RULES, Resumed, SessionOpened
+from callboard.actors.session.port_gate import Desk
+from callboard.actors.session.recovery import Recovered, recover
+from callboard.runtime.clock import now_ms
+from callboard.runtime.log.protocol import EventLog, Head
+from callboard.runtime.sessions.agent_diff import differences
+from callboard.runtime.sessions.recorded_session import Past, read_past
+
+
+async def take_up(
+    log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool
+) -> tuple[int, Head, Past]:
+    """Read a session and become its only writer; returns the epoch, the head, and what the log says.
+
+    now: the session as it would be opened today. What can be refused is refused before anybody is fenced.
+    Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
+    """
+    past = await read_past(log, session_id)
+    check(session_id, past, now, accept_changes)
+    epoch, head = await log.take_over(session_id)
+    if head.seq != len(past.events):  # an owner that lived until now had more to say
+        past = await read_past(log, session_id)
+        check(session_id, past, now, accept_changes)
+    if head.seq != len(past.events):
+        raise CorruptLog(
+            f"session {session_id} ends at event {head.seq}, and {len(past.events)} can be read; "
+            "see `callboard verify`",
+            session_id,
+            len(past.events) + 1,
+        )
+    return epoch, head, past
+
+
+def check(session_id: str, past: Past, now: SessionOpened, accept_changes: bool) -> None:
+    """Refuse what cannot go on. Raises SessionEnded, AgentsChanged."""
+    if past.is_closed:
+        raise SessionEnded(
+            f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
+        )
+    found = changes(past, now)
+    if found and not accept_changes:
+        raise AgentsChanged(
+            f"session {session_id} was recorded with other agents: {'; '.join(found)}. Resume it with those, "
+            "or pass accept_changes=True (--accept-changes) to go on with these, which is recorded",
+            found,
+        )
+
+
+def changes(past: Past, now: SessionOpened) -> tuple[str, ...]:
+    """What has changed in the agents since the session was last opened or resumed."""
+    if not past.profiles:
+        return ()
+    found = differences(past.profiles, now.profiles, past.model, now.model)
+    if past.host != now.host:
+        found = (f"the host was {past.host}, is {now.host}", *found)
+    return found
+
+
+def continuation(past: Past, now: SessionOpened, has_limits: bool, extend_ms: int) -> Resumed | SessionOpened:
+    """What the client says as it goes on: what has changed, and nothing of what has not."""
+    if not past.events:
+        return now
+    limits = now.limits if has_limits else None
+    if not changes(past, now):
+        return Resumed(RULES, limits=limits, extend_ms=extend_ms)
+    return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms)
+
+
+def go_on(session_id: str, past: Past, first: Resumed | SessionOpened, desk: Desk) -> Recovered:
+    """What is left to be done. Raises Diverged, and SessionFailed if the supervisor's decider raises."""
+    try:
+        return recover(past.events, first, now_ms(), desk)
+    except Diverged:
+        raise
+    except Exception as error:
+        raise SessionFailed(
+            f"session {session_id}: the supervisor's decider raises {type(error).__name__}: {error}; nothing "
+            "was added to the log. Resume it with a version in which that is mended"
+        ) from error
+
+
+def extension_ms(extend: float) -> int:
+    """Seconds as milliseconds. Raises MisuseError."""
+    is_number = isinstance(extend, int | float) and not isinstance(extend, bool)
+    if not is_number or not 0 <= extend < math.inf:
+        raise MisuseError(f"extend={extend!r}: a number of seconds from 0 up")
+    return round(extend * 1_000)

@@ -1,0 +1,305 @@
+"""A session: one conversation with a host agent, one stream in the log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionEnded
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
+from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
+from callboard.runtime.approvals import Approval
+from callboard.runtime.clock import new_request_id
+from callboard.runtime.log.protocol import EventLog, Head
+from callboard.runtime.sanitize import clean_text
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.runtime.sessions.recorded_session import Past, event_of
+
+_PAGE = 1_000
+
+Pieces: TypeAlias = "asyncio.Queue[tuple[str, str] | None]"
+
+
+class Session:
+    """A running session. Made by `Runtime.open`; use it on the event loop it was made on.
+
+    async with runtime.open(host) as session: ...
+    """
+
+    def __init__(self, board: Board, log: EventLog, unpriced: str = "") -> None:
+        self._board = board
+        self._log = log
+        self._unpriced = unpriced
+        self.on_release: Callable[[], object] = lambda: None
+        self._running: tuple[str, asyncio.Future[Outcome]] | None = None
+        self._outcomes: dict[str, Outcome] = {}
+        self._last: asyncio.Future[Outcome] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._closed: asyncio.Future[Head] | None = None
+        self._closing: asyncio.Task[Head] | None = None
+        self._is_closing = False
+        self._is_over = False
+        self._texts: list[Pieces] = []
+        self._progress: list[Pieces] = []
+        self._questions: list[asyncio.Queue[Approval | None]] = []
+        self._asked: list[Approval] = []
+        self._feeds: list[asyncio.Queue[Event | None]] = []
+        board.on_client = self._on_client
+        board.on_failure = self._on_failure
+
+    @property
+    def session_id(self) -> str:
+        """The session's id in the log."""
+        return self._board.session_id
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- asking -------------------------------------------------------------------
+
+    async def ask(
+        self,
+        prompt: str | Sequence[Mapping[str, object]],
+        *,
+        output_schema: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        request_id: str = "",
+    ) -> Outcome:
+        """Give the host a prompt and wait for the outcome, which is durable when this returns.
+
+        output_schema: what the result must match (JSON schema, draft 2020-12); None for text.
+        request_id: a name for this ask; the same one again returns the same outcome instead of asking.
+        Cancelling the caller cancels the ask.
+        Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for a prompt
+        or schema that cannot be taken, SessionFailed when the log can no longer be written.
+        """
+        request_id = checked_name("request_id", request_id)
+        self._board.secrets.refuse_in("request_id", request_id)
+        if request_id in self._outcomes:
+            return self._outcomes[request_id]
+        if self._running is not None and self._running[0] == request_id and request_id:
+            return await asyncio.shield(self._running[1])
+        self._check_usable()
+        if isinstance(limits, Limits) and limits.cost is not None and self._unpriced:
+            raise MisuseError(
+                f"a cost limit is set, and the prices of model {self._unpriced!r} are not known; "
+                "pass prices=Prices(...) to the model, or limit tokens instead"
+            )
+        name = request_id or new_request_id()
+        body = Ask(name, prompt_json(prompt), schema_json(output_schema), limits_of(limits))
+        future = self._run(name)
+        self._say(body)
+        return await self._outcome(future)
+
+    def _run(self, name: str) -> "asyncio.Future[Outcome]":
+        """Wait for the outcome of the ask of this name from now on."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._running, self._last = (name, future), future
+        return future
+
+    def remember(self, past: Past, is_closing: bool) -> None:
+        """Know the asks of an earlier process: what became of them, and which one goes on.
+
+        is_closing: whether that process had begun to close the session.
+        """
+        self._is_closing = is_closing
+        self._outcomes.update(past.outcomes)
+        if past.running:
+            self._run(past.running)
+        elif past.last:
+            self._last = self._loop.create_future()
+            self._last.set_result(past.outcomes[past.last])
+
+    @property
+    def outcome(self) -> "asyncio.Future[Outcome]":
+        """What comes of the running ask, or else of the latest one: `await session.outcome`.
+
+        After `Runtime.resume` that is the ask which was cut off. Cancelling who waits does not cancel it.
+        Raises MisuseError where nothing was asked yet.
+        """
+        if self._last is None:
+            raise MisuseError(
+                f"session {self.session_id}: nothing was asked yet; use `await session.ask(...)`"
+            )
+        return asyncio.shield(self._last)
+
+    def _check_usable(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise MisuseError(f"session {self.session_id} belongs to the event loop that it was opened on")
+        if self._board.error is not None:
+            raise self._board.error
+        if self._is_over or self._is_closing:
+            raise SessionEnded(f"session {self.session_id} is closed; open a new one")
+        if self._running is not None:
+            raise SessionBusy(
+                f"session {self.session_id} is working on another ask; "
+                "await that, cancel it, or open a session of its own"
+            )
+
+    async def _outcome(self, future: "asyncio.Future[Outcome]") -> Outcome:
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if not future.done():
+                self._say(Cancel("the caller was cancelled"))
+                await asyncio.wait([future])
+            raise
+
+    async def cancel(self, reason: str = "") -> Outcome | None:
+        """Stop the running ask and everything under it; returns its outcome, None if nothing runs."""
+        if self._running is None or self._board.error is not None:
+            return None
+        future = self._running[1]
+        self._say(Cancel(clean_text(reason)))
+        return await asyncio.shield(future)
+
+    async def close(self) -> Head:
+        """End the session; a running ask is cancelled first. Returns the final head. May be called twice."""
+        if self._closing is None:
+            self._closed = self._loop.create_future() if self._closed is None else self._closed
+            self._closing = self._loop.create_task(self._close(self._closed))
+        return await asyncio.shield(self._closing)
+
+    async def _close(self, closed: "asyncio.Future[Head]") -> Head:
+        """A task of its own: whoever is cancelled while waiting for the end leaves nothing open."""
+        if self._board.error is None and not self._is_closing:
+            self._is_closing = True
+            self._say(Close())
+        if self._board.error is not None and not closed.done():
+            closed.set_result(Head(0, b""))
+        try:
+            return await closed
+        finally:
+            self._is_over = True
+            self._end_feeds()
+            try:
+                await self._board.aclose()
+            finally:
+                self.on_release()
+
+    def _end_feeds(self) -> None:
+        for questions in self._questions:
+            questions.put_nowait(None)
+        for live in (*self._texts, *self._progress):
+            live.put_nowait(None)
+        for feed in self._feeds:
+            feed.put_nowait(None)
+
+    def _say(self, body: AnyMessage) -> None:
+        self._board.say(body)
+
+    # --- what comes back ----------------------------------------------------------
+
+    def _on_client(self, event: Event, head: Head) -> None:
+        """Something for the client, durable up to this head."""
+        body = event.body
+        if isinstance(body, AskEnded) and self._running is not None and body.request_id == self._running[0]:
+            outcome = outcome_of(self.session_id, body, (head.seq, head.digest.hex()))
+            self._outcomes[body.request_id] = outcome
+            future, self._running = self._running[1], None
+            if not future.done():
+                future.set_result(outcome)
+        elif isinstance(body, SessionClosed):
+            self._closed = self._closed or self._loop.create_future()
+            if not self._closed.done():
+                self._closed.set_result(head)
+
+    def _on_failure(self, error: BaseException) -> None:
+        if self._running is not None and not self._running[1].done():
+            self._running[1].set_exception(error)
+            self._running[1].exception()  # whoever waits gets it; nobody waiting is no error of its own
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(Head(0, b""))
+        self._end_feeds()
+
+    def on_text(self, address: str, piece: str) -> None:
+        """A piece of text that streams in; ephemeral."""
+        for queue in self._texts:
+            queue.put_nowait((address, piece))
+
+    def on_progress(self, address: str, text: str) -> None:
+        """What a tool says of its progress; ephemeral."""
+        for queue in self._progress:
+            queue.put_nowait((address, text))
+
+    def text(self) -> AsyncIterator[tuple[str, str]]:
+        """Live text as (address, piece). Ephemeral: these are no events and may be of a reply that fails."""
+        return self._live(self._texts)
+
+    def progress(self) -> AsyncIterator[tuple[str, str]]:
+        """What tools say of their progress, as (address, text). Ephemeral, like `text`."""
+        return self._live(self._progress)
+
+    def on_approval(self, question: Approval) -> None:
+        """A call waits for a person."""
+        self._asked = [one for one in self._asked if one.is_open] + [question]
+        for queue in self._questions:
+            queue.put_nowait(question)
+
+    async def approvals(self) -> AsyncIterator[Approval]:
+        """The calls that wait for a person: those that wait already, then new ones. Ends with the session.
+
+        Answer each with `approve()` or `deny()`; until then its agent waits, as long as its deadline lets it.
+        """
+        queue: asyncio.Queue[Approval | None] = asyncio.Queue()
+        for question in self._asked:
+            queue.put_nowait(question)
+        if self._is_over or self._board.error is not None:
+            queue.put_nowait(None)
+        self._questions.append(queue)
+        try:
+            while (item := await queue.get()) is not None:
+                if item.is_open:
+                    yield item
+        finally:
+            self._questions.remove(queue)
+
+    async def _live(self, feeds: list[Pieces]) -> AsyncIterator[tuple[str, str]]:
+        queue: Pieces = asyncio.Queue()
+        feeds.append(queue)
+        if self._is_over or self._board.error is not None:
+            queue.put_nowait(None)
+        try:
+            while (item := await queue.get()) is not None:
+                yield item
+        finally:
+            feeds.remove(queue)
+
+    async def events(self, start: int = 1) -> AsyncIterator[Event]:
+        """All events from a seq on, those in the log first, then live, each once it is durable.
+
+        Ends with the session. Raises SessionFailed if the session fails while it is watched.
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._feeds.append(queue)
+        self._board.watchers.append(queue.put_nowait)
+        if self._is_over or self._board.error is not None:
+            queue.put_nowait(None)
+        try:
+            if not self._is_over:
+                await self._board.durable()
+            last = start - 1
+            while page := await self._log.read(self.session_id, last + 1, _PAGE):
+                for stored in page:
+                    last = stored.seq
+                    yield event_of(self.session_id, stored)
+            while (event := await queue.get()) is not None:
+                if event.seq > last:
+                    last = event.seq
+                    yield event
+            if self._board.error is not None:
+                raise self._board.error
+        finally:
+            self._board.watchers.remove(queue.put_nowait)
+            self._feeds.remove(queue)
+
+
+def with_head(outcome: Outcome, head: Head) -> Outcome:
+    """The outcome, with a later head of the same log."""
+    return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome

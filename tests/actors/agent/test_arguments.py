@@ -1,0 +1,68 @@
+"""What a model writes as the arguments of `task` and `report_back`."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.agent.arguments import COPIES_MAX, read_task, unwrapped
+from callboard.actors.protocol.immutable import NULL, Json
+from tests.actors.harness import raw
+
+
+@pytest.mark.parametrize("prompt", ["dig", " dig ", [{"type": "text", "text": "dig"}]])
+def test_a_task_with_a_prompt_is_read(prompt: object) -> None:
+    task = read_task(raw({"prompt": prompt}))
+    assert task is not None
+    assert msgspec.json.decode(task.prompt) == prompt
+    assert task.output_schema is NULL
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"prompt": ""},
+        {"prompt": " \n"},
+        {"prompt": []},
+        {"prompt": ["text"]},
+        {"prompt": "dig", "copies": "2"},
+        [1],
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_no_task(arguments: object) -> None:
+    assert read_task(raw(arguments)) is None
+
+
+def test_arguments_that_nest_without_end_are_no_task() -> None:
+    deep = b'{"prompt":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert read_task(Json(deep)) is None
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    st.none() | st.sampled_from(["a", "b"]),
+    st.none() | st.lists(st.sampled_from(["a", "b"]), max_size=3),
+    st.none() | st.integers(-2, COPIES_MAX + 2),
+    st.lists(st.sampled_from(["a", "b"]), max_size=2, unique=True),
+)
+def test_racers_are_those_that_are_named_each_as_often_as_is_asked_for(
+    agent: str | None, agents: list[str] | None, copies: int | None, known: list[str]
+) -> None:
+    task = read_task(raw({"prompt": "dig", "agent": agent, "agents": agents, "copies": copies}))
+    assert task is not None
+    named = agents or ([agent] if agent else known if len(known) == 1 else [])
+    count = len(named) * (1 if copies is None else copies)
+    is_sensible = not (agent and agents) and 1 <= count <= COPIES_MAX
+    racers = task.racers(tuple(known))
+    assert len(racers) == (count if is_sensible else 0)
+    assert set(racers) <= set(named)
+
+
+@pytest.mark.parametrize(
+    ("value", "inner"),
+    [({"value": [1]}, [1]), ({"value": None}, None), ({"other": 1}, {"other": 1}), ([1], [1])],
+)
+def test_what_was_wrapped_is_unwrapped_and_anything_else_stays(value: object, inner: object) -> None:
+    assert msgspec.json.decode(unwrapped(raw(value))) == inner

@@ -1,0 +1,220 @@
+"""The calls of one reply: what goes to tools, what to the supervisor, and what is answered at once."""
+
+import msgspec
+import pytest
+
+from callboard.actors.agent.arguments import COPIES_MAX
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, TurnRequested, TurnSettled
+from callboard.actors.protocol.value_types import Settled
+from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from tests.actors.harness import ARGUMENTS, SCHEMA, USED, Hand, kinds
+
+
+def begun(schema: object = None, limits: Limits = NO_LIMITS) -> Hand:
+    hand = Hand()
+    hand.begins(schema, limits=limits)
+    return hand
+
+
+def results(hand: Hand) -> list[dict[str, object]]:
+    return msgspec.convert(hand.conversation()[-1]["content"], list[dict[str, object]])
+
+
+def delegated(**arguments: object) -> Delegate | str:
+    """What a `task` call with these arguments becomes, or what the model is told instead."""
+    hand = begun()
+    (body, *_) = hand.reads(Says("", (("task", arguments),), "tool_use"))
+    return body if isinstance(body, Delegate) else str(results(hand)[0]["content"])
+
+
+def test_a_tool_call_goes_out_with_its_effect_and_the_arguments_as_they_were_written() -> None:
+    hand = begun()
+    content = b'[{"type":"tool_use","id":"t","name":"save","input":{ "b" : 1, "a" : [] }}]'
+    (call, _) = hand.reads(Says(content=content, stop_reason="tool_use"))
+    assert call == CallTool(1, 0, "save", "write", Json(b'{ "b" : 1, "a" : [] }'), "t")
+    assert hand.last[0].recipient == "tools"
+
+
+def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
+    hand = begun()
+    (wish,) = hand.calls("nonsense")
+    assert isinstance(wish, TurnRequested)
+    assert wish.settled == Settled(USED)
+    assert results(hand) == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "c1.0",
+            "content": "There is no tool named 'nonsense'. Tools: look, save.",
+            "is_error": True,
+        }
+    ]
+
+
+def test_the_known_calls_of_a_turn_run_although_others_are_unknown() -> None:
+    hand = begun()
+    assert kinds(hand.calls("nonsense", "look", "nonsense")) == ["CallTool", "TurnSettled"]
+    hand.hears(hand.returned(1))
+    assert [one.get("is_error", False) for one in results(hand)] == [True, False, True]
+
+
+def test_calls_with_one_id_are_told_apart_by_their_place() -> None:
+    hand = begun()
+    block = '{"type":"tool_use","id":"same","name":"look","input":{}}'
+    hand.reads(Says(content=f"[{block},{block}]".encode(), stop_reason="tool_use"))
+    hand.hears(hand.returned(1, "second"))
+    hand.hears(hand.returned(0, "first"))
+    assert [(one["tool_use_id"], one["content"]) for one in results(hand)] == [
+        ("same", "first"),
+        ("same", "second"),
+    ]
+
+
+def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
+    hand = begun(SCHEMA)
+    says = Says("", (("look", {}), ("report_back", {"n": 1})), "max_tokens")
+    assert kinds(hand.reads(says)) == ["CallTool", "TurnSettled"]
+    hand.hears(hand.returned(0))
+    assert [one["content"] for one in results(hand)] == ["done", prompts.TRUNCATED]
+
+
+def test_a_single_call_that_was_cut_costs_a_turn() -> None:
+    hand = begun()
+    assert kinds(hand.reads(Says("", (("look", {}),), "max_tokens"))) == ["TurnRequested"]
+
+
+def test_report_back_without_a_schema_is_an_unknown_tool() -> None:
+    hand = begun()
+    assert kinds(hand.calls("report_back")) == ["TurnRequested"]
+    assert "no tool named 'report_back'" in str(results(hand)[0]["content"])
+
+
+def test_reports_go_in_call_order_and_the_first_settles() -> None:
+    hand = begun(SCHEMA)
+    said = hand.reads(calls(("report_back", {"n": 1}), ("report_back", {"n": 2})))
+    assert said == [ReportBack(1, 0, Json(b'{"n":1}'), Settled(USED)), ReportBack(1, 1, Json(b'{"n":2}'))]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ({"value": [1, 2]}, b"[1,2]"),
+        ({"value": None}, b"null"),
+        ({"value": 3, "more": 4}, b"3"),
+        ({"n": 3}, b'{"n":3}'),
+        ({}, b"{}"),
+    ],
+)
+def test_what_was_wrapped_is_unwrapped_and_anything_else_is_left_for_the_schema_to_refuse(
+    written: dict[str, object], value: bytes
+) -> None:
+    hand = begun({"type": "array"})
+    (report,) = hand.reads(calls(("report_back", written)))
+    assert isinstance(report, ReportBack)
+    assert bytes(report.value) == value
+
+
+# --- delegations ------------------------------------------------------------------
+
+
+def test_a_task_goes_to_the_supervisor_with_what_the_parents_next_turn_may_need() -> None:
+    hand = begun()
+    said = hand.reads(calls(task("helper", "dig", output_schema={"z": 1, "a": 2})))
+    (body,) = said
+    assert isinstance(body, Delegate)
+    assert (body.turn, body.call, body.profiles, body.settled) == (1, 0, ("helper",), Settled(USED))
+    assert (bytes(body.prompt), bytes(body.schema)) == (b'"dig"', b'{"z":1,"a":2}')
+    assert body.closing.tokens == USED.tokens + 100
+
+
+def test_several_tasks_of_a_turn_run_in_parallel_with_tools() -> None:
+    assert kinds(begun().calls("task", "look", "task")) == ["Delegate", "CallTool", "Delegate"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "racers"),
+    [
+        ({"agent": "helper"}, ("helper",)),
+        ({}, ("helper",)),
+        ({"agent": None, "agents": None, "copies": None, "output_schema": None}, ("helper",)),
+        ({"agent": "nobody"}, ("nobody",)),
+        ({"agent": "helper", "copies": 3}, ("helper",) * 3),
+        ({"agents": ["a", "b"]}, ("a", "b")),
+        ({"agents": ["a", "b"], "copies": 2}, ("a", "b", "a", "b")),
+        ({"copies": COPIES_MAX}, ("helper",) * COPIES_MAX),
+    ],
+)
+def test_a_task_names_one_several_or_the_only_one_there_is(
+    arguments: dict[str, object], racers: tuple[str, ...]
+) -> None:
+    body = delegated(prompt="dig", **arguments)
+    assert isinstance(body, Delegate)
+    assert body.profiles == racers
+    assert body.schema is NULL
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"prompt": ""},
+        {"prompt": " \n"},
+        {"prompt": []},
+        {"prompt": [1]},
+        {"prompt": ["text"]},
+        {"prompt": None},
+        {"prompt": 3},
+        {"prompt": {"text": "dig"}},
+        {"prompt": "dig", "agent": 3},
+        {"prompt": "dig", "agents": "helper"},
+        {"prompt": "dig", "agent": "a", "agents": ["b"]},
+        {"prompt": "dig", "copies": 0},
+        {"prompt": "dig", "copies": -1},
+        {"prompt": "dig", "copies": 1.5},
+        {"prompt": "dig", "copies": COPIES_MAX + 1},
+        {"prompt": "dig", "agents": ["a", "b"], "copies": COPIES_MAX},
+        {"prompt": "dig", "agents": ["a"] * 1_000, "copies": 2**50},
+    ],
+    ids=str,
+)
+def test_a_task_that_makes_no_sense_is_answered_with_what_one_needs(arguments: dict[str, object]) -> None:
+    assert delegated(**arguments) == prompts.UNUSABLE_TASK + "helper"
+
+
+def test_a_prompt_may_be_content_blocks() -> None:
+    body = delegated(prompt=[{"type": "text", "text": "dig"}])
+    assert isinstance(body, Delegate)
+    assert bytes(body.prompt) == b'[{"type":"text","text":"dig"}]'
+
+
+def test_task_is_an_unknown_tool_for_one_that_may_not_delegate() -> None:
+    hand = Hand()
+    hand.begins(who=profile("loner", tools=["look"]))
+    assert kinds(hand.calls("task")) == ["TurnRequested"]
+
+
+def test_at_the_depth_limit_task_is_not_offered_and_called_anyway_left_to_the_supervisor() -> None:
+    hand = Hand()
+    begin = msgspec.structs.replace(hand.begin(), roster=())
+    hand.hears(begin)
+    assert hand.state.fixed is not None
+    assert not any(b'"task"' in bytes(tool) for tool in hand.state.fixed.tools)
+    assert kinds(hand.calls("task")) == ["Delegate"]
+
+
+# --- many calls -------------------------------------------------------------------
+
+
+def test_a_turn_of_a_thousand_calls_is_answered_in_order() -> None:
+    hand = begun()
+    said = hand.reads(calls(*[("look", ARGUMENTS["look"])] * 1_000))
+    assert kinds(said) == ["CallTool"] * 1_000 + ["TurnSettled"]
+    assert said[-1] == TurnSettled(Settled(USED))
+    for call in reversed(range(1_000)):
+        assert hand.state.phase == "acting"
+        hand.hears(hand.returned(call, str(call)))
+    assert [one["content"] for one in results(hand)] == [str(n) for n in range(1_000)]
+    assert hand.state.phase == "thinking"

@@ -1,0 +1,285 @@
+"""Every message in every phase of an agent has an outcome, and the table in `agent_phases` says so.
+
+A new phase or message without a row here fails the first test.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, get_args
+
+import pytest
+
+from callboard.actors.agent.phases import AGENT, Phase
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    ApprovalGiven,
+    Begin,
+    DelegationEnded,
+    ModelReplied,
+    ReportJudged,
+    Stop,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.replay.testing.sessions.says import Says, calls, report
+from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, Hand, kinds
+
+Told = list[str]
+
+
+def new() -> Hand:
+    return Hand()
+
+
+def thinking() -> Hand:
+    hand = Hand()
+    hand.begins(SCHEMA)
+    return hand
+
+
+def acting() -> Hand:
+    """With a tool, a delegation and a report outstanding."""
+    hand = thinking()
+    hand.calls("look", "task", "report_back")
+    return hand
+
+
+def judging() -> Hand:
+    """With two reports outstanding."""
+    hand = thinking()
+    hand.calls("report_back", "report_back")
+    return hand
+
+
+def failed() -> Hand:
+    hand = acting()
+    hand.fails(ToolStarted(1, 0))
+    return hand
+
+
+def stopping() -> Hand:
+    """Waits for one tool; its delegation was not ended yet when it was stopped."""
+    hand = acting()
+    hand.hears(Stop("deadline"))
+    return hand
+
+
+def idle() -> Hand:
+    hand = thinking()
+    hand.reads(Says(failure=FINAL))
+    return hand
+
+
+PHASES: dict[Phase, Callable[[], Hand]] = {
+    "new": new,
+    "thinking": thinking,
+    "acting": acting,
+    "judging": judging,
+    "failed": failed,
+    "stopping": stopping,
+    "idle": idle,
+}
+
+
+def acting_on(*names: str, turns: int = 9) -> Callable[[], Hand]:
+    """With these calls outstanding, and so many turns in all."""
+
+    def start() -> Hand:
+        hand = Hand()
+        hand.begins(limits=Limits(max_iterations=turns))
+        hand.calls(*names)
+        return hand
+
+    return start
+
+
+def stopped_while_thinking() -> Hand:
+    hand = thinking()
+    hand.hears(Stop("deadline", (1, 1)))
+    return hand
+
+
+def begin(hand: Hand) -> Begin:
+    return Hand().begin(SCHEMA)
+
+
+def reply(says: Says) -> Callable[[Hand], AgentInput]:
+    return lambda hand: hand.reply(says)
+
+
+def tool(call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
+    return lambda hand: ToolReturned(hand.state.turn + turn, call, "ok", hand.returned(0).output)
+
+
+def ended(call: int = 1, turn: int = 0) -> Callable[[Hand], AgentInput]:
+    return lambda hand: DelegationEnded(hand.state.turn + turn, call, "answered", "host.1.1", text="helped")
+
+
+def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
+    return lambda hand: ReportJudged(hand.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+
+
+def given(verdict: str, call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
+    return lambda hand: ApprovalGiven(hand.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+
+
+def stop(*granted: int) -> Callable[[Hand], AgentInput]:
+    return lambda hand: Stop("cancelled", granted or (0, 0))  # type: ignore[arg-type]
+
+
+class Row(NamedTuple):
+    """In this phase, this message leads there and makes it say that.
+
+    before: what it hears first. start: how it got there, if not in the usual way.
+    """
+
+    phase: Phase
+    message: Callable[[Hand], AgentInput]
+    then: Phase
+    says: Told = []  # noqa: RUF012  # never changed
+    before: tuple[Callable[[Hand], AgentInput], ...] = ()
+    start: Callable[[], Hand] | None = None
+
+
+ROWS = [
+    Row("new", begin, "thinking", ["TurnRequested"]),
+    Row("new", stop(), "idle", ["Stopped"]),
+    Row("new", reply(Says("hi")), "new"),
+    Row("new", tool(), "new"),
+    Row("new", ended(), "new"),
+    Row("new", judged("late"), "new"),
+    Row("new", lambda hand: ToolStarted(1, 0), "new"),
+    Row("new", given("approved"), "new"),
+    #
+    Row("thinking", begin, "thinking"),
+    Row("thinking", stop(), "idle", ["Stopped"]),
+    Row("thinking", stop(1, 1), "stopping"),
+    Row("thinking", stop(1, 2), "idle", ["Stopped"]),
+    Row("thinking", reply(calls(("look", {}))), "acting", ["CallTool", "TurnSettled"]),
+    Row("thinking", reply(report({"n": 1})), "judging", ["ReportBack"]),
+    Row("thinking", reply(Says("I am done")), "thinking", ["TurnRequested"]),
+    Row("thinking", reply(Says(failure=RETRYABLE)), "thinking", ["TurnRequested"]),
+    Row("thinking", reply(Says(failure=FINAL)), "idle", ["Finished"]),
+    Row("thinking", reply(Says("no", stop_reason="refusal")), "idle", ["Finished"]),
+    Row("thinking", lambda hand: ModelReplied(1, 2, "ok", hand.reply(Says("x")).content), "thinking"),
+    Row("thinking", lambda hand: ModelReplied(2, 1, "ok", hand.reply(Says("x")).content), "thinking"),
+    Row("thinking", tool(), "thinking"),
+    Row("thinking", ended(), "thinking"),
+    Row("thinking", judged("late"), "thinking"),
+    Row("thinking", lambda hand: ToolStarted(1, 0), "thinking"),
+    Row("thinking", given("approved"), "thinking"),
+    #
+    Row("acting", begin, "acting"),
+    Row("acting", stop(), "stopping"),
+    Row("acting", stop(), "idle", ["Stopped"], (tool(),)),
+    Row("acting", reply(Says("again")), "acting"),
+    Row("acting", tool(), "acting"),
+    Row("acting", tool(), "judging", ["ReportBack"], (ended(),)),
+    Row("acting", tool(), "thinking", ["TurnRequested"], start=acting_on("look")),
+    Row("acting", tool(), "idle", ["Finished"], start=acting_on("look", turns=1)),
+    Row("acting", tool(5), "acting"),
+    Row("acting", tool(-1), "acting"),
+    Row("acting", tool(turn=1), "acting"),
+    Row("acting", tool(), "acting", [], (tool(),)),
+    Row("acting", ended(), "acting"),
+    Row("acting", ended(), "judging", ["ReportBack"], (tool(),)),
+    Row("acting", ended(0), "thinking", ["TurnRequested"], start=acting_on("task")),
+    Row("acting", ended(0), "idle", ["Finished"], start=acting_on("task", turns=1)),
+    Row("acting", ended(turn=-1), "acting"),
+    Row("acting", judged("late"), "acting"),
+    Row("acting", lambda hand: ToolStarted(1, 0), "acting"),
+    Row("acting", given("approved"), "acting", ["CallTool"]),
+    Row("acting", given("approved", 5), "acting"),
+    Row("acting", given("denied"), "acting"),
+    Row("acting", given("denied"), "judging", ["ReportBack"], (ended(),)),
+    Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("look")),
+    Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("look", turns=1)),
+    #
+    Row("judging", begin, "judging"),
+    Row("judging", stop(), "idle", ["Stopped"]),
+    Row("judging", reply(Says("again")), "judging"),
+    Row("judging", tool(), "judging"),
+    Row("judging", ended(0), "judging"),
+    Row("judging", judged("invalid"), "judging"),
+    Row("judging", judged("invalid", 1), "thinking", ["TurnRequested"], (judged("invalid"),)),
+    Row("judging", judged("late", 1), "idle", ["Finished"], (judged("accepted"),)),
+    Row("judging", judged("invalid"), "judging", [], (judged("invalid"),)),
+    Row("judging", judged("accepted", turn=1), "judging"),
+    Row("judging", lambda hand: ToolStarted(1, 0), "judging"),
+    Row("judging", given("approved"), "judging"),
+    #
+    Row("failed", begin, "failed"),
+    Row("failed", stop(), "stopping"),
+    Row("failed", stop(), "idle", ["Stopped"], (tool(),)),
+    Row("failed", reply(Says("hi")), "failed"),
+    Row("failed", tool(), "failed"),
+    Row("failed", ended(), "failed"),
+    Row("failed", ended(), "failed", [], (tool(),)),
+    Row("failed", judged("late"), "failed"),
+    Row("failed", lambda hand: ToolStarted(1, 0), "failed"),
+    Row("failed", given("approved"), "failed"),
+    #
+    Row("stopping", begin, "stopping"),
+    Row("stopping", stop(), "stopping"),
+    Row("stopping", reply(Says("hi")), "stopping"),
+    Row("stopping", reply(Says("hi")), "idle", ["Stopped"], start=stopped_while_thinking),
+    Row("stopping", reply(Says(failure=FINAL)), "idle", ["Stopped"], start=stopped_while_thinking),
+    Row("stopping", tool(), "idle", ["Stopped"]),
+    Row("stopping", tool(5), "stopping"),
+    Row("stopping", ended(), "stopping"),
+    Row("stopping", judged("late"), "stopping"),
+    Row("stopping", lambda hand: ToolStarted(1, 0), "stopping"),
+    Row("stopping", given("approved"), "idle", ["Stopped"]),
+    Row("stopping", given("denied", 5), "stopping"),
+    #
+    Row("idle", begin, "thinking", ["TurnRequested"]),
+    Row("idle", stop(), "idle"),
+    Row("idle", stop(1, 1), "idle"),
+    Row("idle", reply(Says("hi")), "idle"),
+    Row("idle", tool(), "idle"),
+    Row("idle", ended(), "idle"),
+    Row("idle", judged("accepted"), "idle"),
+    Row("idle", lambda hand: ToolStarted(1, 0), "idle"),
+    Row("idle", given("approved"), "idle"),
+]
+
+
+def heard(row: Row) -> tuple[Hand, AgentInput]:
+    """The agent in the row's phase, and the message it is about to hear."""
+    hand = (row.start or PHASES[row.phase])()
+    for message in row.before:
+        hand.hears(message(hand))
+    return hand, row.message(hand)
+
+
+def test_every_phase_and_message_has_a_row() -> None:
+    found = {(row.phase, type(heard(row)[1])) for row in ROWS}
+    assert found == {(phase, kind) for phase in get_args(Phase) for kind in get_args(AgentInput)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{at}-{row.phase}-{row.then}" for at, row in enumerate(ROWS)])
+def test_each_message_leads_where_its_row_says(row: Row) -> None:
+    hand, message = heard(row)
+    assert hand.state.phase == row.phase
+    before = hand.state
+    said = kinds(hand.hears(message))
+    assert (hand.state.phase, said) == (row.then, row.says)
+    if type(message) not in AGENT[row.phase]:
+        assert (hand.state, said) == (before, [])
+
+
+def test_every_way_out_of_a_phase_is_in_the_table_and_none_is_missing() -> None:
+    seen = {
+        (row.phase, type(message), row.then)
+        for row in ROWS
+        for _, message in [heard(row)]
+        if row.then != row.phase
+    }
+    table = {
+        (phase, kind, then)
+        for phase, row in AGENT.items()
+        for kind, targets in row.items()
+        for then in targets
+        if then != phase
+    }
+    assert seen == table

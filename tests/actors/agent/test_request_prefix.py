@@ -1,0 +1,76 @@
+"""What every request of an agent begins with."""
+
+import msgspec
+from hypothesis import given, settings
+
+from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS, Fixed, fixed_parts, read_profile
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import Begin
+from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
+from callboard.actors.protocol.prompts import REPORT_NOTE
+from callboard.replay.testing.sessions.scenario import profile, tool_spec
+from tests.strategies import messages
+
+SCHEMA = Json(b'{"type":"object","required":["n"]}')
+
+
+def begun(who: Profile, schema: Json = NULL, roster: tuple[tuple[str, str], ...] = ()) -> Fixed:
+    return fixed_parts(Begin(Json(encode(who)), Json(b'"go"'), ModelSpec("m"), Limits(), schema, 0, roster))
+
+
+def names(fixed: Fixed) -> list[object]:
+    return [msgspec.json.decode(tool)["name"] for tool in fixed.tools]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(messages(Profile))
+def test_a_profile_is_read_back_from_the_bytes_in_begin(who: Profile) -> None:
+    assert read_profile(encode(who)) == who
+
+
+def test_tools_come_in_one_order_own_then_the_services_then_task_then_report() -> None:
+    who = msgspec.structs.replace(
+        profile("a", ["b"], ["look", "save"]), server_tools=(Json(b'{"name":"web","type":"web_1"}'),)
+    )
+    fixed = begun(who, SCHEMA, (("b", "helps"),))
+    assert names(fixed) == ["look", "save", "web", "task", "report_back"]
+    assert bytes(fixed.tools[2]) == b'{"name":"web","type":"web_1"}'
+
+
+def test_without_roster_and_schema_only_its_own_tools_are_offered() -> None:
+    fixed = begun(profile("a", ["b"], ["look"]))
+    assert (names(fixed), fixed.reports, fixed.effects) == (["look"], False, {"look": "read"})
+    assert bytes(fixed.system) == b'"You are a."'
+
+
+def test_the_report_tool_is_injected_for_one_delegation_and_mentioned_in_the_system_prompt() -> None:
+    fixed = begun(profile("a"), SCHEMA)
+    assert (names(fixed), fixed.reports, fixed.wraps_report) == (["report_back"], True, False)
+    assert REPORT_NOTE in msgspec.json.decode(fixed.system)
+    assert begun(profile("a"), Json(b'{"type":"array"}')).wraps_report
+
+
+def test_a_tools_schema_is_sent_byte_for_byte_with_its_extra_keys_behind() -> None:
+    schema = b'{ "type": "object", "properties": {"z":{}, "a":{}} }'
+    spec = ToolSpec("look", "looks", Json(schema), "read", Json(b' {"strict": true} '))
+    (tool,) = begun(Profile("a", tools=(spec,))).tools
+    assert (
+        bytes(tool) == b'{"name":"look","description":"looks","input_schema":' + schema + b',"strict": true}'
+    )
+    plain = Profile("a", tools=(msgspec.structs.replace(spec, extra=Json(b"{ }")),))
+    assert msgspec.json.decode(begun(plain).tools[0]).keys() == {"name", "description", "input_schema"}
+
+
+def test_the_bound_counts_every_byte_and_the_services_own_prompt_around_tools() -> None:
+    fixed = begun(Profile("a", tools=(tool_spec("look"),), instructions=Json(b'"hello"')))
+    assert fixed.tokens == len(b'"hello"') + len(fixed.tools[0]) + TOOL_OVERHEAD_TOKENS
+    assert begun(Profile("a", instructions=Json(b'"hello"'))).tokens == len(b'"hello"')
+
+
+def test_the_digest_tells_apart_whatever_is_sent() -> None:
+    bare = begun(profile("a"))
+    others = [begun(profile("b")), begun(profile("a", tools=["look"])), begun(profile("a"), SCHEMA)]
+    assert len({bare.digest, *[other.digest for other in others]}) == 4
+    assert begun(profile("a", limits=Limits(tokens=5))).digest == bare.digest

@@ -1,0 +1,81 @@
+"""Messages in the Messages API's shape, and the rolling digest of a request."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.conversation import (
+    message,
+    rolled,
+    text_block,
+    text_json,
+    tool_result,
+    user_message,
+)
+from callboard.actors.protocol.immutable import Json
+from tests.strategies import json_bytes, texts
+
+
+def value(raw: Json) -> object:
+    return msgspec.json.decode(raw)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(texts)
+def test_text_comes_back_as_it_was(text: str) -> None:
+    assert value(text_json(text)) == text
+    assert value(text_block(text)) == {"type": "text", "text": text}
+
+
+def test_a_message_has_a_role_and_the_content_as_it_came() -> None:
+    assert bytes(message("assistant", Json(b'[ {"b":1} ]'))) == b'{"role":"assistant","content":[ {"b":1} ]}'
+
+
+def test_a_result_names_its_call_and_says_whether_it_failed() -> None:
+    assert value(tool_result("c1", text_json("ok"), is_error=False)) == {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": "ok",
+    }
+    assert value(tool_result("c1", Json(b'[{"type":"text","text":"no"}]'), is_error=True)) == {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": [{"type": "text", "text": "no"}],
+        "is_error": True,
+    }
+
+
+RESULT = tool_result("c1", text_json("ok"), is_error=False)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "behind"),
+    [
+        (Json(b"null"), []),
+        (Json(b'"go on"'), [{"type": "text", "text": "go on"}]),
+        (
+            Json(b'[{"type":"text","text":"a"}, {"type":"image"}]'),
+            [{"type": "text", "text": "a"}, {"type": "image"}],
+        ),
+        (Json(b"[ ]"), []),
+    ],
+)
+def test_a_users_turn_is_results_first_and_then_the_prompt(prompt: Json, behind: list[object]) -> None:
+    assert value(user_message((RESULT,), prompt)) == {"role": "user", "content": [value(RESULT), *behind]}
+
+
+def test_a_prompt_alone_is_sent_as_it_is() -> None:
+    assert value(user_message((), Json(b'"hi"'))) == {"role": "user", "content": "hi"}
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.lists(json_bytes, max_size=4), st.lists(json_bytes, max_size=4))
+def test_digests_differ_where_requests_do(one: list[Json], other: list[Json]) -> None:
+    assert (rolled("", *one) == rolled("", *other)) == (one == other)
+    assert rolled("a", *one) != rolled("b", *one)
+    assert len(rolled("", *one)) == 32
+
+
+def test_where_one_part_ends_and_the_next_begins_is_part_of_the_digest() -> None:
+    assert rolled("", Json(b"11"), Json(b"1")) != rolled("", Json(b"1"), Json(b"11"))

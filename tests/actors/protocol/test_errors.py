@@ -1,0 +1,46 @@
+"""The error tree is one file with the tree drawn on top, and the drawing is right."""
+
+import inspect
+
+from callboard.actors.protocol import errors
+
+CLASSES = {
+    name: cls
+    for name, cls in inspect.getmembers(errors, inspect.isclass)
+    if cls.__module__ == errors.__name__
+}
+
+
+def test_every_error_is_in_the_drawing_below_its_parent() -> None:
+    drawn: dict[str, str] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        names = [word.rstrip(",") for word in line.split() if word.rstrip(",") in CLASSES]
+        if not names or not line.startswith("    "):
+            continue
+        depth = (len(line) - len(line.lstrip())) // 2 - 2
+        del above[depth:]
+        for name in names:
+            drawn[name] = above[-1] if above else ""
+        above.append(names[0])
+    assert set(drawn) == set(CLASSES)
+    for name, parent in drawn.items():
+        bases = {base.__name__ for base in CLASSES[name].__bases__}
+        assert parent in bases if parent else not bases & set(CLASSES), name
+
+
+def test_every_error_says_what_it_is_about() -> None:
+    assert all((cls.__doc__ or "").split(".")[0] for cls in CLASSES.values())
+
+
+def test_an_error_about_a_log_keeps_where_it_is() -> None:
+    error = errors.CorruptLog("event 3 does not follow event 2", "s1", 3)
+    assert (str(error), error.session_id, error.seq) == ("event 3 does not follow event 2", "s1", 3)
+    outcome = object()
+    assert errors.OutcomeError("failed", outcome).outcome is outcome
+
+
+def test_changed_agents_are_named_one_by_one() -> None:
+    error = errors.AgentsChanged("other agents", ("host: its instructions changed",))
+    assert str(error) == "other agents"
+    assert error.differences == ("host: its instructions changed",)

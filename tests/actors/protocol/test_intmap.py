@@ -1,0 +1,145 @@
+"""IntMap is a dict that never changes: compared with one, operation by operation."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.intmap import IntMap
+
+KEYS = st.one_of(st.integers(0, 40), st.integers(0, 2_000), st.sampled_from([31, 32, 1023, 1024, 2**40]))
+STEPS = st.lists(st.tuples(st.sampled_from(["put", "drop"]), KEYS, st.integers(0, 9)), max_size=60)
+
+
+def filled(*keys: int) -> IntMap[str]:
+    made: IntMap[str] = IntMap()
+    for key in keys:
+        made = made.put(key, f"v{key}")
+    return made
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(STEPS)
+def test_it_holds_what_a_dict_would_hold(steps: list[tuple[str, int, int]]) -> None:
+    made: IntMap[int] = IntMap()
+    model: dict[int, int] = {}
+    for what, key, value in steps:
+        if what == "put":
+            made = made.put(key, value)
+            model[key] = value
+        else:
+            made = made.drop(key)
+            model.pop(key, None)
+        assert made.get(key) == model.get(key)
+        assert (len(made), made.size) == (len(model), len(model))
+    assert list(made.items()) == sorted(model.items())
+    assert list(made.values()) == [model[key] for key in sorted(model)]
+    assert made.first() == (min(model.items()) if model else None)
+    again: IntMap[int] = IntMap()
+    for key in sorted(model):
+        again = again.put(key, model[key])
+    assert (made.root, made.shift, made.size) == (again.root, again.shift, again.size)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(KEYS, unique=True, min_size=1), st.data())
+def test_updating_is_putting_one_value_after_the_other_in_place(keys: list[int], data: st.DataObject) -> None:
+    made = filled(*keys)
+    changed = data.draw(st.lists(st.sampled_from(keys), unique=True))
+    expected = made
+    for key in changed:
+        expected = expected.put(key, "new")
+    assert made.update(dict.fromkeys(changed, "new")) == expected
+    assert made == filled(*keys)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(KEYS, unique=True), KEYS)
+def test_only_what_is_there_can_be_updated(keys: list[int], missing: int) -> None:
+    made = filled(*[key for key in keys if key != missing])
+    for key in (missing, -1):
+        with pytest.raises(KeyError):
+            made.update({key: "new"})
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(st.integers(1, 9), max_size=70))
+def test_appending_is_putting_behind_the_last(values: list[int]) -> None:
+    made: IntMap[int] = IntMap()
+    for value in values:
+        made = made.append(value)
+    assert list(made.items()) == list(enumerate(values))
+    assert made.size == len(values)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(STEPS)
+def test_old_versions_stay_as_they_were(steps: list[tuple[str, int, int]]) -> None:
+    made: IntMap[int] = IntMap()
+    versions = [(made, list(made.items()))]
+    for what, key, value in steps:
+        made = made.put(key, value) if what == "put" else made.drop(key)
+        versions.append((made, list(made.items())))
+    assert all(list(version.items()) == content for version, content in versions)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(KEYS, unique=True), st.randoms(use_true_random=False))
+def test_equality_does_not_depend_on_the_way_there(keys: list[int], chance: object) -> None:
+    shuffled = list(keys)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    detour = filled(*shuffled, 7_000_000).drop(7_000_000)
+    assert detour == filled(*keys) or 7_000_000 in keys
+    assert filled(*keys).put(3, "other") != filled(*keys).put(3, "another")
+
+
+def test_an_empty_one_is_false_and_knows_nothing() -> None:
+    assert not IntMap()
+    assert IntMap().get(0) is None
+    assert IntMap().first() is None
+    assert IntMap().drop(3) == IntMap()
+
+
+@pytest.mark.parametrize("key", [-1, -32, -(2**40)])
+def test_a_key_below_zero_is_not_there_and_cannot_be_put(key: int) -> None:
+    made = filled(*range(40))
+    assert made.get(key) is None
+    assert made.drop(key) is made
+    with pytest.raises(ValueError, match=f"under {key}"):
+        made.put(key, "x")
+
+
+def test_none_cannot_be_put_since_it_means_absent() -> None:
+    with pytest.raises(ValueError, match="not None"):
+        IntMap[None]().put(1, None)
+
+
+def test_keys_beyond_what_it_holds_are_absent_not_folded() -> None:
+    made = filled(1)
+    assert [made.get(1 + 32**depth) for depth in range(1, 9)] == [None] * 8
+
+
+def test_what_is_dropped_leaves_no_hole_to_walk_over() -> None:
+    made = filled(*range(5_000))
+    for key in range(4_999):
+        made = made.drop(key)
+    assert _nodes(made) <= 4
+    assert list(made.items()) == [(4_999, "v4999")]
+    assert _nodes(made.drop(4_999)) == 0
+
+
+def _nodes(made: IntMap[str]) -> int:
+    def count(node: object) -> int:
+        return 1 + sum(map(count, node)) if isinstance(node, tuple) and node else 0
+
+    return count(made.root)
+
+
+def test_it_shows_what_it_holds() -> None:
+    assert repr(filled(2, 1)) == "IntMap({1: 'v1', 2: 'v2'})"
+
+
+def test_it_is_compared_by_content_and_not_hashable() -> None:
+    other: object = {1: "v1"}
+    assert filled(1) != other
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(filled(1))

@@ -1,0 +1,75 @@
+"""Bounds: what may be stated, what holds where nothing is, and that a child gets the narrower."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from callboard.actors.protocol.limits import DEFAULTS, Limits, fill, micro, millis, narrow
+from tests.strategies import messages
+
+FIELDS = Limits.__struct_fields__
+MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost", "cancel_grace_s")
+WHOLE = [name for name in FIELDS if not name.endswith("_s") and name != "cost"]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "3", 2**53, -0.5])
+def test_a_bound_that_makes_no_sense_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"Limits\.{name} must be a"):
+        Limits(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_zero_is_a_bound_only_where_it_leaves_something_to_do(name: str) -> None:
+    if name in MAY_BE_ZERO:
+        assert getattr(Limits(**{name: 0}), name) == 0
+    else:
+        with pytest.raises(ValueError, match=name):
+            Limits(**{name: 0})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_counted_is_whole(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"Limits\.{name} must be a whole number"):
+        Limits(**{name: 2.5})  # type: ignore[arg-type]
+
+
+def test_seconds_and_dollars_may_be_given_as_whole_numbers() -> None:
+    limits = Limits(deadline_s=5, cost=2)
+    assert (type(limits.deadline_s), type(limits.cost)) == (float, float)
+    assert limits == Limits(deadline_s=5.0, cost=2.0)
+
+
+def test_the_documented_defaults_hold_where_nothing_is_said() -> None:
+    assert fill(Limits()) == DEFAULTS
+    assert (DEFAULTS.max_depth, DEFAULTS.max_iterations, DEFAULTS.max_children) == (3, 30, 32)
+    assert (DEFAULTS.max_agents, DEFAULTS.max_parallel_calls) == (1_000, 64)
+    assert (DEFAULTS.max_report_attempts, DEFAULTS.max_model_attempts) == (5, 6)
+    assert (DEFAULTS.tokens, DEFAULTS.cost, DEFAULTS.deadline_s) == (None, None, None)
+    assert (DEFAULTS.model_timeout_s, DEFAULTS.schema_timeout_s, DEFAULTS.tool_timeout_s) == (600, 5, 120)
+    assert (DEFAULTS.cancel_grace_s, DEFAULTS.max_tool_output_chars) == (10, 50_000)
+
+
+def test_what_is_stated_stays_when_the_rest_is_filled_in() -> None:
+    filled = fill(Limits(max_depth=0, tokens=5))
+    assert (filled.max_depth, filled.tokens, filled.max_iterations) == (0, 5, 30)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(messages(Limits), messages(Limits), messages(Limits))
+def test_narrowing_takes_the_lower_bound_of_each_field(one: Limits, two: Limits, three: Limits) -> None:
+    both = narrow(one, two)
+    for name in FIELDS:
+        stated: list[Any] = [value for value in (getattr(one, name), getattr(two, name)) if value is not None]
+        assert getattr(both, name) == min(stated, default=None)
+    assert both == narrow(two, one)
+    assert narrow(both, three) == narrow(one, narrow(two, three))
+    assert narrow(one, one) == one
+    assert narrow(one, Limits()) == one
+
+
+def test_dollars_become_whole_micro_dollars_and_seconds_whole_milliseconds() -> None:
+    assert [micro(dollars) for dollars in (None, 0.0, 0.1, 1e-6, 4e-7)] == [None, 0, 100_000, 1, 0]
+    assert [millis(seconds) for seconds in (0.0, 0.0004, 0.5, 2.0)] == [1, 1, 500, 2_000]
+    assert (millis(None), millis(None, 7)) == (0, 7)

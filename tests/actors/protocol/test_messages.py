@@ -1,0 +1,53 @@
+"""The set of messages: closed, grouped by who speaks to whom; calls are named without what models made up."""
+
+import inspect
+from typing import get_args
+
+import msgspec
+import pytest
+
+from callboard.actors.protocol import messages
+from callboard.actors.protocol.immutable import Message, RichMessage
+from tests.strategies import MESSAGES
+
+GROUPS = {
+    name: set(get_args(getattr(messages, name)))
+    for name in ("ClientInput", "AgentInput", "FromAgent", "SupervisorInput", "PortInput", "ClientOutput")
+}
+
+
+def test_every_message_class_is_in_the_union_and_in_nothing_else() -> None:
+    defined = {
+        cls
+        for _, cls in inspect.getmembers(messages, inspect.isclass)
+        if issubclass(cls, Message) and cls not in (Message, RichMessage)
+    }
+    assert defined == set(MESSAGES)
+
+
+def test_every_message_has_one_kind_of_recipient() -> None:
+    recipients = ("AgentInput", "SupervisorInput", "PortInput", "ClientOutput")
+    for kind in MESSAGES:
+        assert sum(kind in GROUPS[name] for name in recipients) == 1, kind.__name__
+
+
+def test_the_supervisor_hears_the_client_and_the_agents() -> None:
+    assert GROUPS["ClientInput"] | GROUPS["FromAgent"] < GROUPS["SupervisorInput"]
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_every_message_says_in_a_sentence_what_it_means(kind: type[msgspec.Struct]) -> None:
+    first = (kind.__doc__ or "").splitlines()[0]
+    assert first[-1] in ".?", kind.__name__
+    assert first[0].isupper()
+
+
+def test_only_what_goes_to_the_supervisor_can_settle_a_grant() -> None:
+    settling = {kind for kind in MESSAGES if "settled" in kind.__struct_fields__}
+    assert settling == GROUPS["FromAgent"]
+
+
+def test_a_call_is_named_by_turn_and_place_and_never_by_what_a_model_made_up() -> None:
+    for kind in (messages.ReportBack, messages.Delegate, messages.ToolReturned, messages.DelegationEnded):
+        assert kind.__struct_fields__[:2] == ("turn", "call")
+        assert "id" not in kind.__struct_fields__

@@ -1,0 +1,127 @@
+"""What callboard itself says to models: every result and both tools."""
+
+import msgspec
+import pytest
+
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, Kind
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
+from callboard.actors.protocol.value_types import Reason, SchemaProblem
+
+
+def value(raw: Json) -> dict[str, object]:
+    return msgspec.json.decode(raw, type=dict[str, object])
+
+
+def test_the_delegation_tool_lists_who_can_be_asked_and_for_what() -> None:
+    tool = value(prompts.task_tool((("finder", "finds facts"), ("writer", ""))))
+    assert tool["name"] == "task"
+    assert "- finder: finds facts\n- writer: no description" in str(tool["description"])
+    schema = msgspec.convert(tool["input_schema"], dict[str, object])
+    assert schema["required"] == ["prompt"]
+    properties = msgspec.convert(schema["properties"], dict[str, dict[str, object]])
+    assert properties["agent"]["enum"] == ["finder", "writer"]
+    assert set(properties) == {"agent", "agents", "prompt", "output_schema", "copies"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_object"),
+    [
+        (b'{"type":"object"}', True),
+        (b'{"type":"array"}', False),
+        (b'{"type":["object","null"]}', False),
+        (b'{"$ref":"#/$defs/a"}', False),
+        (b"true", False),
+        (b"{}", False),
+        (b"[1]", False),
+        (b"{", False),
+    ],
+)
+def test_only_a_schema_of_objects_can_be_a_tools_input(schema: bytes, is_object: bool) -> None:
+    assert prompts.is_object_schema(Json(schema)) == is_object
+
+
+def test_a_schema_of_objects_is_sent_byte_for_byte() -> None:
+    schema = b'{ "type": "object", "properties": {"z": {}, "a": {}} }'
+    assert schema in bytes(prompts.report_tool(Json(schema)))
+
+
+@pytest.mark.parametrize("key", ["$defs", "definitions"])
+def test_any_other_schema_is_wrapped_and_its_definitions_stay_reachable(key: str) -> None:
+    inner = {"type": "array", "items": {"$ref": f"#/{key}/n"}}
+    schema = Json(msgspec.json.encode({**inner, key: {"n": {"type": "integer"}}}))
+    assert value(prompts.report_tool(schema))["input_schema"] == {
+        "type": "object",
+        "properties": {"value": inner},
+        "required": ["value"],
+        "additionalProperties": False,
+        key: {"n": {"type": "integer"}},
+    }
+
+
+@pytest.mark.parametrize("schema", [b"true", b"false", b"3"])
+def test_a_schema_without_fields_is_wrapped_as_anything(schema: bytes) -> None:
+    wrapped = msgspec.convert(value(prompts.report_tool(Json(schema)))["input_schema"], dict[str, object])
+    assert wrapped["properties"] == {"value": {}}
+
+
+@pytest.mark.parametrize(
+    ("instructions", "noted"),
+    [
+        (NULL, prompts.REPORT_NOTE),
+        (Json(b'"Be kind."'), "Be kind.\n\n" + prompts.REPORT_NOTE),
+        (
+            Json(b'[{"type":"text","text":"Be kind."}]'),
+            [{"type": "text", "text": "Be kind."}, {"type": "text", "text": prompts.REPORT_NOTE}],
+        ),
+    ],
+)
+def test_who_has_to_report_is_told_so_behind_its_instructions(instructions: Json, noted: object) -> None:
+    assert msgspec.json.decode(prompts.with_report_note(instructions)) == noted
+
+
+def test_a_report_reaches_the_parent_as_the_bytes_that_were_reported() -> None:
+    end = DelegationEnded(1, 0, "reported", value=Json(b'{ "n": 1 }'), text="thinking aloud")
+    assert prompts.delegation_result(end) == ('{ "n": 1 }', False)
+
+
+def test_an_answer_reaches_the_parent_as_text() -> None:
+    assert prompts.delegation_result(DelegationEnded(1, 0, "answered", text="Paris")) == ("Paris", False)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, status in STATUS.items() if status != "ok"])
+def test_every_other_end_reaches_the_parent_as_an_error_that_says_why(kind: Kind) -> None:
+    said, is_error = prompts.delegation_result(DelegationEnded(1, 0, kind, text="half of it"))
+    assert is_error
+    assert said == (f"The delegation {STATUS[kind]} ({kind}): {EXPLAINED[kind]}.\nIts last words: half of it")
+
+
+def test_a_lost_race_names_every_racers_own_end() -> None:
+    reasons = (Reason("host.1", "budget", "spent"), Reason("host.2", "no_report"))
+    end = DelegationEnded(1, 0, "no_report", detail="it stopped", reasons=reasons)
+    assert prompts.delegation_result(end)[0].splitlines() == [
+        "The delegation failed (no_report): it stopped.",
+        "- host.1: budget, spent",
+        "- host.2: no_report",
+    ]
+
+
+def test_a_judgement_tells_the_model_what_to_mend() -> None:
+    problems = (SchemaProblem("/n", "is missing"), SchemaProblem("", "is no object"))
+    said, is_error = prompts.judged_result(ReportJudged(1, 0, "invalid", problems))
+    assert is_error
+    assert said.splitlines()[1:] == ["- /n: is missing", "- /: is no object"]
+    assert prompts.judged_result(ReportJudged(1, 0, "accepted")) == ("Accepted.", False)
+    assert prompts.judged_result(ReportJudged(1, 0, "late"))[1]
+
+
+def test_an_unknown_tool_is_answered_with_the_known_ones_and_not_with_a_megabyte() -> None:
+    assert prompts.unknown_tool("rm", ("look", "save")) == "There is no tool named 'rm'. Tools: look, save."
+    assert prompts.unknown_tool("\u0378'", ()).startswith("There is no tool named '\u0378''."), "no repr: it"
+    assert "none" in prompts.unknown_tool("x", ()), "knows other characters in every version of Python"
+    assert len(prompts.unknown_tool("x" * 1_000_000, ())) < 200
+
+
+def test_every_ending_has_a_status_and_an_explanation() -> None:
+    assert set(STATUS) == set(EXPLAINED)

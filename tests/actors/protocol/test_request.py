@@ -1,0 +1,77 @@
+"""The request of a model call: put together when somebody looks, from parts that cannot change."""
+
+import msgspec
+import pytest
+
+from callboard.actors.agent.state import fixed_of, initial_agent, request_of
+from callboard.actors.protocol.messages import CallModel
+from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import Scenario, profile
+from callboard.replay.testing.sessions.world import SessionWorld
+
+
+def requests(*says: Says, schema: object = None) -> list[ModelRequest]:
+    """What the host was sent, for these replies."""
+    replies = iter(says)
+    world = SessionWorld(Scenario([profile("host", tools=["look"])], lambda request: next(replies)))
+    world.ask("find it", schema).run()
+    return list(world.asked.values())
+
+
+def test_a_request_has_the_system_prompt_the_tools_and_the_conversation() -> None:
+    first, second = requests(calls(("look", {"path": "a"}), text="I look"), Says("found"))
+    assert (first.address, first.profile, first.turn, first.attempt) == ("host", "host", 1, 1)
+    assert msgspec.json.decode(first.system) == "You are host."
+    assert [msgspec.json.decode(tool)["name"] for tool in first.tools] == ["look"]
+    assert first.conversation == [{"role": "user", "content": "find it"}]
+    assert (first.length, second.length) == (1, 3)
+    assert second.conversation == [
+        {"role": "user", "content": "find it"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "I look"},
+                {"type": "tool_use", "id": "c1.0", "name": "look", "input": {"path": "a"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1.0", "content": "did look"}],
+        },
+    ]
+
+
+def test_the_body_shows_all_that_is_asked() -> None:
+    (request,) = requests(Says("found"))
+    body = msgspec.json.decode(request.body(), type=dict[str, object])
+    assert body["model"] == "scripted"
+    assert body["max_tokens"] == 100
+    assert body["messages"] == [{"role": "user", "content": "find it"}]
+    assert body.keys() == {"model", "max_tokens", "params", "tools", "system", "messages", "force_tool"}
+
+
+def test_the_conversation_is_yours_to_look_into_and_changes_nothing() -> None:
+    (request,) = requests(Says("found"))
+    request.conversation[0]["content"] = "something else"
+    assert msgspec.json.decode(request.messages[0]) == {"role": "user", "content": "find it"}
+
+
+def test_the_grant_names_the_digest_of_the_request() -> None:
+    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"))).ask().run()
+    (grant,) = world.of(CallModel)
+    (request,) = world.asked.values()
+    assert grant.digest == request.digest
+
+
+def test_the_report_tool_is_forced_only_in_the_turn_after_being_told() -> None:
+    schema = {"type": "object"}
+    found = requests(Says("hm"), Says("", (("look", {}),)), Says(""), schema=schema)
+    assert [request.force_tool for request in found] == ["", "report_back", ""]
+
+
+def test_an_agent_that_has_not_begun_has_no_request() -> None:
+    with pytest.raises(ValueError, match="host has not begun"):
+        fixed_of(initial_agent("host"))
+    with pytest.raises(ValueError, match="host has not begun"):
+        request_of(initial_agent("host"))

@@ -1,0 +1,188 @@
+"""What is said of somebody who is gone, or of something that is over, changes nothing."""
+
+import msgspec
+import pytest
+
+from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    RULES,
+    AskEnded,
+    CallTool,
+    Cancel,
+    DeciderFailed,
+    ExtendTimer,
+    Finished,
+    ModelReplied,
+    Resumed,
+    SetTimer,
+    Stop,
+    ToolReturned,
+)
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session import recovery
+from callboard.actors.session.port_gate import Arm, Desk
+from callboard.actors.session.recovery import recover
+from callboard.actors.session.step import step
+from callboard.actors.supervisor.admission import leave_line
+from callboard.actors.supervisor.asks import _undrained
+from callboard.actors.supervisor.ending import copy_ended, end_delegation
+from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
+from callboard.actors.supervisor.turns import on_turn_timer, serve_queue
+from callboard.actors.supervisor.unit_of_work import Work
+from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from callboard.replay.testing.sessions.world import SessionWorld
+from tests.actors.harness import Head, said
+
+NOBODY = SupervisorState(phase="open")
+OLD = Delegation(1, 1, 0, (1,))
+
+
+def test_a_timer_that_is_gone_is_not_extended() -> None:
+    desk = Desk()
+    desk.posted([Event(1, 500, SUPERVISOR, CLOCK, 0, SetTimer(1, 100))])
+    assert desk.posted([Event(2, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(2, 50))]) == []
+    assert desk.posted([Event(3, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(1, 50))]) == [Arm(1, 500, 150, 1)]
+
+
+def test_nobody_has_not_drained_where_nobody_is() -> None:
+    assert _undrained(Work(NOBODY, 1)) == []
+
+
+def test_whoever_is_not_there_has_no_place_in_the_line_and_no_back_off() -> None:
+    work = Work(NOBODY, 1)
+    leave_line(work, "host.1")
+    on_turn_timer(work, "host.1")
+    assert (work.done(), work.said()) == (NOBODY, ())
+
+
+def test_a_ticket_of_somebody_who_is_gone_is_thrown_away() -> None:
+    work = Work(msgspec.structs.replace(NOBODY, queue=IntMap[str]().put(3, "host.1")), 1)
+    serve_queue(work)
+    assert (work.done(), work.said()) == (NOBODY, ())
+
+
+def test_a_delegation_of_a_parent_that_is_gone_is_kept_nowhere_and_its_end_is_told_all_the_same() -> None:
+    work = Work(NOBODY, 7)
+    work.keep("host.1", OLD)
+    end_delegation(work, "host.1", OLD, "cancelled")
+    assert work.done() == NOBODY
+    assert said(list(work.said())) == ["host.1:DelegationEnded"]
+
+
+def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
+    head = Head().opens()
+    head.asks()
+    host = head.record(HOST)
+    assert isinstance(host, Record)
+    work = Work(head.state, 9)
+    copy_ended(work, msgspec.structs.replace(host, delegation=99), "crashed")
+    assert (work.done(), work.said()) == (head.state, ())
+
+
+def test_an_answer_of_somebody_whose_delegation_is_over_wins_nothing() -> None:
+    head = Head().opens()
+    head.asks()
+    assert head.state.host is not None
+    lost = msgspec.structs.replace(head.state.host, delegation=99)
+    head.state = msgspec.structs.replace(head.state, host=lost)
+    head.hears(HOST, Finished("answered", "too late"))
+    assert head.state.ask is not None
+    assert head.state.ask.outcome is None
+
+
+# --- a resume that changes limits --------------------------------------------------------------------------
+
+
+def test_new_limits_hold_for_the_next_ask_where_none_runs() -> None:
+    head = Head().opens()
+    assert head.hears(CLIENT, Resumed(RULES, limits=Limits(max_iterations=7))) == []
+    head.asks()
+    assert head.state.ask is not None
+    assert head.state.ask.limits.max_iterations == 7
+
+
+def test_new_limits_hold_for_an_ask_whose_schema_is_still_being_checked() -> None:
+    head = Head().opens()
+    head.asks(schema={"type": "object"})
+    assert head.state.host is None
+    head.hears(CLIENT, Resumed(RULES, limits=Limits(max_iterations=7)))
+    head.accepts()
+    record = head.record(HOST)
+    assert record is not None
+    assert record.limits.max_iterations == 7
+
+
+# --- recovery ----------------------------------------------------------------------------------------------
+
+
+def _looks(request: ModelRequest) -> Says:
+    return calls(("look", {})) if request.turn == 1 else Says("done")
+
+
+def _until(world: SessionWorld, kind: type) -> SessionWorld:
+    """Go on until a message of this kind is posted and has not been handled."""
+    while not world.of(kind):
+        world.make(world.moves()[0])
+    return world
+
+
+def test_what_a_stopped_agent_asked_for_during_recovery_never_started() -> None:
+    """The crash came when the model's answer and a cancel were in the log and nobody had handled them."""
+    world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
+    world.say(Cancel("enough"))
+    found = recover(world.log, Resumed(RULES), world.now)
+    (asked,) = [event for event in found.posted if isinstance(event.body, CallTool)]
+    (answer,) = [event.body for event in found.posted if event.cause == asked.seq]
+    assert isinstance(answer, ToolReturned)
+    assert answer.status == "cancelled"
+    assert not found.starts
+
+
+def test_a_supervisor_that_raises_during_recovery_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
+    real = step
+
+    def falls(state, event):  # type: ignore[no-untyped-def]
+        if isinstance(event.body, Resumed):
+            raise MemoryError
+        return real(state, event)
+
+    monkeypatch.setattr(recovery, "step", falls)
+    with pytest.raises(MemoryError):
+        recover(world.log, Resumed(RULES), world.now)
+
+
+def test_an_agent_that_raises_during_recovery_ends_as_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
+    real = step
+
+    def falls(state, event):  # type: ignore[no-untyped-def]
+        if isinstance(event.body, ModelReplied):
+            raise RecursionError
+        return real(state, event)
+
+    monkeypatch.setattr(recovery, "step", falls)
+    found = recover(world.log, Resumed(RULES), world.now)
+    (failed,) = [event.body for event in found.posted if isinstance(event.body, DeciderFailed)]
+    assert failed.error == "RecursionError"
+    (ended,) = [event.body for event in found.posted if isinstance(event.body, AskEnded)]
+    assert ended.kind == "crashed"
+
+
+def test_what_was_refused_to_a_stopped_agent_before_the_crash_is_refused_after_it() -> None:
+    """The log ends with the request of an agent that had been told to stop; its refusal was not written."""
+    world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
+    world.say(Cancel("enough"))
+    world.deliver(SUPERVISOR)
+    assert world.of(Stop)
+    world.deliver(HOST)
+    (asked,) = world.events(CallTool)
+    found = recover(world.log[: asked.seq], Resumed(RULES), world.now)
+    (answer,) = [event.body for event in found.posted if event.cause == asked.seq]
+    assert isinstance(answer, ToolReturned)
+    assert answer.status == "cancelled"
+    assert not found.starts

@@ -1,0 +1,240 @@
+"""The gate between the log and the world: what may start, what is refused, what is given up."""
+
+import pytest
+
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    Begin,
+    CallModel,
+    CallTool,
+    CancelTimer,
+    CheckSchema,
+    Finished,
+    ModelReplied,
+    SchemaChecked,
+    SetTimer,
+    Stop,
+    Stopped,
+    TimerFired,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.protocol.profiles import Effect, ModelSpec
+from callboard.actors.protocol.usage import ZERO, Need
+from callboard.actors.session.port_gate import (
+    NEVER_STARTED,
+    Abort,
+    Action,
+    Arm,
+    Desk,
+    Disarm,
+    Refuse,
+    Start,
+    cancelled,
+    interrupted,
+    owner_of,
+)
+
+BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
+
+
+class Counter(Desk):
+    """A desk that numbers what is posted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+
+    def post(self, sender: str, recipient: str, body: AnyMessage, cause: int = 0) -> tuple[Action, ...]:
+        event = Event(len(self.events) + 1, 1_000, sender, recipient, cause, body)
+        self.events.append(event)
+        return tuple(self.posted((event,)))
+
+    def grant(self, agent: str) -> tuple[Action, ...]:
+        return self.post("supervisor", "model", CallModel(agent, 1, 1, Need(5), "d"))
+
+    def use(self, agent: str, effect: Effect = "read", call: int = 0) -> tuple[Action, ...]:
+        return self.post(agent, "tools", CallTool(1, call, "look", effect, Json(b"{}"), "c1"))
+
+    def stop(self, agent: str) -> tuple[Action, ...]:
+        return self.post("supervisor", agent, Stop("cancelled"))
+
+    @property
+    def last(self) -> Event:
+        return self.events[-1]
+
+
+def test_a_granted_call_may_start_without_waiting_for_the_disk() -> None:
+    desk = Counter()
+    assert desk.grant("host") == (Start(desk.last),)
+    assert desk.may_answer(1)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
+def test_what_a_tool_does_to_the_world_decides_what_it_waits_for(effect: Effect) -> None:
+    desk = Counter()
+    (start,) = desk.use("host", effect)
+    announced = Post("host", ToolStarted(1, 0))
+    assert start == Start(desk.last, effect != "read", announced if effect == "write" else None)
+
+
+@pytest.mark.parametrize(
+    ("effect", "may_have_run"), [("read", False), ("idempotent", True), ("write", False)]
+)
+def test_a_call_that_may_have_run_before_is_not_said_never_to_have_started(
+    effect: Effect, may_have_run: bool
+) -> None:
+    """A write that had started before is answered by recovery; one that is repeated has certainly not."""
+    desk = Counter()
+    desk.use("host", effect)
+    request = desk.last
+    assert desk.as_known(request, cancelled(request)) == cancelled(request), "posted here, by this process"
+    assert desk.repeat(request) == desk.start_of(request)
+    known = desk.as_known(request, cancelled(request))
+    assert known == (interrupted(request) if may_have_run else cancelled(request))
+    done = Post("host", ToolReturned(1, 0, "ok", text_json("x")))
+    assert desk.as_known(request, done) == done
+
+
+def test_an_answer_is_let_in_once() -> None:
+    desk = Counter()
+    desk.use("host")
+    desk.post("tools", "host", ToolReturned(1, 0, "ok", text_json("x")), cause=1)
+    assert not desk.may_answer(1)
+    assert desk.open == {}
+    desk.post("tools", "host", ToolReturned(1, 0, "ok", text_json("y")), cause=1)
+    assert not desk.may_answer(1)
+
+
+def test_that_a_tool_has_started_is_no_answer() -> None:
+    desk = Counter()
+    desk.use("host", "write")
+    assert desk.post("tools", "host", ToolStarted(1, 0), cause=1) == ()
+    assert desk.may_answer(1)
+
+
+def test_once_a_stop_is_posted_nothing_starts_for_that_agent() -> None:
+    desk = Counter()
+    desk.stop("host.1")
+    assert desk.grant("host.1") == (
+        Refuse(desk.last, "model", Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
+    )
+    assert desk.use("host.1", "write") == (
+        Refuse(desk.last, "tools", Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
+    )
+    assert desk.grant("host.10") == (Start(desk.last),), "nobody else is stopped"
+
+
+def test_what_is_refused_is_answered_and_then_closed() -> None:
+    desk = Counter()
+    desk.stop("host.1")
+    (refused,) = desk.grant("host.1")
+    assert isinstance(refused, Refuse)
+    assert desk.may_answer(2)
+    desk.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=2)
+    assert not desk.may_answer(2)
+
+
+def test_a_stop_gives_up_what_is_under_way_for_that_agent_in_the_order_of_the_log() -> None:
+    desk = Counter()
+    desk.use("host.1", "write")
+    desk.grant("host")
+    desk.use("host.1", "read", 1)
+    desk.use("host.1", "read", 2)
+    desk.post("tools", "host.1", ToolReturned(1, 1, "ok", text_json("x")), cause=3)
+    first, _, _, last = desk.events[:4]
+    assert desk.stop("host.1") == (Abort(first), Abort(last))
+    assert desk.stop("host.2") == ()
+
+
+def test_begin_is_a_new_life() -> None:
+    desk = Counter()
+    desk.stop("host")
+    desk.post("supervisor", "host", BEGIN)
+    assert desk.grant("host") == (Start(desk.last),)
+
+
+def test_a_drained_agent_is_forgotten() -> None:
+    desk = Counter()
+    desk.stop("host.1")
+    desk.post("host.1", "supervisor", Stopped())
+    assert desk._stopped == set()
+
+
+def test_schema_checks_belong_to_the_supervisor_and_outlive_every_stop() -> None:
+    desk = Counter()
+    check = CheckSchema(1, "report", Json(b"{}"), Json(b"1"))
+    assert desk.post("supervisor", "schema", check) == (Start(desk.last),)
+    assert desk.stop("host") == ()
+    assert desk.may_answer(1)
+    desk.post("schema", "supervisor", SchemaChecked(1, "ok"), cause=1)
+    assert not desk.may_answer(1)
+
+
+def test_a_timer_is_due_so_long_after_it_was_posted() -> None:
+    desk = Counter()
+    assert desk.post("supervisor", "clock", SetTimer(7, 500)) == (Arm(7, 1_000, 500, 1),)
+    assert desk.post("supervisor", "clock", CancelTimer(7)) == (Disarm(7),)
+    assert desk.post("clock", "supervisor", TimerFired(8)) == (Disarm(8),)
+
+
+def test_other_messages_mean_nothing_to_ports() -> None:
+    desk = Counter()
+    assert desk.post("host", "supervisor", Finished("answered")) == ()
+
+
+def test_an_answer_without_a_request_is_nothing() -> None:
+    desk = Counter()
+    assert desk.post("model", "host", ModelReplied(1, 1, "ok"), cause=99) == ()
+    assert not desk.may_answer(99)
+
+
+def test_a_request_is_made_for_an_agent_or_for_the_supervisor() -> None:
+    desk = Counter()
+    desk.grant("host.1")
+    desk.use("host.2")
+    desk.post("supervisor", "schema", CheckSchema(1, "accept", Json(b"{}")))
+    assert [owner_of(event) for event in desk.events] == ["host.1", "host.2", "supervisor"]
+
+
+def test_a_cancelled_call_used_nothing() -> None:
+    desk = Counter()
+    desk.grant("host")
+    answer = cancelled(desk.last).body
+    assert isinstance(answer, ModelReplied)
+    assert answer.usage == ZERO
+
+
+def test_nothing_is_kept_of_what_is_over() -> None:
+    desk = Counter()
+    for number in range(50):
+        agent = f"host.{number}"
+        desk.use(agent)
+        desk.post("tools", agent, ToolReturned(1, 0, "ok", text_json("x")), cause=len(desk.events))
+    assert (desk.open, desk._of, desk._stopped) == ({}, {}, set())
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "write"])
+def test_a_call_that_was_interrupted_and_is_made_again_is_never_said_not_to_have_started(
+    effect: Effect,
+) -> None:
+    """The first attempt may have had its effect, whatever becomes of the second."""
+    desk = Counter()
+    desk.use("host", effect)
+    cut = interrupted(desk.last)
+    desk.post("tools", "host", cut.body, cause=desk.last.seq)
+    desk.use("host", effect)
+    again = desk.last
+    assert desk.as_known(again, cancelled(again)) == interrupted(again)
+    desk.post("tools", "host", interrupted(again).body, cause=again.seq)
+    desk.stop("host")
+    (refused,) = desk.use("host", effect)
+    assert isinstance(refused, Refuse)
+    assert refused.answer == interrupted(desk.last)
+    (other,) = desk.use("host", effect, call=1)
+    assert isinstance(other, Refuse)
+    assert other.answer == cancelled(desk.last)

@@ -1,0 +1,188 @@
+"""The one step function, and what stands in place of a decision that raised."""
+
+from random import Random
+from typing import Literal, get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    AnyMessage,
+    ApprovalGiven,
+    Ask,
+    DeciderFailed,
+    ReportJudged,
+    Stop,
+    Stopped,
+    SupervisorInput,
+)
+from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.replay.testing.sessions.plans import Plan, play
+from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.scenario import profile
+from tests.actors.harness import Hand, Head
+from tests.strategies import MESSAGES, any_message, messages
+
+
+def event(body: AnyMessage, recipient: str, sender: str = "client", seq: int = 7) -> Event:
+    return Event(seq, 0, sender, recipient, 0, body)
+
+
+def test_the_supervisor_and_agents_start_from_nothing() -> None:
+    assert initial("supervisor") == SupervisorState()
+    assert initial("host.3") == AgentState("host.3")
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_a_message_that_is_not_for_an_actor_changes_nothing(kind: type[msgspec.Struct]) -> None:
+    @settings(max_examples=3, deadline=None, derandomize=True)
+    @given(st.data())
+    def changes_nothing(data: st.DataObject) -> None:
+        body: AnyMessage = data.draw(messages(kind))
+        if kind not in get_args(AgentInput):
+            assert step(initial("host"), event(body, "host")) == (initial("host"), ())
+        if kind not in get_args(SupervisorInput):
+            assert step(initial("supervisor"), event(body, "supervisor")) == (initial("supervisor"), ())
+
+    changes_nothing()
+
+
+SENDERS = st.sampled_from(["client", "host", "host.1", "schema"])
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(any_message(), SENDERS), max_size=5))
+def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -> None:
+    """Deciders are total: whatever a log holds has a next state, and always the same."""
+    agent: ActorState = working()
+    head: ActorState = asked()
+    for seq, (body, sender) in enumerate(heard, 100):
+        agent = assert_decides(agent, event(body, "host", sender, seq))
+        head = assert_decides(head, event(body, "supervisor", sender, seq))
+    assert (type(agent), type(head)) == (AgentState, SupervisorState)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> None:
+    """Shuffled, with some left out, some twice, and some to the wrong actor."""
+    dice = Random(seed)
+    heard = [one for one in play(Plan(seed), 0).log for _ in range(dice.choice([0, 1, 1, 2]))]
+    if seed % 2:
+        dice.shuffle(heard)
+    states: dict[str, ActorState] = {}
+    for seq, one in enumerate(heard, 1):
+        address = one.recipient if dice.random() < 0.95 else dice.choice(["supervisor", "host", "host.1"])
+        if is_decider(address):
+            before = states.get(address) or initial(address)
+            states[address] = assert_decides(before, event(one.body, address, one.sender, seq))
+    assert {type(state) for state in states.values()} <= {AgentState, SupervisorState}
+    assert "supervisor" in states
+
+
+def assert_decides(state: ActorState, message: Event) -> ActorState:
+    """The next state: of the same kind, and the same with the same posts if one asks again."""
+    after, posts = step(state, message)
+    assert step(state, message) == (after, posts)
+    assert type(after) is type(state)
+    assert all(type(post) is Post for post in posts)
+    return after
+
+
+@pytest.mark.parametrize("first", range(0, 400, 20))
+def test_several_steps_together_are_the_same_as_one_after_the_other(first: int) -> None:
+    """Of every actor, for the messages of whole sessions, in their order or in any, cut into any pieces."""
+    for seed in range(first, first + 20):
+        dice = Random(seed)
+        heard = list(play(Plan(seed), 0).log)
+        if seed % 4 == 3:
+            dice.shuffle(heard)
+        for address in sorted({one.recipient for one in heard if is_decider(one.recipient)}):
+            inbox = [one for one in heard if one.recipient == address]
+            state = together = initial(address)
+            while inbox:
+                size = dice.choice([1, 2, 5, 64])
+                piece, inbox = inbox[:size], inbox[size:]
+                posts: list[tuple[Post, ...]] = []
+                for one in piece:
+                    state, said = step(state, one)
+                    posts.append(said)
+                together, all_said = steps(together, piece)
+                assert all_said == posts, f"plan {seed}, {address}"
+                assert together == state, f"plan {seed}, {address}"
+
+
+def working() -> AgentState:
+    hand = Hand("host")
+    hand.begins({"type": "object"})
+    hand.calls("look", "task", "report_back")
+    return hand.state
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["a delegation", "a report"])
+@pytest.mark.parametrize("verdict", ["approved", "denied", "cancelled"])
+def test_an_approval_of_a_call_that_is_no_tools_changes_nothing(
+    call: int, verdict: Literal["approved", "denied", "cancelled"]
+) -> None:
+    state = working()
+    given = ApprovalGiven(state.turn, call, verdict)
+    assert step(state, event(given, "host", "approvals", 100)) == (state, ())
+
+
+def asked() -> SupervisorState:
+    head = Head().opens()
+    head.asks()
+    return head.state
+
+
+def test_an_agent_at_rest_needs_no_actor_and_forgotten_answers_with_nothing() -> None:
+    hand = Hand()
+    hand.begins()
+    assert not is_at_rest(hand.state)
+    hand.reads(Says("done"))
+    assert is_at_rest(hand.state)
+    assert not is_at_rest(initial("supervisor"))
+    left = forgotten("host.1")
+    for body in (Stop("budget"), hand.returned(0), hand.reply(Says("late")), ReportJudged(1, 0, "late")):
+        assert step(left, event(body, "host.1")) == (left, ())
+
+
+# --- deciders that raise ----------------------------------------------------------
+
+
+def test_the_failure_is_said_first_and_the_drain_behind_it() -> None:
+    hand = Hand()
+    hand.begins()
+    state, posts = failed(hand.state, event(Stop("cancelled"), "host.1"), "ZeroDivisionError")
+    assert posts == (
+        Post("supervisor", DeciderFailed(7, "ZeroDivisionError")),
+        Post("supervisor", Stopped()),
+    )
+    assert is_at_rest(state)
+
+
+def test_a_failure_on_a_message_that_is_not_for_agents_is_only_said() -> None:
+    hand = Hand()
+    hand.begins()
+    state, posts = failed(hand.state, event(Ask("r", text_json("go")), "host.1"), "Boom")
+    assert (state, posts) == (hand.state, (Post("supervisor", DeciderFailed(7, "Boom")),))
+
+
+def test_a_failure_of_the_supervisor_has_nothing_in_its_place() -> None:
+    with pytest.raises(TypeError, match="without its supervisor"):
+        failed(initial("supervisor"), event(Ask("r", text_json("go")), "supervisor"), "Boom")
+
+
+def test_the_failure_is_a_function_of_state_and_event() -> None:
+    hand = Hand()
+    hand.begins(who=profile("worker", tools=["look"]))
+    hand.calls("look")
+    message = event(hand.returned(0), "host.1", "tools")
+    assert failed(hand.state, message, "Boom") == failed(hand.state, message, "Boom")

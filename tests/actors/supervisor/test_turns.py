@@ -1,0 +1,289 @@
+"""Grants: who may call a model, what it reserves, and what becomes of the reservation."""
+
+import pytest
+
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import (
+    CallModel,
+    Cancel,
+    CancelTimer,
+    DeciderFailed,
+    Delegate,
+    DelegationEnded,
+    Finished,
+    ReportBack,
+    SetTimer,
+    Stop,
+    Stopped,
+    TimerFired,
+    TurnRequested,
+    TurnSettled,
+)
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
+from callboard.actors.protocol.value_types import Settled
+from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
+from tests.actors.harness import Head, said
+
+PROMPT = text_json("go")
+
+
+def asked(*kids: Limits, limits: Limits = NO_LIMITS, closing: int = 0) -> Head:
+    """A running ask whose host has delegated to as many kids as there are limits given."""
+    profiles = [profile("host", [f"kid{n}" for n in range(len(kids))])]
+    profiles += [profile(f"kid{n}", ["kid0"], limits=own) for n, own in enumerate(kids)]
+    head = Head(*profiles, limits=limits).opens()
+    head.asks()
+    for n in range(len(kids)):
+        head.hears("host", Delegate(1, n, (f"kid{n}",), PROMPT, closing=Need(closing)))
+    return head
+
+
+def settle(head: Head, who: str, used: int | None, text: str = "") -> list[str]:
+    usage = None if used is None else Usage(input_tokens=used)
+    return said(head.hears(who, TurnSettled(Settled(usage, text))))
+
+
+def account(head: Head, who: str = "host") -> tuple[int, int]:
+    """Tokens spent and reserved in a scope."""
+    record = head.record(who)
+    assert record is not None
+    return record.spent.tokens, record.reserved.tokens
+
+
+GRANTED = ["model:CallModel"]
+
+
+# --- grant and settlement ---------------------------------------------------------
+
+
+def test_the_grant_is_the_request_with_the_name_of_the_agent() -> None:
+    head = asked()
+    (post,) = head.hears("host", TurnRequested(1, 1, Need(100, 7), "digest", (2, 3)))
+    assert post.recipient == "model"
+    assert post.body == CallModel("host", 1, 1, Need(100, 7), "digest")
+
+
+def test_a_grant_is_reserved_in_every_scope_until_its_answer_is_settled() -> None:
+    head = asked(NO_LIMITS)
+    head.wants("host.1", 100)
+    assert (account(head, "host.1"), account(head)) == ((0, 100), (0, 100))
+    settle(head, "host.1", 30)
+    assert (account(head, "host.1"), account(head)) == ((30, 0), (30, 0))
+    assert head.state.in_flight == 0
+
+
+def test_an_answer_of_unknown_use_is_charged_the_whole_reservation() -> None:
+    head = asked()
+    head.wants("host", 100)
+    settle(head, "host", None)
+    record = head.record("host")
+    assert record is not None
+    assert record.spent == Usage(charged_tokens=100, calls=1, unknown_calls=1)
+
+
+def test_a_grant_is_settled_once() -> None:
+    head = asked()
+    head.wants("host", 100)
+    for _ in range(3):
+        settle(head, "host", 30)
+    assert (account(head), head.state.in_flight) == ((30, 0), 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        TurnSettled(Settled(Usage(30))),
+        TurnRequested(2, 1, Need(50), "d", settled=Settled(Usage(30))),
+        Delegate(1, 0, ("kid0",), PROMPT, settled=Settled(Usage(30))),
+        ReportBack(1, 0, text_json("x"), Settled(Usage(30))),
+        Finished("answered", settled=Settled(Usage(30))),
+    ],
+    ids=lambda body: type(body).__name__,
+)
+def test_whatever_goes_to_the_supervisor_can_settle(body: TurnSettled) -> None:
+    head = asked(NO_LIMITS)
+    head.wants("host.1", 100)
+    head.hears("host.1", body)
+    assert account(head)[0] == 30
+
+
+def test_one_that_was_stopped_still_settles_and_only_then_gives_its_slot_back() -> None:
+    head = asked(NO_LIMITS, limits=Limits(max_parallel_calls=1))
+    head.wants("host.1", 100)
+    head.hears("client", Cancel())
+    assert (head.state.in_flight, account(head)) == (1, (0, 100))
+    head.hears("host.1", Stopped(Settled(Usage(20))))
+    assert (head.state.in_flight, account(head)) == (0, (20, 0))
+
+
+def test_one_that_leaves_without_settling_is_charged_its_reservation() -> None:
+    head = asked(NO_LIMITS)
+    head.wants("host.1", 100)
+    head.hears("host.1", Finished("answered", "done"))
+    assert (head.state.in_flight, account(head)) == (0, (100, 0))
+
+
+def test_what_was_said_is_kept_as_partial_work() -> None:
+    head = asked(NO_LIMITS)
+    for said_now in ("first", "second", ""):
+        head.wants("host.1", 100)
+        settle(head, "host.1", 1, said_now)
+    (_, end, *_) = head.hears("host.1", DeciderFailed(1, "Boom"))
+    assert isinstance(end.body, DelegationEnded)
+    assert (end.body.text, end.body.usage) == ("second", Usage(3, calls=3))
+
+
+def test_nobody_has_two_calls_or_two_wishes_at_once() -> None:
+    head = asked()
+    assert said(head.wants("host", 100)) == GRANTED
+    assert head.wants("host", 100, turn=2) == []
+    assert (head.state.in_flight, account(head)) == (1, (0, 100))
+
+
+# --- budgets ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("need", "kind"), [(100, "CallModel"), (101, "Stop")])
+def test_the_last_token_of_a_budget_can_be_used_and_one_more_ends_the_agent(need: int, kind: str) -> None:
+    head = asked(limits=Limits(tokens=100))
+    (post, *_) = head.wants("host", need)
+    assert type(post.body).__name__ == kind
+
+
+def test_a_budget_ends_only_the_agents_it_binds() -> None:
+    head = asked(Limits(tokens=50), NO_LIMITS)
+    posts = head.wants("host.1", 51)
+    assert said(posts) == ["host.1:Stop", "host:DelegationEnded"]
+    end = posts[1].body
+    assert isinstance(end, DelegationEnded)
+    assert (end.kind, end.detail) == ("budget", "its budget is too small for another turn")
+    assert said(head.wants("host.2", 51)) == GRANTED
+
+
+def test_a_budget_of_someone_above_is_named() -> None:
+    head = asked(NO_LIMITS, limits=Limits(tokens=200), closing=150)
+    end = head.wants("host.1", 51)[1].body
+    assert isinstance(end, DelegationEnded)
+    assert end.detail == "the budget of host is too small for another turn"
+
+
+def test_children_leave_their_ancestors_closing_turn_alone() -> None:
+    head = asked(NO_LIMITS, limits=Limits(tokens=200), closing=150)
+    assert said(head.wants("host.1", 50)) == GRANTED
+    settle(head, "host.1", 50)
+    assert said(head.wants("host.1", 1, turn=2))[0] == "host.1:Stop"
+    assert said(head.wants("host", 150, turn=2)) == GRANTED
+
+
+def test_the_closing_turn_is_kept_until_the_parent_asks_for_its_next() -> None:
+    head = asked(NO_LIMITS, limits=Limits(tokens=1_000), closing=150)
+    record = head.record("host")
+    assert record is not None
+    assert record.budget.closing == Need(150)
+    head.ends("host.1")
+    head.wants("host", 10, turn=2)
+    record = head.record("host")
+    assert record is not None
+    assert record.budget.closing == NOTHING
+
+
+def test_what_is_reserved_by_others_is_waited_for_and_then_fits() -> None:
+    head = asked(NO_LIMITS, NO_LIMITS, limits=Limits(tokens=100))
+    assert said(head.wants("host.1", 60)) == GRANTED
+    assert head.wants("host.2", 60) == []
+    assert settle(head, "host.1", 40) == GRANTED
+    assert account(head) == (40, 60)
+
+
+def test_what_no_longer_fits_after_a_settlement_is_refused_then() -> None:
+    head = asked(NO_LIMITS, NO_LIMITS, limits=Limits(tokens=100))
+    head.wants("host.1", 60)
+    head.wants("host.2", 60)
+    assert settle(head, "host.1", 41) == ["host.2:Stop", "host:DelegationEnded"]
+
+
+def test_the_budget_of_an_ask_counts_from_its_start_and_the_sessions_from_the_beginning() -> None:
+    head = Head(limits=Limits(tokens=250)).opens()
+    head.asks(limits=Limits(tokens=100), name="r1")
+    head.wants("host", 100)
+    head.ends("host", used=100)
+    head.asks(limits=Limits(tokens=100), name="r2")
+    assert said(head.wants("host", 100, turn=2)) == GRANTED
+    head.ends("host", used=100)
+    head.asks(limits=Limits(tokens=100), name="r3")
+    assert said(head.wants("host", 51, turn=3))[0] == "host:Stop"
+
+
+# --- slots ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_as_many_calls_are_in_flight_as_the_limit_says_and_not_one_more(slots: int) -> None:
+    head = asked(*[NO_LIMITS] * 4, limits=Limits(max_parallel_calls=slots))
+    granted = [len(head.wants(f"host.{n}")) for n in range(1, 5)]
+    assert granted == [1] * slots + [0] * (4 - slots)
+    assert settle(head, "host.1", 1) == GRANTED
+    assert head.state.in_flight == slots
+
+
+def test_an_ask_may_narrow_the_slots_of_its_session() -> None:
+    head = Head(limits=Limits(max_parallel_calls=5)).opens()
+    head.asks(limits=Limits(max_parallel_calls=1))
+    for call in range(2):
+        head.hears("host", Delegate(1, call, ("kid",), PROMPT))
+    assert [len(head.wants(f"host.{n}")) for n in (1, 2)] == [1, 0]
+
+
+def test_slots_go_to_whoever_asked_first() -> None:
+    head = asked(*[NO_LIMITS] * 4, limits=Limits(max_parallel_calls=1))
+    for n in (3, 1, 4, 2):
+        head.wants(f"host.{n}")
+    order = [3]
+    for _ in range(3):
+        (post,) = head.hears(f"host.{order[-1]}", TurnSettled(Settled(ZERO)))
+        assert isinstance(post.body, CallModel)
+        order.append(int(post.body.agent[-1]))
+    assert order == [3, 1, 4, 2]
+
+
+def test_parents_that_wait_for_children_hold_no_slot() -> None:
+    head = asked(NO_LIMITS, limits=Limits(max_parallel_calls=1, max_depth=9))
+    parent = "host.1"
+    for _ in range(5):
+        assert said(head.wants(parent)) == GRANTED
+        head.hears(parent, Delegate(1, 0, ("kid0",), PROMPT, settled=Settled(Usage(1))))
+        parent += ".1"
+    assert said(head.wants(parent)) == GRANTED
+
+
+# --- back-off ---------------------------------------------------------------------
+
+
+def test_a_back_off_holds_nothing_and_ends_with_its_timer() -> None:
+    head = asked(limits=Limits(tokens=100, max_parallel_calls=1))
+    head.wants("host", 100)
+    (timer,) = head.hears(
+        "host", TurnRequested(1, 2, Need(90), "d", after_ms=500, settled=Settled(Usage(10)))
+    )
+    assert timer.body == SetTimer(1, 500)
+    assert (head.state.in_flight, account(head), head.status("host")) == (0, (10, 0), "backing off")
+    (grant,) = head.hears("clock", TimerFired(1))
+    assert grant.body == CallModel("host", 1, 2, Need(90), "d")
+
+
+def test_a_back_off_that_is_stopped_takes_its_timer_back() -> None:
+    head = asked()
+    head.wants("host", attempt=2, after_ms=500)
+    posts = head.hears("client", Cancel())
+    assert [post.body for post in posts[:2]] == [Stop("cancelled"), CancelTimer(1)]
+    assert head.hears("clock", TimerFired(1)) == []
+
+
+def test_a_retry_keeps_what_the_turn_has_delegated() -> None:
+    head = asked(NO_LIMITS, limits=Limits(max_children=1))
+    head.ends("host.1")
+    head.wants("host", turn=1, attempt=2)
+    (end,) = head.hears("host", Delegate(1, 1, ("kid0",), PROMPT, settled=Settled(ZERO)))
+    assert isinstance(end.body, DelegationEnded)
+    assert end.body.kind == "denied"

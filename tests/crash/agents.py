@@ -1,0 +1,163 @@
+"""Who appears in the sessions that are killed: agents that use all there is, after a seed.
+
+A host asks, in every turn but the last of an ask, for some of: workers that delegate further, races,
+reports with a schema, models that fail first, children that run out of time or of budget, and tools of every
+effect, one of which asks a person. What models say is a function of seed, address and turn alone, so that a
+process which takes a session up hears what the one before would have heard.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
+from callboard.runtime.agent import Agent
+from callboard.runtime.models.scripted import Call, ScriptedModel, Step, call, calls, fail, say
+from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.tool import Tool, tool
+
+SCHEMA: Final[dict[str, object]] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+}
+TURNS: Final = 3
+"""Turns of the host in one ask."""
+
+Deed = Callable[[str, str, ToolContext], None]
+"""Told the effect and the label of a call when it changes the world."""
+
+
+def tools(deed: Deed) -> list[Tool]:
+    """One tool of every effect, on the loop and on threads."""
+
+    @tool(effect="read")
+    async def look(label: str, ms: int) -> str:
+        """Look."""
+        await asyncio.sleep(ms / 1_000)
+        return f"{label} is there " * 3
+
+    @tool(effect="read")
+    def peek(label: str, ms: int) -> str:
+        """Look, on a thread."""
+        time.sleep(ms / 1_000)
+        return f"{label} was seen"
+
+    @tool(effect="idempotent")
+    async def put(label: str, ms: int, ctx: ToolContext) -> str:
+        """Set something."""
+        deed("idempotent", label, ctx)
+        await asyncio.sleep(ms / 1_000)
+        return "set"
+
+    @tool(effect="write")
+    async def save(label: str, ms: int, ctx: ToolContext) -> str:
+        """Do something."""
+        deed("write", label, ctx)
+        await asyncio.sleep(ms / 1_000)
+        return "saved"
+
+    @tool(effect="write")
+    def stamp(label: str, ms: int, ctx: ToolContext) -> str:
+        """Do something, on a thread."""
+        time.sleep(ms / 1_000)
+        deed("write", label, ctx)
+        return "stamped"
+
+    @tool(effect="write", approval="always")
+    async def pay(label: str, ms: int, ctx: ToolContext) -> str:
+        """Do something that a person has allowed."""
+        deed("write", label, ctx)
+        await asyncio.sleep(ms / 1_000)
+        return "paid"
+
+    return [look, peek, put, save, stamp, pay]
+
+
+def host_of(seed: str, deed: Deed) -> Agent:
+    """The host of a session, with its model."""
+    every = tools(deed)
+    digger = Agent("digger", description="Digs.", tools=every)
+    worker = Agent("worker", description="Works.", tools=every, agents=[digger])
+    others = [
+        Agent("quick", tools=every),
+        Agent("slow", tools=every),
+        Agent("reporter", tools=every),
+        Agent("flaky", tools=every),
+        Agent("late", tools=every, limits=Limits(deadline_s=0.03)),
+        Agent("poor", tools=every, limits=Limits(tokens=6_000)),
+    ]
+    model = ScriptedModel(Script(seed), max_tokens=200, usage=Usage(input_tokens=40, output_tokens=60))
+    return Agent("host", instructions="You are the host.", tools=every, agents=[worker, *others], model=model)
+
+
+def limits_of(seed: str) -> Limits:
+    """What bounds a session: sometimes calls wait for each other, sometimes the budget runs out."""
+    chance = Random(f"{seed}/limits")
+    return Limits(
+        max_parallel_calls=chance.choice([1, 2, 64]),
+        tokens=chance.choice([None, 30_000, 80_000, 200_000]),
+        max_model_attempts=20,
+    )
+
+
+class Script:
+    """What models say."""
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+
+    async def __call__(self, request: ModelRequest) -> Step:
+        """The step for this request, after a while."""
+        chance = Random(f"{self.seed}/{request.address}/{request.turn}")
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.uniform(0, 0.004))
+        return self._step(request, chance)
+
+    def _step(self, request: ModelRequest, chance: Random) -> Step:
+        turn = request.turn
+        match request.profile:
+            case "host":
+                return self._host(request, chance)
+            case "worker" if turn == 1:
+                return calls(call("task", agent="digger", prompt="dig"), *_acts(request, chance, 2))
+            case "digger" | "late" if turn < 3:
+                return calls(*_acts(request, chance, 2))
+            case "quick" | "slow" | "poor" if turn < {"quick": 2, "slow": 4, "poor": 9}[request.profile]:
+                return calls(*_acts(request, chance, 1))
+            case "quick" | "slow":
+                return call("report_back", n=turn)
+            case "reporter":
+                return call("report_back", m=1) if turn == 1 else call("report_back", n=turn)
+            case "flaky" if request.attempt == 1:
+                return fail("overloaded_error", retry_after_s=0.004)
+        return say(f"{request.address} says {turn}")
+
+    def _host(self, request: ModelRequest, chance: Random) -> Step:
+        if request.turn % TURNS == 0:
+            owes_report = any(b'"report_back"' in bytes(spec) for spec in request.tools)
+            return call("report_back", n=request.turn) if owes_report else say(f"answer {request.turn}")
+        asked = chance.sample(_TASKS, chance.randint(1, 3))
+        return calls(*asked, *_acts(request, chance, chance.randint(1, 3)))
+
+
+_TASKS: Final = [
+    call("task", agent="worker", prompt="work"),
+    call("task", agents=["quick", "slow"], prompt="race", output_schema=SCHEMA),
+    call("task", agent="reporter", prompt="report", output_schema=SCHEMA),
+    call("task", agent="quick", copies=2, prompt="race", output_schema=SCHEMA),
+    call("task", agent="flaky", prompt="try"),
+    call("task", agent="late", prompt="hurry"),
+    call("task", agent="poor", prompt="spend"),
+]
+
+
+def _acts(request: ModelRequest, chance: Random, count: int) -> list[Call]:
+    """Calls of tools, each with a label of its own."""
+    names = chance.choices(["look", "peek", "put", "save", "stamp", "pay"], [2, 1, 2, 3, 1, 1], k=count)
+    where = f"{request.address}/{request.turn}"
+    return [call(name, label=f"{where}/{at}", ms=chance.randint(0, 5)) for at, name in enumerate(names)]

@@ -1,0 +1,108 @@
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Cancel
+from callboard.replay.testing.explore import Plan
+from callboard.replay.testing.network import Network
+from callboard.replay.testing.program import Actor
+from callboard.replay.testing.run import Bounds, perform
+from callboard.replay.testing.schedulers.replayed import replay
+from callboard.replay.testing.sessions.plans import Plan as SessionPlan
+from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.shards import share_of
+from callboard.replay.testing.state_digests import Notes, plain, plain_event
+from tests.replay.testing.programs import collect, collector
+
+
+def notes_of(world: Any, seed: int = 0) -> Notes:
+    """Of one run, in an order of which nothing is said."""
+    notes = Notes()
+    perform(world, [notes], lambda offered: offered[seed % len(offered)], lambda offered: offered[0])
+    return notes
+
+
+def test_there_is_a_note_of_the_start_and_of_each_step_with_what_changed() -> None:
+    notes = notes_of(collector("x", "y").world())
+    assert [dict(note.states) for note in notes.of_steps] == [{"c": ()}, {"c": ("x",)}, {"c": ("x", "y")}]
+    assert len({note.digest for note in notes.of_steps}) == 3
+
+
+def test_equal_runs_have_equal_notes_and_others_do_not() -> None:
+    digests = [
+        [note.digest for note in notes_of(collector(*"xyz").world(), seed).of_steps] for seed in (0, 0, 1)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+    assert digests[0][0] == digests[2][0]
+
+
+def test_a_session_is_noted_with_every_event_that_a_step_posts_also_after_a_crash() -> None:
+    scenario = SessionPlan(1).scenario()
+    crashed = []
+
+    def watch(world: Any) -> None:
+        if any(move.move.chain.startswith("fault crash") for move in world.made):
+            crashed.append((world, list(notes.of_steps)))
+
+    notes = Notes()
+    share_of(lambda: SessionWorld(scenario), [notes], Plan(runs=60), finishes=watch)
+    assert crashed
+    for world, taken in crashed:
+        assert len(taken) == len(world.made) + 1
+        noted = {event.seq: event for note in taken for event in note.posts}
+        assert [noted[event.seq] for event in world.log] == world.log
+
+
+def test_it_is_noted_after_which_step_faults_were_over() -> None:
+    scenario = SessionPlan(4).scenario()
+    notes, found = Notes(), []
+
+    def watch(world: Any) -> None:
+        found.append((notes.healed_at, tuple(step.chain for step in world.trace())))
+
+    plan = Plan(runs=40, scheduler="random", bounds=Bounds(12))
+    share_of(lambda: SessionWorld(scenario), [notes], plan, finishes=watch)
+    longer = [(healed, chains) for healed, chains in found if len(chains) > 12]
+    assert longer
+    assert {healed for healed, _ in longer} == {12}
+
+
+def test_a_world_without_states_is_noted_by_its_digest() -> None:
+    empty: tuple[str, ...] = ()
+    network = Network({"c": Actor(empty, collect)}, [])
+    assert len(notes_of(network.world()).of_steps) == 1
+
+
+@dataclass(frozen=True)
+class Odd:
+    """What JSON has, and what it has not."""
+
+    names: frozenset[str]
+    places: tuple[int, ...]
+    by_number: Any
+
+
+def test_states_are_shown_as_json_values_and_as_text_where_that_cannot_be() -> None:
+    odd = Odd(frozenset("cab"), (1, 2), {1: 0.1})
+    assert plain(odd)["by_number"] == {"1": 0.1}
+    assert sorted(plain(odd)["names"]) == ["a", "b", "c"]
+    assert plain(Odd(frozenset("cab"), (), {}))["names"] == ["a", "b", "c"]
+    assert plain(msgspec.Raw(b'{"a":1}')) == {"a": 1}
+    assert plain(print) == repr(print)
+    event = Event(3, 9, "client", "supervisor", 0, Cancel("why"))
+    told = plain_event(event)
+    assert (told["sender"], told["Cancel"]) == ("client", plain(Cancel("why")))
+    assert plain(Cancel("why"))["reason"] == "why"
+
+
+def test_notes_of_a_run_made_again_are_equal() -> None:
+    scenario = SessionPlan(2).scenario()
+    notes = Notes()
+    world = SessionWorld(scenario)
+    run = perform(world, [notes], lambda offered: offered[-1], lambda offered: offered[0])
+    taken = [note.digest for note in notes.of_steps]
+    again = Notes()
+    replay(lambda: SessionWorld(scenario), run.schedule, [again])
+    assert [note.digest for note in again.of_steps] == taken

@@ -1,0 +1,65 @@
+from callboard.replay.testing.statistics import Distinct, Figures, Seen, order_hash
+from callboard.replay.testing.world import Move
+from tests.replay.testing.programs import Silent, collector
+
+
+def move(actor: str, label: str) -> Move:
+    return Move(f"x>{actor}", actor, label)
+
+
+def test_runs_are_of_one_partial_order_if_every_actor_handled_the_same_in_the_same_order() -> None:
+    a1, a2, b1 = move("a", "1"), move("a", "2"), move("b", "1")
+    assert order_hash([a1, a2, b1]) == order_hash([b1, a1, a2])
+    assert order_hash([a1, a2, b1]) != order_hash([a2, a1, b1])
+    assert order_hash([a1, a2]) != order_hash([a1, a2, b1])
+    assert order_hash([move("a", "1"), move("a", "2")]) != order_hash([move("a", "1\0 2")])
+
+
+def test_a_full_set_says_at_least() -> None:
+    distinct = Distinct(3)
+    distinct.update([b"1", b"1", b"2"])
+    assert (len(distinct), str(distinct)) == (2, "2")
+    distinct.update([b"3", b"4"])
+    assert (len(distinct), str(distinct), distinct.is_full) == (3, "at least 3", True)
+
+
+def test_the_bound_is_that_of_pctcp_or_of_the_chains_if_there_are_more() -> None:
+    seen = Seen()
+    seen.widest, seen.chains, seen.longest = 6, 20, 50
+    assert seen.bound(1) == 1 / 36
+    assert seen.bound(3) == 1 / (36 * 50**2)
+    assert seen.runs_for(2) == 12_434  # ln(1000) 36 50
+    seen.chains = 100
+    assert seen.bound(2) == 1 / 5_000
+
+
+def test_figures_of_several_processes_are_added_up() -> None:
+    one, other = Seen(), Seen()
+    world = collector("1", "2").world()
+    one.add(world, [move("a", "1")], is_at_rest=True, is_cut=False)
+    other.add(world, [move("a", "2"), Move("f", "a", "crash", "fault")], is_at_rest=True, is_cut=False)
+    other.add(Silent(), [], is_at_rest=False, is_cut=True)
+    other.add(Silent(), [], is_at_rest=False, is_cut=False, is_unfinished=True)
+    other.look_closely(world, [move("a", "2")], 7)
+    one.merge(other)
+    figures = Figures.of(one)
+    assert (figures.runs, figures.steps, figures.cut, figures.at_rest) == (4, 3, 1, 2)
+    assert figures.unfinished == 1
+    assert (figures.orders, figures.ends, figures.longest, figures.widest) == (3, 1, 2, 7)
+    assert figures.faults == {"crash": 1}
+
+
+def test_kinds_of_faults_are_counted_up_to_a_limit() -> None:
+    seen = Seen()
+    for number in range(1_200):
+        seen.add(Silent(), [Move("f", "a", f"crash {number}", "fault")], is_at_rest=False, is_cut=False)
+    assert len(seen.faults) == 1_000
+
+
+def test_the_first_runs_and_then_some_are_looked_at_closely() -> None:
+    seen, sampled = Seen(), []
+    for number in range(300):
+        if seen.is_sampled():
+            sampled.append(number)
+        seen.add(Silent(), [], is_at_rest=False, is_cut=False)
+    assert sampled == [*range(100), 128, 192, 256]

@@ -1,0 +1,174 @@
+"""SQLiteLog: the contract, its settings, and what a file of it holds."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.errors import (
+    MisuseError,
+)
+from callboard.replay.testing.stores.contract import StoreContract, StorePlace
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from tests.runtime.log.kit import added, events, large, run, turn, write_some
+
+
+class InFile:
+    """A log in a file of this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "a log?#%.db"
+
+    def log(self, key: bytes | None = None) -> SQLiteLog:
+        return SQLiteLog(self.path, key=key)
+
+    def reader(self) -> SQLiteReader:
+        return SQLiteReader(self.path)
+
+    def after_crash(self) -> "InFile":
+        """The files as they lie there now: what the process handed to the system, the system keeps."""
+        copy = self.folder / "after the crash"
+        copy.mkdir()
+        for suffix in ("", "-wal"):
+            source = self.path.with_name(self.path.name + suffix)
+            if source.exists():
+                shutil.copy(source, copy)
+        return InFile(copy)
+
+
+class TestSQLiteLog(StoreContract):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> StorePlace:
+        return InFile(tmp_path)
+
+
+# --- settings and the file ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("process", 1)])
+def test_durability_chooses_how_much_a_commit_is_synced(path: Path, durability: str, level: int) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path, durability)  # type: ignore[arg-type]
+        await log.open()
+        assert log._held is not None
+        store = log._held.store
+        assert store is not None
+
+        def settings() -> list[object]:
+            names = ("synchronous", "journal_mode", "page_size", "busy_timeout")
+            return [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+        assert await log._held.thread.run(settings) == [level, "wal", 8_192, 30_000]
+        await log.close()
+
+    run(work)
+
+
+def test_an_unknown_durability_is_a_mistake_of_the_caller(path: Path) -> None:
+    with pytest.raises(MisuseError, match="durability"):
+        SQLiteLog(path, "sometimes")  # type: ignore[arg-type]
+
+
+def test_opening_twice_is_a_mistake_of_the_caller(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        with pytest.raises(MisuseError, match="open already"):
+            await log.open()
+        await log.close()
+
+    run(work)
+
+
+def test_the_log_can_be_read_with_the_sqlite_shell(path: Path) -> None:
+    write_some(path)
+    connection = sqlite3.connect(path)
+    rows = connection.execute(
+        "SELECT seq, time, sender, recipient, cause, kind, json_extract(body, '$.reason') "
+        "FROM log WHERE session = 's' AND seq > 8 ORDER BY seq"
+    ).fetchall()
+    assert rows == [
+        (9, "2023-11-14T22:13:20.009Z", "supervisor", "host", 8, "Cancel", "reason 9"),
+        (10, "2023-11-14T22:13:20.010Z", "supervisor", "host", 9, "Cancel", "reason 10"),
+    ]
+    plan = connection.execute("EXPLAIN QUERY PLAN SELECT * FROM log WHERE session = 's'").fetchall()
+    assert not any("SCAN" in row[3] for row in plan), plan
+    connection.close()
+
+
+def test_a_value_that_many_events_carry_lies_on_disk_once(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        await log.create("s", 1, "")
+        await added(log, "s", 1, [large(seq, 100_000) for seq in range(1, 21)])
+        await log.close()
+        await log.open()
+        await added(log, "s", 1, [large(seq, 100_000) for seq in range(21, 41)])
+        await log.close()
+
+    run(work)
+    assert path.stat().st_size < 250_000
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*), max(length(data)) FROM blobs").fetchone() == (1, 100_000)
+    body, cuts = connection.execute("SELECT body, cuts FROM events").fetchone()
+    assert json.loads(body)["output"] is None
+    assert json.loads(cuts) == [[body.index("null"), 1]]
+    connection.close()
+
+
+@pytest.mark.slow
+def test_eight_hundred_turns_stay_within_their_bytes(path: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        await log.create("s", 1, "")
+        for seq in range(1, 4_801, 6):
+            await added(log, "s", 1, turn(seq))
+        await log.close()
+
+    run(work)
+    assert path.stat().st_size / 800 <= 1.6 * 1_024
+    assert sorted(each.name for each in path.parent.iterdir()) == ["log.db", "log.db.lock"]
+
+
+@pytest.mark.slow
+def test_the_wal_stays_bounded_and_is_gone_after_close(path: Path) -> None:
+    wal = path.with_name("log.db-wal")
+
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        await log.create("s", 1, "")
+        reader = SQLiteReader(path)  # between its calls it must not hold the WAL
+        largest = 0
+        for first in range(1, 20_001, 500):
+            await added(log, "s", 1, events(first, first + 499))
+            reader.events("s", first, 10)
+            largest = max(largest, wal.stat().st_size)
+        assert largest < 8_000_000
+        reader.close()
+        await log.close()
+
+    run(work)
+    assert not wal.exists()
+
+
+def test_a_forked_child_that_forgets_the_log_leaves_the_connection_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        log = SQLiteLog(path)
+        await log.open()
+        assert log._held is not None
+        with monkeypatch.context() as patched:
+            patched.setattr("os.getpid", lambda: 1)
+            log._held.abandon()
+        await log.create("s", 1, "")  # the parent goes on
+        await log.close()
+
+    run(work)

@@ -1,0 +1,166 @@
+"""Owner: one process writes, by a lock on a file of its own."""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.errors import StoreFailed, StoreLocked, StoreUnreadable
+from callboard.runtime.log.sqlite.owner import Owner, _drop_all, check_place
+
+
+def test_the_lock_is_a_file_beside_the_log_and_names_the_owner(path: Path) -> None:
+    owner = Owner(path)
+    owner.acquire()
+    lock = path.with_name("log.db.lock")
+    assert lock.read_text() == f"{os.getpid()}\n"
+    assert not path.exists()
+    owner.release()
+    assert lock.read_text() == ""
+
+
+def test_ownership_can_be_given_up_and_taken_again(path: Path) -> None:
+    first, second = Owner(path), Owner(path)
+    for one, other in ((first, second), (second, first)):
+        one.acquire()
+        one.check()
+        assert one.is_here
+        with pytest.raises(StoreLocked, match="this process"):
+            other.acquire()
+        one.release()
+        one.release()
+        assert not one.is_here
+
+
+def test_a_lock_file_that_says_nothing_still_locks(path: Path) -> None:
+    owner = Owner(path)
+    owner.acquire()
+    path.with_name("log.db.lock").write_text("")
+    with pytest.raises(StoreLocked, match="another process"):
+        Owner(path).acquire()
+    owner.release()
+
+
+def test_a_lock_file_left_by_a_dead_owner_locks_nobody_out(path: Path) -> None:
+    path.with_name("log.db.lock").write_text("999999\n")
+    owner = Owner(path)
+    owner.acquire()
+    owner.release()
+
+
+@pytest.mark.parametrize(("call", "said"), [("fcntl.flock", "refuses locks"), ("os.open", "No locks")])
+def test_a_file_system_that_refuses_locks_is_told_as_such(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, said: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(call, fail)
+        with pytest.raises(StoreFailed, match=said):
+            Owner(path).acquire()
+    owner = Owner(path)
+    owner.acquire()
+    owner.release()
+
+
+def test_another_process_id_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = Owner(path)
+    owner.acquire()
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    with pytest.raises(StoreLocked, match="forked"):
+        owner.check()
+    assert not owner.is_here
+    monkeypatch.undo()
+    owner.release()
+
+
+def test_a_place_where_no_log_can_be_is_refused(tmp_path: Path) -> None:
+    check_place(tmp_path / "log.db")
+    for path in (tmp_path, tmp_path / "a" / "b.db"):
+        with pytest.raises(StoreUnreadable):
+            check_place(path)
+        with pytest.raises(StoreUnreadable):
+            Owner(path).acquire()
+
+
+# --- by force -----------------------------------------------------------------------
+
+
+def held_by_another(path: Path) -> int:
+    """A lock as another process holds it: the descriptor, to be closed."""
+    descriptor = os.open(path.with_name("log.db.lock"), os.O_RDWR | os.O_CREAT)
+    os.pwrite(descriptor, b"999999\n", 0)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def test_force_replaces_the_lock_of_another_process(path: Path) -> None:
+    other = held_by_another(path)
+    owner = Owner(path)
+    with pytest.raises(StoreLocked, match="process 999999"):
+        owner.acquire()
+    owner.acquire(force=True)
+    assert owner.is_contested
+    assert not owner.is_here
+    owner.check()
+    owner.seize()
+    assert owner.is_here
+    assert not owner.is_contested
+    assert [one.name for one in path.parent.iterdir()] == ["log.db.lock"]
+    assert path.with_name("log.db.lock").read_text() == f"{os.getpid()}\n"
+    with pytest.raises(StoreLocked, match="this process"):
+        Owner(path).acquire()
+    os.close(other)
+    with pytest.raises(StoreLocked, match="this process"):
+        Owner(path).acquire()
+    owner.release()
+    Owner(path).acquire()
+
+
+def test_who_takes_by_force_and_fails_leaves_the_other_its_lock(path: Path) -> None:
+    other = held_by_another(path)
+    owner = Owner(path)
+    owner.acquire(force=True)
+    owner.release()
+    with pytest.raises(StoreLocked, match="process 999999"):
+        Owner(path).acquire()
+    os.close(other)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False], ids=["replaced", "removed"])
+def test_a_lock_file_that_is_seized_while_it_is_being_locked_is_not_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    lock, flock = path.with_name("log.db.lock"), fcntl.flock
+    seized: list[int] = []
+
+    def slow(descriptor: int, operation: int) -> None:
+        if not seized:
+            lock.unlink()
+            seized.append(0)
+            seized[0] = held_by_another(path) if is_replaced else 0
+        flock(descriptor, operation)
+
+    owner = Owner(path)
+    monkeypatch.setattr(fcntl, "flock", slow)
+    if is_replaced:
+        with pytest.raises(StoreLocked, match="process 999999"):
+            owner.acquire()
+        os.close(seized[0])
+    else:
+        owner.acquire()
+        assert lock.read_text() == f"{os.getpid()}\n"
+        owner.release()
+
+
+def test_a_forked_child_gives_its_copy_of_the_lock_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = Owner(path)
+    owner.acquire()
+    with monkeypatch.context() as patched:
+        patched.setattr("callboard.runtime.log.sqlite.owner._live", [owner])
+        _drop_all()
+    assert not owner.is_here
+    Owner(path).acquire()

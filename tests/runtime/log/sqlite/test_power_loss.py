@@ -1,0 +1,155 @@
+"""A power cut at any moment loses nothing acknowledged: the real store on a disk that is simulated."""
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, StoreUnreadable
+from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.sqlite import store as sqlite_store
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.sqlite.schema import Durability, prepare
+from callboard.runtime.log.sqlite.store import SQLiteStore
+from tests.runtime.log.kit import events, large
+from tests.runtime.log.sqlite.disk import Disk
+
+VARIANTS = 2
+"""How many legal outcomes are looked at for each moment, beside the one where nothing unsynced stays."""
+
+
+class Acknowledged(NamedTuple):
+    """What the store had promised when so many operations were done."""
+
+    at: int
+    heads: dict[str, Head]
+
+
+class Run:
+    """A store at work on a disk: two sessions, checkpoints in between, closing, opening again."""
+
+    def __init__(self, path: Path, durability: Durability = "full", *, is_lying: bool = False) -> None:
+        self.path = path
+        self.disk = Disk(is_lying=is_lying)
+        self.promises = [Acknowledged(0, {})]
+        for turn in range(2):
+            with closing(self.disk.connect(path)) as connection:
+                owner = prepare(connection, path, durability, Chain())
+                store = SQLiteStore(connection, path, Chain(), owner)
+                if turn == 0:
+                    for name in "ab":
+                        store.create(name, 1, "", GENESIS)
+                        self._acknowledge(name, Head(0, GENESIS))
+                self._write(store)
+                store.leave()
+        self.disk.close()
+
+    def _write(self, store: SQLiteStore) -> None:
+        for step in range(5):
+            for name in "ab":
+                epoch, head = store.take_over(name)
+                more = [*events(head.seq + 1, head.seq + 1 + step), large(head.seq + 2 + step, 9_000 + step)]
+                (answer,) = store.append([Append(name, head.seq, epoch, more)])
+                assert isinstance(answer, Head)
+                self._acknowledge(name, answer)
+
+    def _acknowledge(self, name: str, head: Head) -> None:
+        self.promises.append(Acknowledged(len(self.disk.trace), {**self.promises[-1].heads, name: head}))
+
+    def promised(self, at: int) -> dict[str, Head]:
+        """What was acknowledged before the power failed."""
+        return next(one.heads for one in reversed(self.promises) if one.at <= at)
+
+    def outcomes(self, folder: Path) -> Iterator[tuple[int, Path]]:
+        """Every moment of the run, and folders as a power cut at that moment may leave them."""
+        for at in range(len(self.disk.trace) + 1):
+            for variant in range(VARIANTS + 1):
+                chance = random.Random(at * 1_000 + variant) if variant else None
+                self.disk.after_power_loss(at, chance, folder)
+                yield at, folder / self.path.name
+                shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 20)
+
+
+def broken_promise(path: Path, heads: dict[str, Head]) -> str:
+    """What is wrong with the log that a power cut left, if something is."""
+    try:
+        with SQLiteReader(path) as reader:
+            for name, head in heads.items():
+                reader.verify_chain(name, head=head)
+    except (StoreError, CorruptLog, SessionNotFound) as error:
+        return str(error) if heads else ""
+    return ""
+
+
+def broken_promises(run: Run, folder: Path) -> Iterator[tuple[int, str]]:
+    for at, path in run.outcomes(folder):
+        if said := broken_promise(path, run.promised(at)):
+            yield at, said
+
+
+@pytest.mark.slow
+def test_a_power_cut_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    run = Run(tmp_path / "log.db")
+    kinds = {op.kind for op in run.disk.trace}
+    assert kinds == {"link", "unlink", "write", "truncate", "sync", "sync folder"}
+    assert sum(op.kind == "write" and op.name.endswith(".db") for op in run.disk.trace) > 30  # checkpoints
+    assert not list(broken_promises(run, tmp_path / "after"))
+
+
+@pytest.mark.slow
+def test_the_next_owner_goes_on_after_a_power_cut_at_any_moment(tmp_path: Path) -> None:
+    run = Run(tmp_path / "log.db")
+    for number, (at, path) in enumerate(run.outcomes(tmp_path / "after")):
+        if number % 7:
+            continue
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            owner = prepare(connection, path, "process", Chain())
+            store = SQLiteStore(connection, path, Chain(), owner)
+            for name in run.promised(at):
+                epoch, head = store.take_over(name)
+                (answer,) = store.append([Append(name, head.seq, epoch, events(head.seq + 1, head.seq + 2))])
+                assert isinstance(answer, Head)
+            store.leave()
+        assert broken_promise(path, run.promised(at)) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("durability", "is_lying"), [("process", False), ("full", True)], ids=["NORMAL", "a disk that lies"]
+)
+def test_without_the_barrier_acknowledged_events_are_lost(
+    tmp_path: Path, durability: Durability, is_lying: bool
+) -> None:
+    """So the tests above can fail: they would, if a commit were not synced."""
+    run = Run(tmp_path / "log.db", durability, is_lying=is_lying)
+    assert next(broken_promises(run, tmp_path / "after"), None) is not None
+
+
+@pytest.mark.slow
+def test_without_the_barrier_a_log_still_has_no_hole(tmp_path: Path) -> None:
+    """durability="process": a power cut may take the newest events, never one in the middle."""
+    run = Run(tmp_path / "log.db", "process")
+    lost = 0
+    for at, path in run.outcomes(tmp_path / "after"):
+        if not path.exists():
+            continue
+        try:
+            reader = SQLiteReader(path)
+        except StoreUnreadable as error:
+            lost += "nothing was ever recorded" not in str(error)
+            continue
+        with reader:
+            for row in reader.sessions():
+                assert reader.verify_chain(row.session_id).seq == row.head, at
+    assert not lost

@@ -1,0 +1,169 @@
+"""A batch in three values comes out of SQLite as the rows that went in, whatever is in them."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import Cancel
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, Chain, Sealed, Sealing
+from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.sqlite import rows as sqlite_rows
+from callboard.runtime.log.sqlite.queries import Blobs
+from callboard.runtime.log.sqlite.rows import Rows
+from callboard.runtime.log.sqlite.schema import prepare
+
+ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+BODIES = st.one_of(
+    st.binary(min_size=1, max_size=60),
+    TEXTS.map(lambda text: f"[{text}]".encode()),
+    st.just(b'{"a":"\0\xff"}' * 9),
+)
+INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
+LARGE = st.one_of(BODIES, st.sampled_from([b'"one that many need"', b"null"]))
+CUTS = st.builds(lambda offset, data: Cut(offset, blob_digest(data), data), st.integers(0, 2**40), LARGE)
+SEALED = st.builds(
+    Sealed,
+    seq=st.integers(1, 2**32 - 1),
+    at=INTEGERS,
+    sender=TEXTS,
+    recipient=TEXTS,
+    cause=INTEGERS,
+    body=BODIES,
+    cuts=st.lists(CUTS, max_size=3).map(tuple),
+    digest=st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES),
+)
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    made = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    prepare(made, tmp_path / "log.db", "process", Chain())
+    yield made
+    made.close()
+
+
+def sealed(seq: int = 1, at: int = 1, body: bytes = b"{}", sender: str = "host", cause: int = 0) -> Sealed:
+    return Sealed(seq, at, sender, "supervisor", cause, body, (), bytes([seq % 256]) * DIGEST_BYTES)
+
+
+def add(rows: Rows, base: int, given: list[Sealed]) -> None:
+    """Rows as a store adds them: events, and what their sealing has come to."""
+    cuts = {at: row.cuts for at, row in enumerate(given) if row.cuts}
+    sealing = Sealing([row.body for row in given], [row.digest for row in given], cuts)
+    rows.add(base, [event_of(row) for row in given], sealing)
+
+
+def event_of(row: Sealed) -> Event:
+    return Event(row.seq, row.at, row.sender, row.recipient, row.cause, Cancel(""))
+
+
+def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
+    """Every row, with its types; texts as their bytes, which need not be UTF-8."""
+    query = (
+        "SELECT id, at, sender, recipient, cause, CAST(body AS BLOB), digest, "
+        "typeof(at), typeof(sender), typeof(recipient), typeof(cause), typeof(body), typeof(digest) "
+        "FROM events ORDER BY id"
+    )
+    return connection.execute(query).fetchall()
+
+
+TYPES = ("integer", "text", "text", "integer", "text", "blob")
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(SEALED, max_size=8), st.integers(0, 8), st.sampled_from([30, 4 * 2**20]))
+def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chunk_bytes: int) -> None:
+    """With all that was cut out of it, be it there already, in the same batch, or new."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    prepare_tables(connection)
+    given = [row._replace(seq=number) for number, row in enumerate(given, 1)]
+    names: set[bytes] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_rows, "CHUNK_BYTES", chunk_bytes)
+        for part in (given[:known], given[known:]):
+            rows = Rows(known=names)
+            add(rows, 0, part)
+            rows.insert(connection)
+            names |= rows.names
+    assert stored(connection) == [
+        (row.seq, row.at, row.sender, row.recipient, row.cause, row.body, row.digest, *TYPES) for row in given
+    ]
+    assert [spliced(connection, row.seq) for row in given] == [
+        [(offset, data) for offset, _, data in row.cuts] for row in given
+    ]
+    assert names == {cut.digest for row in given for cut in row.cuts}
+    assert names == {name for (name,) in connection.execute("SELECT digest FROM blobs")}
+    connection.close()
+
+
+def spliced(connection: sqlite3.Connection, seq: int) -> list[tuple[int, bytes]]:
+    """What was cut out of a row, as a reader finds it."""
+    (cuts,) = connection.execute("SELECT cuts FROM events WHERE id = ?", (seq,)).fetchone()
+    return [] if cuts is None else Blobs(connection, bytes).at("s", seq, cuts)
+
+
+def prepare_tables(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "CREATE TABLE events(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, sender TEXT NOT NULL, "
+        "recipient TEXT NOT NULL, cause INTEGER NOT NULL, body TEXT NOT NULL, cuts TEXT, "
+        "digest BLOB NOT NULL)"
+    )
+    connection.execute(
+        "CREATE TABLE blobs(id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data TEXT NOT NULL)"
+    )
+
+
+def test_ids_at_the_end_of_their_range_stay_whole(connection: sqlite3.Connection) -> None:
+    rows = Rows()
+    add(rows, 2**63 - 1, [sealed()])
+    rows.insert(connection)
+    assert stored(connection)[0][0] == 2**63 - 1
+
+
+def test_odd_characters_of_an_address_survive(connection: sqlite3.Connection) -> None:
+    rows = Rows()
+    add(rows, 0, [sealed(sender=ODD)])
+    rows.insert(connection)
+    assert stored(connection)[0][2] == ODD
+
+
+def test_no_rows_are_no_statement(connection: sqlite3.Connection) -> None:
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    Rows().insert(connection)
+    assert statements == []
+
+
+def test_a_statement_is_bounded_in_size_and_a_body_is_not(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 100)
+    sizes = [90, 20, 500, 30, 30, 30, 30]
+    rows = Rows()
+    for first in (0, 4):  # as two sessions of one batch
+        part = [sealed(at, body=b"x" * size) for at, size in enumerate(sizes, 1) if (at > 4) == bool(first)]
+        add(rows, 0, part)
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    rows.insert(connection)
+    assert len(statements) == 3  # 90 + 20, 500, the rest
+    found = stored(connection)
+    assert [len(bytes(row[5])) for row in found] == sizes  # type: ignore[call-overload]
+    assert [row[6] for row in found] == [bytes([n]) * DIGEST_BYTES for n in range(1, 8)]
+
+
+def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
+    new, old = b'"new"' * 300, b'"old"' * 300
+    cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
+    rows = Rows(known={blob_digest(old)})
+    add(rows, 0, [sealed(1)._replace(cuts=tuple(cuts)), sealed(2)._replace(cuts=tuple(cuts))])
+    chunk = rows.only_chunk()
+    assert chunk is not None
+    assert chunk["data"] == new
+    assert rows.size == 2 * len(b"{}") + len(new)

@@ -1,0 +1,314 @@
+"""SQLiteStore and its queries, without a thread: what the batches do to the tables."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.errors import Fenced, SessionNotFound, StoreFailed, StoreLocked
+from callboard.actors.protocol.messages import Cancel
+from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.large_values import blob_digest
+from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.sqlite import rows as sqlite_rows
+from callboard.runtime.log.sqlite import store as sqlite_store
+from callboard.runtime.log.sqlite.batch_insert import through_door
+from callboard.runtime.log.sqlite.queries import (
+    Blobs,
+    delete_session,
+    find,
+    found,
+    head_of,
+    sealed_rows,
+    stored_rows,
+)
+from callboard.runtime.log.sqlite.rows import Chunk
+from callboard.runtime.log.sqlite.schema import prepare
+from callboard.runtime.log.sqlite.store import SQLiteStore
+from tests.runtime.log.kit import event, events, json_text, large, same
+
+
+@pytest.fixture
+def store(connection: sqlite3.Connection, path: Path) -> SQLiteStore:
+    made = SQLiteStore(connection, path, Chain(), prepare(connection, path, "process", Chain()))
+    made.create("s", 1, "", GENESIS)
+    return made
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 255, 256, 257, 700])
+def test_a_batch_of_any_size_is_written_whole(store: SQLiteStore, count: int) -> None:
+    (head,) = store.append([Append("s", 0, 1, events(1, count))])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 1, 10_000), events(1, count))
+
+
+def calls_of(connection: sqlite3.Connection, work: Callable[[], object]) -> list[str]:
+    """The first words of all statements that some work makes; what triggers do is no call."""
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    work()
+    connection.set_trace_callback(None)
+    return [" ".join(text.split()[:3]) for text in statements if not text.startswith("--")]
+
+
+def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    """Each may cost 5 ms and more while another thread computes. Also the first one of a new session."""
+    for name in "tu":
+        store.create(name, 1, "", GENESIS)
+    batch = [Append(name, 0, 1, events(1, 100)) for name in "stu"]
+    assert set(calls_of(connection, lambda: store.append(batch))) == {"INSERT INTO door"}
+    assert not connection.in_transaction
+    assert all(same(store.read(name, 1, 200), events(1, 100)) for name in "stu")
+
+
+def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    """The large ones of a batch, of an earlier batch, and one that the owner has forgotten."""
+    store.append([Append("s", 0, 1, [large(1, 9_000), large(2, 8_000)])])
+    store._blobs.discard(blob_digest(json_text(8_000)))
+    given = [large(3, 9_000), large(4, 8_000), large(5, 7_000), large(6, 7_000), *events(7, 7)]
+    assert set(calls_of(connection, lambda: store.append([Append("s", 2, 1, given)]))) == {"INSERT INTO door"}
+    assert same(store.read("s", 3, 10), given)
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (3,)
+
+
+def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
+    store: SQLiteStore, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 10_000)
+    store.append([Append("s", 0, 1, events(1, 1))])
+    given = [large(seq, 9_000 + seq % 3) for seq in range(2, 8)]  # two to a statement
+    calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, given)]))
+    assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", *["INSERT"] * 6, "UPDATE", "COMMIT"]
+    assert same(store.read("s", 2, 10), given)
+
+
+def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def watched(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+        sent.append(len(chunk["data"]))
+        return through_door(connection, version, moves, chunk)
+
+    monkeypatch.setattr(sqlite_store, "through_door", watched)
+    for seq in (1, 2, 3):
+        store.append([Append("s", seq - 1, 1, [large(seq, 9_000)])])
+    assert sent == [9_000, 0, 0]
+    assert same(store.read("s", 1, 10), [large(seq, 9_000) for seq in (1, 2, 3)])
+
+
+def test_a_large_value_that_went_with_its_session_is_stored_again(store: SQLiteStore) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append("t", 0, 1, [large(1)])])
+    store.delete("t")
+    store.append([Append("s", 0, 1, [large(1)])])
+    assert same(store.read("s", 1, 10), [large(1)])
+
+
+def test_so_is_one_that_another_connection_took_away(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.create("t", 1, "", GENESIS)
+    store.append([Append("t", 0, 1, [large(1)])])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        delete_session(other, found(other, "t"))
+    store.append([Append("s", 0, 1, [large(1)])])
+    assert same(store.read("s", 1, 10), [large(1)])
+
+
+def test_a_wrong_memory_of_large_values_loses_none(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    """By its own statement alone nobody would see that a value is missing."""
+    store.append([Append("s", 0, 1, [large(1, 8_000)])])
+    connection.execute("DELETE FROM blobs")  # behind the store's back, on its own connection
+    given = [large(2, 7_000), large(3, 8_000), *events(4, 4)]
+    (head,) = store.append([Append("s", 1, 1, given)])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 2, 10), given)
+
+
+def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 1))])
+    connection.execute("UPDATE sessions SET epoch = 2")  # behind the store's back, on its own connection
+    with pytest.raises(StoreFailed, match="behind its owner's back"):
+        store.append([Append("s", 1, 1, events(2, 2))])
+    connection.execute("UPDATE sessions SET epoch = 1")
+    (head,) = store.append([Append("s", 1, 1, events(2, 2))])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 1, 10), events(1, 2))
+
+
+def test_what_is_remembered_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "REMEMBERED_MAX", 3)
+    for at in range(10):
+        store.create(f"s{at}", 1, "", GENESIS)
+        store.append([Append(f"s{at}", 0, 1, [large(1, 2_000 + at), large(2, 3_000 + at)])])
+        assert len(store._lines) <= 3
+        assert len(store._blobs) <= 3
+    for at in range(10):
+        (head,) = store.append([Append(f"s{at}", 2, 1, [large(3, 2_000 + at)])])
+        assert isinstance(head, Head)
+
+
+def test_a_batch_that_fails_leaves_no_trace_in_file_or_memory(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    connection.execute(
+        "CREATE TRIGGER stop BEFORE UPDATE OF head ON sessions WHEN NEW.head = 3 "
+        "BEGIN SELECT RAISE(FAIL, 'no'); END"
+    )
+    with pytest.raises(StoreFailed, match="no"):
+        store.append([Append("s", 0, 1, [*events(1, 2), large(3)])])
+    assert not connection.in_transaction
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+    (head,) = store.append([Append("s", 0, 1, [large(1)])])
+    assert isinstance(head, Head)
+    assert same(store.read("s", 1, 10), [large(1)])
+
+
+def test_a_head_that_moved_behind_the_owners_back_is_never_written_over(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 2))])
+    connection.execute("UPDATE sessions SET head = 1")  # this connection: no `data_version` tells of it
+    with pytest.raises(StoreFailed, match="behind its owner's back"):
+        store.append([Append("s", 2, 1, events(3, 4))])
+    assert len(store.read("s", 1, 10)) == 2
+
+
+def test_a_file_that_a_shell_holds_fails_the_batch_but_not_the_log(store: SQLiteStore, path: Path) -> None:
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreFailed, match="sqlite3 shell"):
+        store.append([Append("s", 0, 1, events(1, 2))])
+    with pytest.raises(StoreLocked):
+        store.take_over("s")
+    shell.execute("ROLLBACK")
+    shell.close()
+    (head,) = store.append([Append("s", 0, 1, events(1, 2))])
+    assert isinstance(head, Head)
+
+
+def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path: Path) -> None:
+    class NoRollback:
+        in_transaction = True
+
+        def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
+            if statement == "ROLLBACK":
+                raise sqlite3.OperationalError("disk I/O error")
+            return connection.execute(statement, *parameters)  # type: ignore[arg-type]
+
+    owner = prepare(connection, path, "process", Chain())
+    store = SQLiteStore(NoRollback(), path, Chain(), owner)  # type: ignore[arg-type]
+    with pytest.raises(SessionNotFound):
+        store.take_over("nowhere")
+    connection.execute("ROLLBACK")
+    with pytest.raises(StoreFailed, match="a rollback failed"):
+        store.append([])
+
+
+def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    store.append([Append("s", 0, 1, [large(1), *events(2, 3), large(4)])])
+    assert find(connection, "t") is None
+    place = found(connection, "s")
+    rows = sealed_rows(connection, "s", place, 1, 10, Blobs(connection))
+    assert [row.seq for row in rows] == [1, 2, 3, 4]
+    assert rows[0].cuts == rows[3].cuts
+    assert head_of(connection, "s", place) == Head(4, rows[3].digest)
+    assert [row.seq for row in stored_rows(connection, "s", place, 2, 2)] == [2, 3]
+
+
+def test_what_was_deleted_is_nowhere_in_the_files(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.create("t", 1, "another title", GENESIS)
+    store.append([Append("t", 0, 1, [large(1, 20_000, "t"), large(2, 20_000, "u")])])
+    store.create("secret", 1, "a secret title", GENESIS)
+    posted = [event(1, Cancel("secret reason")), large(2, 20_000, "q"), large(3, 20_000, "t")]
+    store.append([Append("secret", 0, 1, posted)])
+    store.append([Append("s", 0, 1, [large(1, 20_000, "u")])])
+    assert store.delete("secret") == 3
+    assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (2,)
+    for file in (path, path.with_name("log.db-wal")):
+        content = file.read_bytes()
+        assert b"secret" not in content
+        assert b"qqqq" not in content
+    assert b"tttt" in path.read_bytes()
+    assert store.delete("t") == 2
+    assert connection.execute("SELECT substr(data, 2, 1) FROM blobs").fetchall() == [("u",)]
+    assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
+
+
+def test_who_has_lost_the_log_is_told_so_whatever_he_asks(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 2))])
+    other = sqlite3.connect(path, isolation_level=None)
+    owner = prepare(other, path, "process", Chain())
+    answers = store.append([Append("s", 2, 1, events(3, 4)), Append("s", 4, 1, events(5, 5))])
+    assert [type(answer) for answer in answers] == [Fenced, Fenced]
+    for ask in (
+        lambda: store.create("t", 1, "", GENESIS),
+        lambda: store.take_over("s"),
+        lambda: store.delete("s"),
+        lambda: store.read("s", 1, 10),
+        lambda: store.head("s"),
+        store.sessions,
+    ):
+        with pytest.raises(Fenced, match="taken over by another process"):
+            ask()
+    store.leave()
+    successor = SQLiteStore(other, path, Chain(), owner)
+    assert same(successor.read("s", 1, 10), events(1, 2))
+    assert path.with_name("log.db-wal").stat().st_size > 0
+    other.close()
+
+
+def test_a_full_disk_while_writing_back_fails_nothing_and_is_tried_again(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def full(connection: sqlite3.Connection, owner: str) -> None:
+        tried.append(owner)
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(sqlite_store, "write_back", full)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 5)
+    for first in (1, 3, 5, 7):
+        (answer,) = store.append([Append("s", first - 1, 1, events(first, first + 1))])
+        assert isinstance(answer, Head)
+    assert len(tried) == 2
+    assert same(store.read("s", 1, 10), events(1, 8))
+
+
+def test_a_disk_that_fails_while_writing_back_ends_the_log_and_keeps_the_batch(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: sqlite3.Connection, owner: str) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    monkeypatch.setattr(sqlite_store, "write_back", fail)
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 2)
+    (answer,) = store.append([Append("s", 0, 1, events(1, 2))])
+    assert isinstance(answer, Head)
+    with pytest.raises(StoreFailed, match="writing the WAL back failed"):
+        store.append([Append("s", 2, 1, events(3, 4))])
+
+
+def test_making_and_taking_over_sessions_counts_towards_writing_the_wal_back(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 20)
+    for at in range(100):
+        store.create(f"t{at}", 1, "", GENESIS)
+        store.take_over(f"t{at}")
+    assert path.with_name("log.db-wal").stat().st_size < 40 * 8_192

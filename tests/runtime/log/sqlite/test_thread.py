@@ -1,0 +1,157 @@
+"""SQLiteThread: one function after the other, whoever waits for it; and an end that always comes."""
+
+import asyncio
+import importlib
+import sqlite3
+import sys
+from pathlib import Path
+
+import aiosqlite
+import pytest
+
+from callboard.runtime.log.sqlite import thread as sqlite_thread
+from callboard.runtime.log.sqlite.thread import SQLiteThread
+from tests.runtime.log.kit import run
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.db"
+
+
+def ended(thread: SQLiteThread) -> bool:
+    thread.stop(lambda: None, lambda: None)
+    return thread.join(5)
+
+
+def test_functions_run_in_order_and_their_results_and_errors_come_back(path: Path) -> None:
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        await thread.connect()
+        seen: list[int] = []
+        await asyncio.gather(*(thread.run(lambda at=at: seen.append(at)) for at in range(50)))  # type: ignore[misc]
+        assert seen == list(range(50))
+        with pytest.raises(ZeroDivisionError):
+            await thread.run(lambda: 1 / 0)
+        assert await thread.run(lambda: 7) == 7
+        assert ended(thread)
+
+    run(work)
+
+
+def test_a_cancelled_caller_does_not_stop_the_function_nor_the_thread(path: Path) -> None:
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        await thread.connect()
+        done: list[str] = []
+        for function in (lambda: done.append("done"), lambda: 1 / 0):
+            waiting = asyncio.ensure_future(thread.run(function))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        await thread.run(lambda: None)
+        assert done == ["done"]
+        assert ended(thread)
+
+    run(work)
+
+
+def test_a_loop_that_is_gone_does_not_end_the_thread(path: Path) -> None:
+    loop = asyncio.new_event_loop()
+    thread = SQLiteThread(path)
+    loop.run_until_complete(thread.connect())
+    gate, done = asyncio.Event(), []
+    waiting = loop.create_task(thread.run(lambda: done.append("late")))
+    loop.run_until_complete(asyncio.sleep(0))
+    waiting.cancel()
+    loop.run_until_complete(asyncio.gather(waiting, return_exceptions=True))
+    loop.close()
+    assert not gate.is_set()
+    assert run(lambda: thread.run(lambda: 5)) == 5
+    assert done == ["late"]
+    assert ended(thread)
+
+
+def test_stopping_works_off_what_is_queued_and_then_closes_the_file(path: Path) -> None:
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        connection = await thread.connect()
+        steps: list[str] = []
+        last = asyncio.ensure_future(thread.run(lambda: steps.append("queued")))
+        await asyncio.sleep(0)
+        thread.stop(lambda: steps.append("last"), lambda: steps.append("then"))
+        thread.stop(lambda: steps.append("twice"), lambda: steps.append("twice"))
+        await last
+        assert thread.join(5)
+        assert steps == ["queued", "last", "then"]
+        with pytest.raises(sqlite3.ProgrammingError):
+            connection.execute("SELECT 1")
+
+    run(work)
+
+
+def test_stopping_ends_the_thread_even_if_the_last_step_fails(path: Path) -> None:
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        await thread.connect()
+        steps: list[str] = []
+
+        def fail() -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        thread.stop(fail, lambda: steps.append("then"))
+        assert thread.join(5)
+        assert steps == ["then"]
+
+    run(work)
+
+
+def test_a_file_that_cannot_be_opened_is_an_error_and_the_thread_can_be_ended(tmp_path: Path) -> None:
+    async def work() -> None:
+        thread = SQLiteThread(tmp_path / "nowhere" / "a.db")
+        with pytest.raises(sqlite3.OperationalError):
+            await thread.connect()
+        assert ended(thread)
+
+    run(work)
+
+
+def test_the_thread_does_not_wait_for_itself(path: Path) -> None:
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        assert await thread.run(thread.join) is False
+        assert ended(thread)
+
+    run(work)
+
+
+def test_the_thread_never_keeps_a_program_alive(path: Path) -> None:
+    thread = SQLiteThread(path)
+    assert thread._connection._thread.daemon
+    assert ended(thread)
+
+
+def test_a_forked_child_never_touches_the_connection_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even to close it: it is given up for good, which this test does in the parent."""
+
+    async def work() -> None:
+        thread = SQLiteThread(path)
+        connection = await thread.connect()
+        alive = sys.getrefcount(connection)
+        monkeypatch.setattr(sqlite_thread, "_live", [thread])
+        sqlite_thread._leak_all()
+        assert thread._connection._connection is None
+        assert sys.getrefcount(connection) == alive  # one less here, one more that nobody gives back
+        thread.leak()
+        assert ended(thread)
+
+    run(work)
+
+
+def test_an_aiosqlite_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiosqlite, "__version__", "1.0.0")
+    with pytest.raises(ImportError, match=r"the inside of 0\.22 only"):
+        importlib.reload(sqlite_thread)

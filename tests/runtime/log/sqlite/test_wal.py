@@ -1,0 +1,139 @@
+"""find_damage: a flipped bit in the middle of a WAL, and what is no damage."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.runtime.log.sqlite import wal as sqlite_wal
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.sqlite.wal import FRAME_BYTES, HEADER_BYTES, Damage, find_damage
+from tests.runtime.log.kit import added, events, large, run
+
+STEP = FRAME_BYTES + 8_192
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a killed owner leaves: a log and a WAL of many transactions."""
+    path = tmp_path_factory.mktemp("killed") / "log.db"
+
+    async def work() -> None:
+        log = SQLiteLog(path, "process")
+        await log.open()
+        await log.create("s", 1, "")
+        for seq in range(1, 30):
+            await added(log, "s", 1, [large(seq, 9_000)] if seq % 5 == 0 else events(seq, seq))
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{path}.left{suffix}")
+        await log.close()
+
+    run(work)
+    return path.with_name("log.db.left")
+
+
+@pytest.fixture
+def wal(template: Path, tmp_path: Path) -> Path:
+    shutil.copy(template, tmp_path / "log.db")
+    return Path(shutil.copy(f"{template}-wal", tmp_path / "log.db-wal"))
+
+
+def transactions(wal: Path) -> list[range]:
+    """The bytes of every transaction of the WAL, in order."""
+    content = wal.read_bytes()
+    salts = content[16:24]
+    found, start = [], HEADER_BYTES
+    for at in range(HEADER_BYTES, len(content) - STEP + 1, STEP):
+        if content[at + 8 : at + 16] == salts and content[at + 4 : at + 8] != bytes(4):
+            found.append(range(start, at + STEP))
+            start = at + STEP
+    return found
+
+
+def flip(wal: Path, at: int, bit: int = 0) -> None:
+    content = bytearray(wal.read_bytes())
+    content[at] ^= 1 << bit
+    wal.write_bytes(content)
+
+
+def test_a_wal_as_it_was_written_is_not_damaged(wal: Path, tmp_path: Path) -> None:
+    assert len(transactions(wal)) > 20
+    assert find_damage(wal) is None
+    assert find_damage(tmp_path / "none") is None
+    (tmp_path / "empty").touch()
+    assert find_damage(tmp_path / "empty") is None
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_anywhere_before_the_last_transaction_is_found(wal: Path) -> None:
+    whole = wal.read_bytes()
+    last = transactions(wal)[-1].start
+    chance = random.Random(1)
+    for at in [0, 5, 9, 13, 17, 21, 25, 31, *(chance.randrange(32, last) for _ in range(40))]:
+        flip(wal, at, chance.randrange(8))
+        damage = find_damage(wal)
+        in_salts = at >= HEADER_BYTES and 8 <= (at - HEADER_BYTES) % STEP < 16
+        assert in_salts or (damage and damage.frame == max(0, (at - HEADER_BYTES) // STEP + 1)), at
+        wal.write_bytes(whole)
+
+
+def test_a_damaged_salt_is_found_at_the_next_frame(wal: Path) -> None:
+    second = transactions(wal)[1]
+    flip(wal, second.start + 9)
+    damage = find_damage(wal)
+    assert damage is not None
+    assert damage.commits >= len(transactions(wal)) - 2
+
+
+def test_how_many_commits_are_lost_is_told(wal: Path) -> None:
+    found = transactions(wal)
+    flip(wal, found[-4].start + 100)
+    damage = find_damage(wal)
+    assert damage == Damage((found[-4].start - HEADER_BYTES) // STEP + 1, 4)
+
+
+def test_a_last_transaction_that_was_cut_short_is_no_damage(wal: Path) -> None:
+    whole = wal.read_bytes()
+    last = transactions(wal)[-1]
+    for end in (last.start, last.start + 10, last.start + 500, last.stop - 1):
+        wal.write_bytes(whole[:end])
+        assert find_damage(wal) is None
+    wal.write_bytes(whole[: last.start] + bytes(100) + whole[last.start + 100 :])
+    assert find_damage(wal) is None
+
+
+def test_a_wal_that_begins_anew_while_it_is_read_is_read_again(
+    wal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = wal.read_bytes()
+    flip(wal, transactions(wal)[2].start + 100)
+    torn = wal.read_bytes()
+    wal.write_bytes(whole)
+    reads = [whole[:20] + b"another " + torn[28:]] * 2 + [whole]
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.pop(0))
+    assert find_damage(wal) is None
+    assert not reads
+    reads = [whole[:20] + b"another " + torn[28:]] * sqlite_wal._TRIES
+    assert find_damage(wal) is None
+
+
+def test_what_is_no_wal_is_damaged_from_the_start(wal: Path) -> None:
+    wal.write_bytes(b"these are notes" * 1_000)
+    assert find_damage(wal) == Damage(0, 0)
+
+
+def test_a_reader_tells_of_the_damage_and_of_what_to_do(wal: Path) -> None:
+    path = wal.with_name("log.db")
+    with SQLiteReader(path) as reader:
+        reader.check_wal()
+    flip(wal, transactions(wal)[5].start + 100)
+    with SQLiteReader(path) as reader:
+        assert reader.verify_chain("s").seq < 29  # SQLite itself is content
+        with pytest.raises(CorruptLog, match="copy both files"):
+            reader.check_wal()
+    flip(wal, 3)
+    with SQLiteReader(path) as reader, pytest.raises(CorruptLog, match="all commits"):
+        reader.check_wal()

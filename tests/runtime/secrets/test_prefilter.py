@@ -1,0 +1,57 @@
+"""The quick look never passes over a key, and nothing is found or missed because of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.runtime.secrets.key_patterns import KNOWN
+from callboard.runtime.secrets.prefilter import RUN, may_hold_key
+from callboard.runtime.secrets.redactor import Redactor
+from callboard.runtime.secrets.refs import SecretPattern
+from callboard.runtime.secrets.registry import Secrets
+from tests.runtime.secrets.test_key_patterns import KEYS
+
+KNOWN_PATTERNS = [SecretPattern(name, pattern) for name, pattern in KNOWN.items()]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@given(st.data())
+def test_whatever_matches_a_known_form_is_looked_at(name: str, data: st.DataObject) -> None:
+    pattern = KNOWN[name].replace("(?i:aws_?secret_?access_?key)", "[aA][wW][sS]_?SECRET_?access_?[kK]ey")
+    text = data.draw(st.from_regex(pattern, fullmatch=True)).encode()
+    assert may_hold_key(text)
+    assert may_hold_key(b'{"output": "' + text + b'"}')
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_examples_of_keys_are_looked_at(name: str) -> None:
+    assert all(may_hold_key((start + rest).encode()) for start, rest in KEYS[name])
+
+
+def test_most_of_what_agents_say_is_not_looked_at() -> None:
+    assert not may_hold_key(b'["model_replied",1,"ok",[{"type":"text","text":"All 3 files are fine."}]]')
+    assert not may_hold_key(b"x" * (RUN - 1))
+
+
+@given(
+    st.lists(
+        st.sampled_from([start + rest for pairs in KEYS.values() for start, rest in pairs])
+        | st.text(max_size=30),
+        max_size=6,
+    )
+)
+def test_a_redactor_with_the_quick_look_finds_what_one_without_finds(parts: list[str]) -> None:
+    quick = Redactor(KNOWN_PATTERNS)
+    slow = Redactor([*KNOWN_PATTERNS, SecretPattern("never", "zq[0-9]{3}never-there")])
+    assert (quick._are_keys, slow._are_keys) == (True, False)
+    text = " ".join(parts)
+    assert quick.text(text) == slow.text(text)
+    assert quick.finds(text) == slow.finds(text)
+
+
+def test_a_short_value_or_a_form_of_ones_own_turns_it_off() -> None:
+    for secrets in (Secrets(["open-sesame"]), Secrets([SecretPattern("badge", "EMP-[0-9]{6}")])):
+        assert secrets.redactor.text("open-sesame EMP-123456") != "open-sesame EMP-123456"
+    long = Secrets(["k" * 40])
+    assert long.redactor._are_keys
+    assert long.redactor.text(f"it is {'k' * 40}") == "it is [secret:1]"

@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.runtime.secrets.redactor import Redactor
+from callboard.runtime.secrets.refs import SecretPattern
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.secrets.stream_buffer import MAX_CHARS, Holdback
+
+KEY = "sk-" + "ant-" + "a1B2c3D4" * 5
+SECRET = "open sesame: now"
+PEM = "-----BEGIN " + "PRIVATE KEY-----\n" + "\n".join(["Ab3/" * 16] * 3) + "\n-----END PRIVATE KEY-----"
+
+
+def known() -> Redactor:
+    redactor = Secrets().redactor
+    redactor.learn("DOOR", SECRET)
+    return redactor
+
+
+def shown(pieces: list[str], redactor: Redactor, *, by_line: bool = False) -> list[str]:
+    stream = Holdback(redactor, by_line=by_line)
+    return [*(stream.take(piece) for piece in pieces), stream.rest()]
+
+
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.sampled_from([KEY, SECRET, PEM, "hello ", "wörld", " ", "\n", "open ", "sk-", "日本語"]),
+        max_size=8,
+    ),
+    st.lists(st.integers(1, 9), min_size=1, max_size=30),
+)
+def test_pieces_show_what_the_whole_would_show(parts: list[str], sizes: list[int]) -> None:
+    text, at = "".join(parts), 0
+    pieces: list[str] = []
+    while at < len(text):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(text[at : at + size])
+        at += size
+    redactor = known()
+    assert "".join(shown(pieces, redactor)) == redactor.text(text)
+
+
+def test_a_secret_in_single_characters_is_never_shown() -> None:
+    for secret in (KEY, SECRET, PEM):
+        live = shown(list(f"It is {secret} there."), known())
+        assert "".join(live).startswith("It is [secret:")
+        assert "".join(live).endswith(" there.")
+        assert not any(part and part in secret and len(part) > 6 for part in live)
+
+
+def test_words_are_shown_as_soon_as_they_are_whole() -> None:
+    assert shown(["Hel", "lo wor", "ld", ". 日本", "語"], known()) == [
+        "",
+        "Hello ",
+        "",
+        "world. 日本",
+        "語",
+        "",
+    ]
+
+
+def test_with_patterns_of_its_own_a_line_waits_until_it_is_whole() -> None:
+    redactor = Redactor([SecretPattern("name", "Agent [A-Z][a-z]+ Smith")])
+    pieces = ["Ask Agent ", "John Sm", "ith.\nThen", " go"]
+    assert shown(pieces, redactor, by_line=True) == ["", "", "Ask [secret:name].\n", "", "Then go"]
+
+
+def test_no_text_waits_for_ever() -> None:
+    stream = Holdback(known())
+    out = [stream.take("x" * 1_000) for _ in range(MAX_CHARS // 1_000 + 2)]
+    assert sum(map(len, out)) >= MAX_CHARS
+
+
+def test_where_nothing_is_looked_for_every_piece_is_shown_at_once() -> None:
+    assert shown(["a", "b"], Redactor()) == ["a", "b", ""]

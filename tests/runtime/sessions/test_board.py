@@ -1,0 +1,303 @@
+"""The board: what happens when a decider raises, and when the world answers twice or late."""
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say, tool
+from callboard.actors.agent.decider import decide_agent
+from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.turns import Decision
+from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    AnyMessage,
+    Ask,
+    CallModel,
+    CallTool,
+    Cancel,
+    DeciderFailed,
+    Delegate,
+    ModelReplied,
+    SessionOpened,
+    Stop,
+    ToolReturned,
+)
+from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Need
+from callboard.actors.session import step as step_module
+from callboard.actors.session.step import initial
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.models.scripted import Step
+from callboard.runtime.sessions.board import Board, DeciderActor
+from tests.poison import poison_supervisor
+
+
+def policy(request: ModelRequest) -> Step:
+    if request.profile == "host" and request.turn == 1:
+        return call("task", agent="kid", prompt="x")
+    return say(f"{request.profile} is done")
+
+
+HOST = Agent("host", agents=[Agent("kid")])
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), RecursionError("deep"), MemoryError()])
+def test_an_agent_whose_decider_raises_ends_as_crashed_and_the_log_still_verifies(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poisoned(state: AgentState, seq: int, body: AgentInput) -> Decision:
+        if state.address == "host.1" and type(body).__name__ == "ModelReplied":
+            raise error
+        return decide_agent(state, seq, body)
+
+    log = MemoryLog()
+
+    async def run() -> None:
+        async with Runtime(log, model=ScriptedModel(policy)) as runtime:
+            with monkeypatch.context() as patch:
+                patch.setattr(step_module, "decide_agent", poisoned)
+                outcome = await runtime.run(HOST, "go", session_id="s")
+            assert (outcome.kind, outcome.text) == ("answered", "host is done")
+            assert outcome.usage.calls == 3
+
+    asyncio.run(run())
+    recording = Recording.open(MemoryReader(log), "s")
+    (failed,) = [event for event in recording.events if isinstance(event.body, DeciderFailed)]
+    assert failed.body == DeciderFailed(failed.cause, type(error).__name__)
+    found = recording.verify()
+    assert found.is_ok, "\n".join(found.lines())
+    assert {node.address: node.kind for _, node in recording.tree().walk()}["host.1"] == "crashed"
+
+
+def test_a_supervisor_that_raises_ends_the_session_and_leaves_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = MemoryLog()
+
+    async def run() -> None:
+        async with Runtime(log, model=ScriptedModel(policy)) as runtime:
+            with monkeypatch.context() as patch:
+                poison_supervisor(patch, Delegate, RuntimeError("broken"))
+                with pytest.raises(SessionFailed, match="RuntimeError: broken"):
+                    await runtime.run(HOST, "go", session_id="s")
+            assert (await runtime.run(HOST, "go")).is_ok, "another session is not touched"
+
+    asyncio.run(run())
+    recording = Recording.open(MemoryReader(log), "s")
+    assert recording.events[-1].kind in ("Delegate", "TurnSettled")
+    assert recording.verify().is_ok
+
+
+def test_a_second_answer_to_a_request_is_not_let_in() -> None:
+    log = MemoryLog()
+
+    async def run() -> None:
+        async with Runtime(log, model=ScriptedModel([say("hi")])) as runtime:
+            session = await runtime.open(Agent("host"), session_id="s")
+            await session.ask("go")
+            board = session._board
+            (request,) = [e for e in Recording.open(MemoryReader(log), "s").events if e.kind == "CallModel"]
+            before = board.seq
+            board.answer(request, Post("host", ToolReturned(1, 0, "ok", text_json("again"))))
+            assert board.seq == before
+            await session.close()
+
+    asyncio.run(run())
+
+
+# --- what is posted together --------------------------------------------------------
+
+
+class World:
+    """A port that keeps what it is asked, and answers at once if it is told to."""
+
+    def __init__(self, board: Board, *, is_quick: bool = False) -> None:
+        self.board = board
+        self.is_quick = is_quick
+        self.started: list[Event] = []
+
+    def start(self, request: Event) -> None:
+        self.started.append(request)
+        if self.is_quick:
+            self.board.answer(request, Post("host", ModelReplied(1, 1, "ok")))
+            self.board.answer(request, Post("host", ModelReplied(1, 1, "error")))
+
+    def abort(self, request: Event) -> bool:
+        return request in self.started
+
+    async def aclose(self) -> None:
+        for request in self.started:
+            self.board.answer(request, Post("host", ModelReplied(1, 1, "cancelled")))
+
+
+CALL_MODEL = CallModel("host", 1, 1, Need(1), "digest")
+
+
+@asynccontextmanager
+async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tuple[Board, World]]:
+    """A board without agents, whose ports are one world."""
+    await log.open()
+    epoch = await log.create("s", 0, "")
+    writer = GroupWriter(log)
+    board = Board("s", epoch, writer)
+    board.actors.clear()  # nobody decides here
+    world = World(board, is_quick=is_quick)
+    board.ports = {MODEL: world, TOOLS: world}
+    yield board, world
+    await board.aclose()
+    await writer.aclose()
+
+
+async def kinds_in(log: MemoryLog) -> list[str]:
+    return [type(event.body).__name__ for event in Recording.open(MemoryReader(log), "s").events]
+
+
+def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_was_said() -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, world):
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
+            board.post("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
+            assert (board.seq, world.started) == (0, [])
+            await asyncio.sleep(0)
+            assert [(event.seq, event.recipient) for event in world.started] == [(1, MODEL), (3, TOOLS)]
+            await board.durable()
+            assert await kinds_in(log) == ["CallModel", "Stop", "CallTool"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (CALL_MODEL, "ModelReplied"),
+        (CallTool(1, 0, "look", "read", NULL), "ToolReturned"),
+        (CallTool(1, 0, "send", "write", NULL), "ToolReturned"),
+    ],
+)
+def test_a_request_that_is_posted_together_with_a_later_stop_does_not_start(
+    request_: AnyMessage, answer: str
+) -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, world):
+            is_model = isinstance(request_, CallModel)
+            board.post(SUPERVISOR if is_model else "host", 0, (Post(MODEL if is_model else TOOLS, request_),))
+            board.post(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
+            await board.durable()
+            await board.durable()
+            assert world.started == []
+            assert await kinds_in(log) == [type(request_).__name__, "Stop", answer], "and is not announced"
+            (told,) = Recording.open(MemoryReader(log), "s").events[2:]
+            assert isinstance(told.body, ModelReplied | ToolReturned)
+            assert (told.cause, told.body.status) == (1, "cancelled")
+
+    asyncio.run(run())
+
+
+def test_a_second_answer_is_not_let_in_before_the_first_is_posted_either() -> None:
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log, is_quick=True) as (board, _):
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            await board.durable()
+            await board.durable()
+            assert await kinds_in(log) == ["CallModel", "ModelReplied"]
+
+    asyncio.run(run())
+
+
+def test_what_ports_say_while_they_are_closed_is_still_posted() -> None:
+    log = MemoryLog()
+
+    async def run() -> None:
+        async with boards(log) as (board, _):
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            await board.durable()
+        assert await kinds_in(log) == ["CallModel", "ModelReplied"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
+def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseException) -> None:
+    class Broken(World):
+        def start(self, request: Event) -> None:
+            raise error
+
+    async def run() -> None:
+        async with boards(MemoryLog()) as (board, _):
+            board.ports[MODEL] = Broken(board)
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            if isinstance(error, Exception):
+                board.publish()
+            else:
+                with pytest.raises(KeyboardInterrupt):
+                    board.publish()
+            assert isinstance(board.error, SessionFailed)
+            assert board.error.__cause__ is error
+            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.publish()
+            assert board.seq == 1, "nothing more is posted"
+
+    asyncio.run(run())
+
+
+def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it has several messages at once."""
+
+    async def run() -> None:
+        log = MemoryLog()
+        async with boards(log) as (board, _):
+            poison_supervisor(monkeypatch, Cancel, RuntimeError("broken"))
+            supervisor = board.actors[SUPERVISOR] = DeciderActor.spawn(board, SUPERVISOR)
+            host = Json(encode(Profile("host")))
+            opened = SessionOpened(1, "host", (host,), ModelSpec("none"))
+            for body in (opened, Ask("r", text_json("go")), Cancel(), Ask("again", text_json("go"))):
+                board.post(CLIENT, 0, (Post(SUPERVISOR, body),))
+            board.publish()
+            assert supervisor.state == initial(SUPERVISOR), "it has them all before it"
+            await asyncio.sleep(0)
+            assert isinstance(board.error, SessionFailed)
+            assert supervisor.state.phase == "asking"
+        assert await kinds_in(log) == ["SessionOpened", "Ask", "Cancel", "Ask", "Begin"]
+
+    asyncio.run(run())
+
+
+WHOSE: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
+
+
+def test_models_and_tools_see_the_context_in_which_the_session_was_opened() -> None:
+    seen: list[str] = []
+
+    def says(request: ModelRequest) -> Step:
+        seen.append(WHOSE.get())
+        return call("look") if request.turn == 1 else say("done")
+
+    @tool(effect="read")
+    async def look() -> None:
+        """Look whose context it is."""
+        seen.append(WHOSE.get())
+
+    async def run() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(says)) as runtime:
+            WHOSE.set("the opener's")
+            session = await runtime.open(Agent("host", tools=[look]))
+            WHOSE.set("the asker's")
+            await session.ask("go")
+            await session.close()
+
+    asyncio.run(run())
+    assert seen == ["the opener's"] * 3

@@ -1,0 +1,159 @@
+"""In which state a session, an agent's record and a delegation are, and which message leads where: tables.
+
+    session     new          not opened
+                open         waits for an ask
+                checking     an ask's schema is with the schema port; the host has not begun
+                asking       the host works
+                ending       the outcome is settled; agents drain
+                straggling   the grace was over before all had drained; no ask starts until they have
+                closed       the end
+    agent       acting       it lives and asks for no turn: it has begun, or runs calls, or is being judged
+                backing off  it waits before it asks a model again
+                waiting      it is in line for a model call
+                thinking     a model call is granted to it
+                draining     it has ended, and ports may still owe it answers
+                holding      it has drained, but somebody below it has not
+                gone         out of the tree
+    delegation  checking     its schema is with the schema port; nobody has begun
+                working      somebody works on it
+                judging      a report is being checked, others may wait behind it
+                ended        its one end is posted
+
+The supervisor does not read these tables: a decision often moves many agents at once. Tests compare them
+with what it does in every explored world, in both directions.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from callboard.actors.protocol.messages import (
+    Ask,
+    Cancel,
+    Close,
+    DeciderFailed,
+    Delegate,
+    Finished,
+    ReportBack,
+    SchemaChecked,
+    SessionOpened,
+    Stopped,
+    TimerFired,
+    TurnRequested,
+    TurnSettled,
+)
+from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
+
+SessionStatus: TypeAlias = Literal["new", "open", "checking", "asking", "ending", "straggling", "closed"]
+AgentStatus: TypeAlias = Literal[
+    "acting", "backing off", "waiting", "thinking", "draining", "holding", "gone"
+]
+DelegationStatus: TypeAlias = Literal["checking", "working", "judging", "ended"]
+
+
+def session_status(state: SupervisorState) -> SessionStatus:
+    """Where a session is."""
+    if state.phase == "open":
+        return "straggling" if state.live else "open"
+    if state.phase != "asking" or state.ask is None:
+        return "closed" if state.phase == "closed" else "new"
+    if state.ask.outcome is not None:
+        return "ending"
+    return "checking" if state.ask.delegation.is_checking else "asking"
+
+
+def agent_status(record: Record | None) -> AgentStatus:
+    """Where an agent is, as the supervisor sees it; None: it is not in the tree."""
+    if record is None:
+        return "gone"
+    if not record.is_running:
+        return "holding" if record.is_drained else "draining"
+    if record.grant is not None:
+        return "thinking"
+    if record.wanted is None:
+        return "acting"
+    return "waiting" if record.ticket else "backing off"
+
+
+def delegation_status(delegation: Delegation | None) -> DelegationStatus:
+    """Where a delegation is; None: it is not open."""
+    if delegation is None:
+        return "ended"
+    if delegation.is_checking:
+        return "checking"
+    return "judging" if delegation.pending.size else "working"
+
+
+# --- which message leads where ----------------------------------------------------
+
+Moves: TypeAlias = Mapping[tuple[str, str], frozenset[type]]
+"""From a status to another, and the messages to the supervisor that can lead there."""
+
+SETTLING: Final = frozenset({TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopped})
+"""They can end a grant, which gives room to whoever waits; or refuse whoever it leaves no room for."""
+
+ENDING: Final = SETTLING | {Cancel, Close, TimerFired, DeciderFailed, SchemaChecked}
+"""They can end an agent: itself, somebody above it, one who races with it, or one who waits in line."""
+
+SESSION_MOVES: Final[Moves] = MappingProxyType(
+    {
+        ("new", "open"): frozenset({SessionOpened}),
+        ("open", "checking"): frozenset({Ask}),
+        ("open", "asking"): frozenset({Ask}),
+        ("open", "closed"): frozenset({Close}),
+        ("checking", "asking"): frozenset({SchemaChecked}),
+        ("checking", "open"): frozenset({SchemaChecked, Cancel, TimerFired}),
+        ("checking", "closed"): frozenset({Close}),
+        ("asking", "ending"): ENDING,
+        ("asking", "open"): frozenset({Finished, SchemaChecked}),
+        ("asking", "closed"): frozenset({Close}),
+        ("ending", "open"): frozenset({Finished, Stopped}),
+        ("ending", "closed"): frozenset({Finished, Stopped, TimerFired}),
+        ("ending", "straggling"): frozenset({TimerFired}),
+        ("straggling", "open"): frozenset({Finished, Stopped}),
+        ("straggling", "closed"): frozenset({Close}),
+    }
+)
+
+_GONE: Final = frozenset({Finished, Stopped})
+
+AGENT_MOVES: Final[Moves] = MappingProxyType(
+    {
+        ("gone", "acting"): frozenset({Ask, Delegate, SchemaChecked}),
+        ("holding", "acting"): frozenset({Ask, SchemaChecked}),
+        ("acting", "thinking"): frozenset({TurnRequested}),
+        ("acting", "waiting"): frozenset({TurnRequested}),
+        ("thinking", "acting"): frozenset({TurnSettled, Delegate, ReportBack}),
+        ("thinking", "waiting"): frozenset({TurnRequested}),
+        ("thinking", "backing off"): frozenset({TurnRequested}),
+        ("backing off", "thinking"): frozenset({TimerFired}),
+        ("backing off", "waiting"): frozenset({TimerFired}),
+        ("waiting", "thinking"): ENDING,
+        ("acting", "draining"): ENDING,
+        ("thinking", "draining"): ENDING,
+        ("backing off", "draining"): ENDING,
+        ("waiting", "draining"): ENDING,
+        ("acting", "gone"): frozenset({Finished}),
+        ("acting", "holding"): frozenset({Finished}),
+        ("thinking", "gone"): frozenset({Finished}),
+        ("thinking", "holding"): frozenset({Finished}),
+        ("draining", "gone"): _GONE,
+        ("draining", "holding"): _GONE,
+        ("holding", "gone"): _GONE,
+    }
+)
+"""The host is never gone: between two asks it holds the session's account and its own conversation."""
+
+DELEGATION_MOVES: Final[Moves] = MappingProxyType(
+    {
+        ("new", "checking"): frozenset({Delegate}),
+        ("new", "working"): frozenset({Delegate}),
+        ("checking", "working"): frozenset({SchemaChecked}),
+        ("checking", "ended"): ENDING,
+        ("working", "judging"): frozenset({ReportBack}),
+        ("working", "ended"): ENDING,
+        ("judging", "working"): frozenset({SchemaChecked}),
+        ("judging", "ended"): ENDING,
+    }
+)
+"""A denied delegation ends in the decision that would have begun it, and is never open."""
