@@ -34,7 +34,7 @@ bench: $(STAMP)  ## callboard and the floor on the peers' workloads, one table
 conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 	$(BIN)/python tests/conformance/run.py
 
-mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes docs/mutants.md
+mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes tests/mutants/RESULTS.md
 	$(BIN)/python -m tests.mutants.run --write
 
 docs: $(STAMP)  ## write the generated parts of docs/ anew

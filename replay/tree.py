@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from callboard.actors.protocol.addresses import HOST, child_of, parent_of
-from callboard.actors.protocol.endings import STATUS, Kind
+from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
@@ -41,7 +41,7 @@ class Node:
     profile: str = ""
     prompt: str = ""
     state: str = "waiting"
-    kind: Kind | Literal[""] = ""
+    kind: OutcomeKind | Literal[""] = ""
     detail: str = ""
     turns: int = 0
     tools: int = 0
@@ -198,7 +198,7 @@ class Tree:
     def _crashed(self, event: Event) -> None:
         self._end(self._node(event.sender), "crashed", "its decider raised", event.at)
 
-    def _end(self, node: Node, kind: Kind, detail: str, at: int) -> None:
+    def _end(self, node: Node, kind: OutcomeKind, detail: str, at: int) -> None:
         if not node.is_over:
             node.kind = node.state = kind
             node.detail = detail

@@ -12,7 +12,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.protocol.profiles import Profile
-from callboard.actors.session.port_gate import Desk
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.approvals import Approver
@@ -231,7 +231,7 @@ class Runtime:
         finally:
             self._resuming.discard(session_id)
         first = continuation(past, cast.opened, limits is not None, more_ms)
-        recovered = go_on(session_id, past, first, Desk(self._is_strict))
+        recovered = go_on(session_id, past, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
         session, board = self._put_together(session_id, epoch, cast)
         supervisor = recovered.states[SUPERVISOR]

@@ -53,7 +53,7 @@ CHANGERS: Final = _words("""
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
     (
         "session/port_gate.py",
-        "Desk._arm",
+        "PortGate._arm",
         "clock",
     ): "not a decider: it tells the clock port when a timer is due",
     (

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from callboard.actors.agent.arguments import read_task, unwrapped
 from callboard.actors.agent.content import ToolUse
-from callboard.actors.agent.request_prefix import Fixed
+from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
     NO_ANSWERS,
     AgentState,
@@ -54,7 +54,7 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
 
 
-def _post_for(state: AgentState, fixed: Fixed, call: int, use: ToolUse) -> Post | str:
+def _post_for(state: AgentState, fixed: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """The request that a call becomes, or why it becomes none."""
     effect = fixed.effects.get(use.name)
     if effect is not None:

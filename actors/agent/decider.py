@@ -27,7 +27,7 @@ from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, d
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
@@ -46,7 +46,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.usage import priced
 from callboard.actors.protocol.value_types import ModelFailure, Settled
 
-_UNUSABLE: Final[Mapping[str, Kind]] = MappingProxyType(
+_UNUSABLE: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
     {"refusal": "model_refused", "model_context_window_exceeded": "context_full"}
 )
 """What an answer that stopped for such a reason ends its agent as."""
@@ -140,7 +140,7 @@ def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Dec
     wait = backoff_ms(failure, state.attempt, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
         return _ask_again(state, settled, wait)
-    kind: Kind = "context_full" if failure.code == "context_full" else "model_error"
+    kind: OutcomeKind = "context_full" if failure.code == "context_full" else "model_error"
     return finish(state, kind, settled, f"{failure.code}: {failure.message}")
 
 

@@ -19,7 +19,7 @@ TOOL_OVERHEAD_TOKENS = 1_000
 (Anthropic documents 159 to 804 tokens, by model and tool choice)."""
 
 
-class Fixed(msgspec.Struct, frozen=True):
+class RequestPrefix(msgspec.Struct, frozen=True):
     """What every request of an agent begins with. tokens: an upper bound, a byte being at least a token."""
 
     profile: Profile
@@ -39,13 +39,13 @@ def read_profile(raw: bytes) -> Profile:
     return msgspec.json.decode(raw, type=Profile)
 
 
-def fixed_parts(begin: Begin) -> Fixed:
+def fixed_parts(begin: Begin) -> RequestPrefix:
     """The fixed parts for this start."""
     return _fixed(bytes(begin.profile), bytes(begin.schema), begin.roster)
 
 
 @lru_cache(maxsize=4_096)
-def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> Fixed:
+def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> RequestPrefix:
     profile, schema = read_profile(raw_profile), Json(raw_schema)
     reports = schema != NULL
     system = prompts.with_report_note(profile.instructions) if reports else profile.instructions
@@ -56,7 +56,7 @@ def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str],
     if reports:
         tools.append(prompts.report_tool(schema))
     size = len(system) + sum(len(tool) for tool in tools)
-    return Fixed(
+    return RequestPrefix(
         profile=profile,
         system=system,
         tools=tuple(tools),

@@ -6,7 +6,7 @@ import msgspec
 
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.phases import Phase
-from callboard.actors.agent.request_prefix import Fixed
+from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
@@ -40,7 +40,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
     address: str
     phase: Phase = "new"
-    fixed: Fixed | None = None
+    fixed: RequestPrefix | None = None
     model: ModelSpec = ModelSpec("")
     limits: Limits = DEFAULTS
     history: IntMap[Json] = IntMap()
@@ -70,7 +70,7 @@ def initial_agent(address: str) -> AgentState:
     return AgentState(address)
 
 
-def fixed_of(state: AgentState) -> Fixed:
+def fixed_of(state: AgentState) -> RequestPrefix:
     """The fixed parts of an agent that has begun; raises ValueError before."""
     if state.fixed is None:
         raise ValueError(f"{state.address} has not begun")

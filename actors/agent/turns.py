@@ -8,7 +8,7 @@ from callboard.actors.agent.state import NO_ANSWERS, AgentState, has_turns_left,
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
@@ -37,7 +37,9 @@ def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
     return state, (Post(SUPERVISOR, request),)
 
 
-def finish(state: AgentState, kind: Kind, settled: Settled | None = None, detail: str = "") -> Decision:
+def finish(
+    state: AgentState, kind: OutcomeKind, settled: Settled | None = None, detail: str = ""
+) -> Decision:
     """End by itself, with nothing outstanding."""
     if settled is not None:
         settled = replace(settled, text="")

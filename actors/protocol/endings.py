@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal[
+OutcomeKind: TypeAlias = Literal[
     "reported",
     "answered",
     "iteration_cap",
@@ -22,7 +22,7 @@ Kind: TypeAlias = Literal[
 ]
 Status: TypeAlias = Literal["ok", "failed", "cancelled"]
 
-STATUS: Final = MappingProxyType[Kind, Status](
+STATUS: Final = MappingProxyType[OutcomeKind, Status](
     {
         "reported": "ok",
         "answered": "ok",
@@ -42,7 +42,7 @@ STATUS: Final = MappingProxyType[Kind, Status](
     }
 )
 
-EXPLAINED: Final = MappingProxyType[Kind, str](
+EXPLAINED: Final = MappingProxyType[OutcomeKind, str](
     {
         "reported": "gave a report that matches the schema",
         "answered": "answered in text",

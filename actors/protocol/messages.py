@@ -19,7 +19,7 @@ models repeat and invent those.
 
 from typing import Literal, TypeAlias, final
 
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Effect, ModelSpec
@@ -106,7 +106,7 @@ class Begin(RichMessage, frozen=True):
 class Stop(RichMessage, frozen=True):
     """End what you do. granted: (turn, attempt) of your model call that is in flight, (0, 0) for none."""
 
-    reason: Kind
+    reason: OutcomeKind
     granted: tuple[int, int] = (0, 0)
 
 
@@ -131,7 +131,7 @@ class DelegationEnded(RichMessage, frozen=True):
 
     turn: int
     call: int
-    kind: Kind
+    kind: OutcomeKind
     address: str = ""
     value: Json = NULL
     text: str = ""
@@ -201,7 +201,7 @@ class ReportBack(Message, frozen=True):
 class Finished(Message, frozen=True):
     """The agent's own end: it has nothing outstanding and asks for no further turn."""
 
-    kind: Kind
+    kind: OutcomeKind
     text: str = ""
     detail: str = ""
     settled: Settled | None = None
@@ -368,7 +368,7 @@ class AskEnded(RichMessage, frozen=True):
     """
 
     request_id: str
-    kind: Kind
+    kind: OutcomeKind
     value: Json = NULL
     text: str = ""
     detail: str = ""

@@ -1,6 +1,6 @@
 """What messages carry that is more than a number, a text or foreign JSON, and no message itself."""
 
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.usage import Usage
 
@@ -23,7 +23,7 @@ class Reason(Value, frozen=True):
     """How one of a delegation's agents ended."""
 
     address: str
-    kind: Kind
+    kind: OutcomeKind
     detail: str = ""
 
 

@@ -1,6 +1,6 @@
 """What ports may do: the gate between the log and the world, without any I/O of its own.
 
-Every posted event passes here, in the order of the log. The desk knows which port requests have no answer
+Every posted event passes here, in the order of the log. The gate knows which port requests have no answer
 and which agents are stopped, and says what is to be done now:
 
     Start    the port may act on this request (once the log is durable up to it, if `waits`)
@@ -122,7 +122,7 @@ def interrupted(request: Event) -> Post:
     return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", INTERRUPTED))
 
 
-class Desk:
+class PortGate:
     """The port requests of one session that have no answer, its timers, and the agents that are stopped.
 
     is_strict: whether model calls wait for the disk.
@@ -137,7 +137,7 @@ class Desk:
         self._repeated: set[int] = set()
         self._interrupted: set[tuple[str, int, int]] = set()
 
-    def posted(self, events: Iterable[Event]) -> list[Action]:
+    def on_events(self, events: Iterable[Event]) -> list[Action]:
         """What is to be done now that these events are posted, in their order."""
         actions: list[Action] = []
         for event in events:
@@ -164,7 +164,7 @@ class Desk:
             self._repeated.add(request.seq)
         return self.start_of(request)
 
-    def as_known(self, request: Event, answer: Post) -> Post:
+    def without_false_claim(self, request: Event, answer: Post) -> Post:
         """A port's answer, without the claim that a call did not start where nobody can know that."""
         if request.seq not in self._repeated:
             return answer
@@ -192,7 +192,7 @@ class Desk:
         if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
             self._repeated.add(seq)
         if owner in self._stopped:
-            actions.append(Refuse(event, event.recipient, self.as_known(event, cancelled(event))))
+            actions.append(Refuse(event, event.recipient, self.without_false_claim(event, cancelled(event))))
             return
         if owner != SUPERVISOR:
             seqs = self._of.get(owner)
@@ -247,19 +247,19 @@ class Desk:
 
 
 _HANDLERS = {
-    CallModel: Desk._request,
-    CallTool: Desk._request,
-    CheckSchema: Desk._request,
-    RequestApproval: Desk._request,
-    ModelReplied: Desk._answer,
-    ToolReturned: Desk._answer,
-    SchemaChecked: Desk._answer,
-    ApprovalGiven: Desk._answer,
-    Stop: Desk._stop,
-    Begin: Desk._begin,
-    Stopped: Desk._drained,
-    SetTimer: Desk._arm,
-    ExtendTimer: Desk._extend,
-    CancelTimer: Desk._disarm,
-    TimerFired: Desk._disarm,
+    CallModel: PortGate._request,
+    CallTool: PortGate._request,
+    CheckSchema: PortGate._request,
+    RequestApproval: PortGate._request,
+    ModelReplied: PortGate._answer,
+    ToolReturned: PortGate._answer,
+    SchemaChecked: PortGate._answer,
+    ApprovalGiven: PortGate._answer,
+    Stop: PortGate._stop,
+    Begin: PortGate._begin,
+    Stopped: PortGate._drained,
+    SetTimer: PortGate._arm,
+    ExtendTimer: PortGate._extend,
+    CancelTimer: PortGate._disarm,
+    TimerFired: PortGate._disarm,
 }

@@ -40,7 +40,7 @@ from callboard.actors.session.port_gate import (
     Abort,
     Action,
     Arm,
-    Desk,
+    PortGate,
     Refuse,
     Start,
     cancelled,
@@ -54,27 +54,27 @@ class Recovered(NamedTuple):
     """How a session goes on.
 
     states: of every actor, after all there is. posted: the events that recovery adds to the log, in order;
-    all of them are handled. desk: the gate, with all of them seen. starts: what ports may act on now, in the
+    all of them are handled. gate: the gate, with all of them seen. starts: what ports may act on now, in the
     order of the log. timers: what the clock is to be set for.
     """
 
     states: Mapping[str, ActorState]
     posted: tuple[Event, ...]
-    desk: Desk
+    gate: PortGate
     starts: tuple[Start, ...]
     timers: tuple[Arm, ...]
 
 
-def recover(events: Sequence[Event], first: AnyMessage, at: int, desk: Desk | None = None) -> Recovered:
+def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate | None = None) -> Recovered:
     """What is left to be done after these events: all of a session's up to some seq, maybe none.
 
     first: what the client says once the last decision is complete (`Resumed`; `SessionOpened` where there is
-    nothing yet). at: the time of the new events, in milliseconds since 1970 UTC. desk: a new one.
+    nothing yet). at: the time of the new events, in milliseconds since 1970 UTC. gate: a new one.
 
     Raises Diverged if the deciders do not post what the log says they posted: the code has changed, and going
     on would contradict what was seen. An exception of the supervisor's decider is not caught.
     """
-    recovery = _Recovery(events, at, desk or Desk())
+    recovery = _Recovery(events, at, gate or PortGate())
     recovery.repeat()
     recovery.post(CLIENT, 0, (Post(SUPERVISOR, first),))
     recovery.settle()
@@ -86,10 +86,10 @@ def recover(events: Sequence[Event], first: AnyMessage, at: int, desk: Desk | No
 class _Recovery:
     """One recovery while it is under way."""
 
-    def __init__(self, events: Sequence[Event], at: int, desk: Desk) -> None:
+    def __init__(self, events: Sequence[Event], at: int, gate: PortGate) -> None:
         self.events = events
         self.at = max(at, events[-1].at if events else 0)
-        self.desk = desk
+        self.gate = gate
         self.states: dict[str, ActorState] = {SUPERVISOR: initial(SUPERVISOR)}
         self.inbox: deque[Event] = deque()
         self.posted: list[Event] = []
@@ -105,7 +105,7 @@ class _Recovery:
         outputs, decided = _decisions(self.events)
         torn: tuple[Event, tuple[Post, ...]] | None = None
         for event in self.events:
-            for action in self.desk.posted((event,)):
+            for action in self.gate.on_events((event,)):
                 if isinstance(action, Refuse):
                     self.refused[event.seq] = action.answer
             if isinstance(event.body, ToolStarted):
@@ -166,7 +166,7 @@ class _Recovery:
             self.post(event.recipient, event.seq, posts)
 
     def post(self, sender: str, cause: int, posts: Iterable[Post]) -> None:
-        """Post together; then do what the desk says, which here is mostly to hold it back."""
+        """Post together; then do what the gate says, which here is mostly to hold it back."""
         events = []
         for post in posts:
             seq = len(self.events) + len(self.posted) + 1
@@ -174,7 +174,7 @@ class _Recovery:
             self.posted.append(event)
             events.append(event)
         self.inbox.extend(event for event in events if is_decider(event.recipient))
-        for action in self.desk.posted(events):
+        for action in self.gate.on_events(events):
             self._act(action)
 
     def _act(self, action: Action) -> None:
@@ -185,7 +185,7 @@ class _Recovery:
                 self.post(sender, request.seq, (answer,))
             case Abort(request) if request.seq in self.held or self.answers_aborted:
                 self.post(request.recipient, request.seq, (self._given_up(request),))
-            case _:  # a request of the log is answered in its turn; the desk keeps the timers
+            case _:  # a request of the log is answered in its turn; the gate keeps the timers
                 pass
 
     # --- 4: what a crash leaves -----------------------------------------------------
@@ -193,20 +193,20 @@ class _Recovery:
     def answer(self) -> None:
         """Answer the requests of the log that are not to be repeated, and hold the others."""
         self.answers_aborted = True
-        for request in [self.desk.open[seq] for seq in sorted(self.desk.open)]:
+        for request in [self.gate.open[seq] for seq in sorted(self.gate.open)]:
             if request.seq in self.held:
                 continue
-            if self.desk.is_stopped(owner_of(request)):
+            if self.gate.is_stopped(owner_of(request)):
                 self.post(request.recipient, request.seq, (self._given_up(request),))
             elif answer := self._left_by_crash(request):
                 self.post(request.recipient, request.seq, (answer,))
             else:
-                self.held[request.seq] = self.desk.repeat(request)
+                self.held[request.seq] = self.gate.repeat(request)
 
     def _given_up(self, request: Event) -> Post:
         """The answer to a request of an agent that is stopped."""
         if request.seq > len(self.events):
-            return self.desk.as_known(request, cancelled(request))
+            return self.gate.without_false_claim(request, cancelled(request))
         if request.seq in self.refused:
             return self.refused[request.seq]
         body = request.body
@@ -216,7 +216,7 @@ class _Recovery:
             body.effect == "idempotent" or request.seq in self.started
         )
         answer = interrupted(request) if may_have_acted else cancelled(request)
-        return self.desk.as_known(request, answer)
+        return self.gate.without_false_claim(request, answer)
 
     def _left_by_crash(self, request: Event) -> Post | None:
         """The answer to a request of a living agent; None if the port is to be asked again."""
@@ -227,8 +227,8 @@ class _Recovery:
 
     def result(self) -> Recovered:
         """What recovery has come to."""
-        starts = tuple(self.held[seq] for seq in sorted(self.held) if self.desk.may_answer(seq))
-        return Recovered(self.states, tuple(self.posted), self.desk, starts, tuple(self.desk.timers.values()))
+        starts = tuple(self.held[seq] for seq in sorted(self.held) if self.gate.may_answer(seq))
+        return Recovered(self.states, tuple(self.posted), self.gate, starts, tuple(self.gate.timers.values()))
 
 
 def _decisions(events: Iterable[Event]) -> tuple[dict[int, list[Event]], dict[str, int]]:

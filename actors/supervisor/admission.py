@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import depth_of
 from callboard.actors.supervisor.state import Record
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
-def line_up(work: Work, chain: list[Record]) -> None:
+def enqueue(work: UnitOfWork, chain: list[Record]) -> None:
     """Take a ticket."""
     ticket = work.state.next_ticket
     agent = chain[-1] = replace(chain[-1], ticket=ticket)
-    work.store((agent,))
-    work.change(queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
+    work.put_records((agent,))
+    work.update_session(queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
 
 
 def blocked_at(chain: list[Record]) -> str:
@@ -36,15 +36,15 @@ def blocked_at(chain: list[Record]) -> str:
     return ""
 
 
-def park(work: Work, chain: list[Record], scope: str) -> None:
+def wait_for_budget(work: UnitOfWork, chain: list[Record], scope: str) -> None:
     """Wait at a scope until it has room."""
     left = chain[-1].parked
     agent = chain[-1] = replace(chain[-1], parked=scope)
     place = depth_of(scope)
     chain[place] = replace(chain[place], waiting=chain[place].waiting.put(agent.ticket, agent.address))
-    work.store((chain[place], chain[-1]))
+    work.put_records((chain[place], chain[-1]))
     if left and depth_of(left) < place:
-        call_next(work, left)
+        wake_next(work, left)
 
 
 def is_waited_for(chain: list[Record]) -> bool:
@@ -55,30 +55,30 @@ def is_waited_for(chain: list[Record]) -> bool:
     return False
 
 
-def call_next(work: Work, scope: str) -> None:
+def wake_next(work: UnitOfWork, scope: str) -> None:
     """Let the first who is parked at this scope be looked at."""
     record = work.record(scope)
     first = record.waiting.first() if record else None
     if record is not None and first is not None:
-        work.edit(scope, waiting=record.waiting.drop(first[0]))
-        work.change(queue=work.state.queue.put(*first))
+        work.update_record(scope, waiting=record.waiting.drop(first[0]))
+        work.update_session(queue=work.state.queue.put(*first))
 
 
-def call_from(work: Work, chain: list[Record]) -> None:
+def wake_along(work: UnitOfWork, chain: list[Record]) -> None:
     """Let the first who is parked at each scope of a chain be looked at."""
     for record in chain:
         if record.waiting.size:
-            call_next(work, record.address)
+            wake_next(work, record.address)
 
 
-def leave_line(work: Work, address: str) -> None:
+def dequeue(work: UnitOfWork, address: str) -> None:
     """Give up one's place, wherever that is."""
     agent = work.record(address)
     if agent is None or not agent.ticket:
         return
-    work.change(queue=work.state.queue.drop(agent.ticket))
+    work.update_session(queue=work.state.queue.drop(agent.ticket))
     scope = work.record(agent.parked) if agent.parked else None
     if scope is not None:
-        work.edit(scope.address, waiting=scope.waiting.drop(agent.ticket))
-    work.edit(address, ticket=0, parked="")
-    call_from(work, work.chain(address) or [])
+        work.update_record(scope.address, waiting=scope.waiting.drop(agent.ticket))
+    work.update_record(address, ticket=0, parked="")
+    wake_along(work, work.chain(address) or [])

@@ -26,19 +26,19 @@ from callboard.actors.supervisor.state import (
     SupervisorState,
     Timer,
 )
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 _HOST_ORDINAL: Final = 0
 
 
-def on_opened(work: Work, opened: SessionOpened) -> None:
+def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
     """The first event: who may appear, and what bounds them."""
     if work.state.phase != "new":
         return
     profiles = read_profiles(opened.profiles)
     if profiles is None:
         return  # asks will be refused: the session is not open
-    work.change(
+    work.update_session(
         phase="open",
         host_name=opened.host,
         profiles=profiles,
@@ -59,7 +59,7 @@ def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | N
 # --- the start of an ask ----------------------------------------------------------
 
 
-def on_ask(work: Work, ask: Ask) -> None:
+def on_ask(work: UnitOfWork, ask: Ask) -> None:
     """A prompt for the host; refused while another one runs or drains, and after the end."""
     refusal = _why_refused(work.state, ask)
     if refusal:
@@ -78,11 +78,11 @@ def on_ask(work: Work, ask: Ask) -> None:
     running = AskState(
         ask.request_id, delegation, ask.prompt, limits, ask.limits, before=spent, deadline_timer=timer
     )
-    work.change(phase="asking", ask=running)
+    work.update_session(phase="asking", ask=running)
     if schema == NULL or work.has_accepted(schema):
         begin_host(work)
     else:
-        work.keep(CLIENT, replace(delegation, is_checking=True))
+        work.put_delegation(CLIENT, replace(delegation, is_checking=True))
         ask_schema(work, CLIENT, delegation, CLIENT, "accept")
 
 
@@ -106,7 +106,7 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
     return ""
 
 
-def begin_host(work: Work) -> None:
+def begin_host(work: UnitOfWork) -> None:
     """Give the running ask to the host, which keeps its conversation from ask to ask."""
     ask, state, former = work.state.ask, work.state, work.record(HOST)
     assert ask is not None
@@ -124,9 +124,9 @@ def begin_host(work: Work) -> None:
         deadline_timer=ask.deadline_timer,
         next_ordinal=former.next_ordinal if former else 1,
     )
-    work.keep(CLIENT, replace(ask.delegation, running=1, is_checking=False))
+    work.put_delegation(CLIENT, replace(ask.delegation, running=1, is_checking=False))
     work.add(record)
-    work.change(live=state.live + 1, agents=max(1, state.agents))
+    work.update_session(live=state.live + 1, agents=max(1, state.agents))
     roster = roster_of(state, profile, 0, ask.limits)
     work.post(HOST, Begin(raw, ask.prompt, record.model, ask.limits, ask.delegation.schema, 0, roster))
 
@@ -147,14 +147,14 @@ def _least(session: int | None, ask: int | None, spent: int) -> int | None:
 # --- the end of an ask ------------------------------------------------------------
 
 
-def on_deadline(work: Work) -> None:
+def on_deadline(work: UnitOfWork) -> None:
     """The time for the running ask is over before its host could begin."""
     ask = work.state.ask
     if ask is not None and ask.delegation.is_checking:
         end_delegation(work, CLIENT, ask.delegation, "deadline")
 
 
-def on_cancel(work: Work, reason: str) -> None:
+def on_cancel(work: UnitOfWork, reason: str) -> None:
     """Stop the running ask and all under it, at once."""
     ask = work.state.ask
     if ask is None or ask.outcome is not None:
@@ -164,24 +164,24 @@ def on_cancel(work: Work, reason: str) -> None:
     end_delegation(work, CLIENT, ask.delegation, "cancelled", detail=reason)
 
 
-def on_close(work: Work) -> None:
+def on_close(work: UnitOfWork) -> None:
     """End the session; a running ask is cancelled first."""
     if work.state.phase in ("closed", "new") or work.state.is_closing:
         return
-    work.change(is_closing=True)
+    work.update_session(is_closing=True)
     if work.state.phase == "asking":
         on_cancel(work, "the session was closed")
     else:
         _closed(work)
 
 
-def _closed(work: Work) -> None:
+def _closed(work: UnitOfWork) -> None:
     host = work.record(HOST)
-    work.change(phase="closed")
+    work.update_session(phase="closed")
     work.post(CLIENT, SessionClosed(host.spent if host else ZERO))
 
 
-def conclude(work: Work, is_grace_over: bool = False) -> None:
+def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
     """Post the outcome of an ask that is settled, once everything has drained or the grace is over."""
     ask = work.state.ask
     if ask is None or ask.outcome is None:
@@ -190,16 +190,16 @@ def conclude(work: Work, is_grace_over: bool = False) -> None:
     if work.state.live and not is_grace_over:
         if not ask.grace_timer and _has_stragglers(work, ask.outcome):
             timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
-            work.change(ask=replace(ask, grace_timer=timer))
+            work.update_session(ask=replace(ask, grace_timer=timer))
         return
     work.cancel_timer(ask.grace_timer)
-    work.change(ask=None, phase="open")
+    work.update_session(ask=None, phase="open")
     work.post(CLIENT, _ended(work, ask, ask.outcome))
     if work.state.is_closing:
         _closed(work)
 
 
-def _ended(work: Work, ask: AskState, outcome: AskOutcome) -> AskEnded:
+def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
     host = work.record(HOST)
     return AskEnded(
         ask.request_id,
@@ -214,14 +214,14 @@ def _ended(work: Work, ask: AskState, outcome: AskOutcome) -> AskEnded:
     )
 
 
-def _has_stragglers(work: Work, outcome: AskOutcome) -> bool:
+def _has_stragglers(work: UnitOfWork, outcome: AskOutcome) -> bool:
     """Whether anyone but a host whose report has just won, and who will finish by itself, is left."""
     host = work.record(HOST)
     is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
     return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
 
 
-def _undrained(work: Work) -> list[str]:
+def _undrained(work: UnitOfWork) -> list[str]:
     """The addresses of those who have not drained, each agent before those below it."""
     found, rest = [], [HOST]
     while rest:

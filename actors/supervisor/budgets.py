@@ -1,4 +1,4 @@
-"""Budgets as accounts: a call must fit in the scope of its agent and of every agent above, up to the host.
+"""Budgets : a call must fit in the scope of its agent and of every agent above, up to the host.
 
 `chain` is the records from the host down to the agent. Nothing is estimated here: `need` is an upper
 bound, reserved before the call and replaced by what the call used when its answer is settled. So the

@@ -36,9 +36,9 @@ from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
     agent_crashed,
-    copy_ended,
     drained,
     end_agent,
+    racer_ended,
     retire,
     stop_below,
     win,
@@ -47,7 +47,7 @@ from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.actors.supervisor.turns import on_turn_requested, on_turn_timer, serve_queue, settle
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
@@ -66,9 +66,9 @@ def initial_supervisor() -> SupervisorState:
 
 def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: SupervisorInput) -> Decision:
     """The supervisor's next state and what it posts, for one message with its seq and sender."""
-    work = Work(state)
+    work = UnitOfWork(state)
     posts = _decide(work, seq, sender, body)
-    return work.done(), posts
+    return work.commit(), posts
 
 
 def decide_in_turn(state: SupervisorState, messages: Iterable[Heard]) -> Decisions:
@@ -76,22 +76,22 @@ def decide_in_turn(state: SupervisorState, messages: Iterable[Heard]) -> Decisio
 
     What the decisions share, such as the records that they change, is put into the state once.
     """
-    work = Work(state)
+    work = UnitOfWork(state)
     posts = [_decide(work, seq, sender, body) for seq, sender, body in messages]
-    return work.done(), posts
+    return work.commit(), posts
 
 
-def _decide(work: Work, seq: int, sender: str, body: SupervisorInput) -> tuple[Post, ...]:
+def _decide(work: UnitOfWork, seq: int, sender: str, body: SupervisorInput) -> tuple[Post, ...]:
     if work.state.phase == "closed" and type(body) is not Ask:
         return ()
     work.seq = seq
     _handle(work, sender, body)
     serve_queue(work)
     asks.conclude(work)
-    return work.said()
+    return work.take_posts()
 
 
-def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
+def _handle(work: UnitOfWork, sender: str, body: SupervisorInput) -> None:
     """Each kind of message; the frequent ones first. Settlements go before anything else."""
     if type(body) is TurnRequested:
         settle(work, sender, body.settled)
@@ -131,7 +131,7 @@ def _handle(work: Work, sender: str, body: SupervisorInput) -> None:
         assert_never(body)
 
 
-def _on_finished(work: Work, sender: str, finished: Finished) -> None:
+def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
     record = work.record(sender)
     if record is None:
         return
@@ -148,18 +148,18 @@ def _on_finished(work: Work, sender: str, finished: Finished) -> None:
             win(work, parent_of(sender), delegation, sender, "answered", text=text, detail=detail)
     else:
         record = replace(record, text=finished.text or record.text)
-        copy_ended(work, record, finished.kind, finished.detail)
+        racer_ended(work, record, finished.kind, finished.detail)
 
 
-def _on_timer(work: Work, fired: TimerFired) -> None:
+def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
     timer = work.state.timers.get(fired.timer)
     if timer is None:
         return
-    work.change(timers=work.state.timers.drop(fired.timer))
+    work.update_session(timers=work.state.timers.drop(fired.timer))
     if timer.purpose == "turn":
         on_turn_timer(work, timer.address)
     elif timer.purpose == "deadline":
-        work.edit(timer.address, deadline_timer=0)
+        work.update_record(timer.address, deadline_timer=0)
         end_agent(work, timer.address, "deadline")
         if timer.address == HOST:
             asks.on_deadline(work)

@@ -7,7 +7,7 @@ addresses never depend on the order in which answers come back.
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin, CheckSchema, Delegate, DelegationEnded
@@ -18,14 +18,14 @@ from callboard.actors.supervisor.state import (
     CheckTask,
     Delegation,
     Record,
-    Seen,
+    SchemaVerdict,
     SupervisorState,
     Timer,
 )
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
-def on_delegate(work: Work, sender: str, request: Delegate) -> None:
+def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
     """A `task` call: refuse it, ask whether its schema is good, or begin."""
     chain = work.chain(sender)
     if chain is None or not chain[-1].is_running:
@@ -35,7 +35,7 @@ def on_delegate(work: Work, sender: str, request: Delegate) -> None:
         return
     parent, count = chain[-1], len(request.profiles)
     first = parent.next_ordinal
-    work.edit(sender, next_ordinal=first + count)
+    work.update_record(sender, next_ordinal=first + count)
     refusal = why_denied(work.state, chain, request)
     if refusal is not None:
         kind, detail = refusal
@@ -47,31 +47,33 @@ def on_delegate(work: Work, sender: str, request: Delegate) -> None:
     _take_on(work, parent, first, request)
 
 
-def _take_on(work: Work, parent: Record, first: int, request: Delegate) -> None:
+def _take_on(work: UnitOfWork, parent: Record, first: int, request: Delegate) -> None:
     """A delegation that nothing forbids: its slots are taken now, its schema may still be refused."""
     count = len(request.profiles)
     schema = request.schema
     if schema == NULL:
         schema = work.state.profiles[request.profiles[0]][0].schema
-    copies = tuple(range(first, first + count))
-    delegation = Delegation(first, request.turn, request.call, copies, schema, request)
-    work.edit(
+    racers = tuple(range(first, first + count))
+    delegation = Delegation(first, request.turn, request.call, racers, schema, request)
+    work.update_record(
         parent.address,
         turn_children=parent.turn_children + count,
         budget=replace(parent.budget, closing=request.closing),
     )
-    work.change(agents=work.state.agents + count)
-    seen = work.seen(schema) if schema != NULL else None
+    work.update_session(agents=work.state.agents + count)
+    seen = work.schema_verdict(schema) if schema != NULL else None
     if schema == NULL or (seen is not None and seen.is_good):
         begin(work, parent.address, delegation)
         return
     delegation = replace(delegation, is_checking=True)
-    work.keep(parent.address, delegation)
+    work.put_delegation(parent.address, delegation)
     if seen is None or not _waits(work, parent.address, delegation, seen):
         ask_schema(work, parent.address, delegation, parent.address, "accept")
 
 
-def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -> tuple[Kind, str] | None:
+def why_denied(
+    state: SupervisorState, chain: list[Record], request: Delegate
+) -> tuple[OutcomeKind, str] | None:
     """The rule that a delegation breaks, in words for the parent's model; None if it breaks none."""
     parent, count = chain[-1], len(request.profiles)
     limits = parent.limits
@@ -89,7 +91,9 @@ def why_denied(state: SupervisorState, chain: list[Record], request: Delegate) -
     return _over_budget(state, chain, request)
 
 
-def _over_budget(state: SupervisorState, chain: list[Record], request: Delegate) -> tuple[Kind, str] | None:
+def _over_budget(
+    state: SupervisorState, chain: list[Record], request: Delegate
+) -> tuple[OutcomeKind, str] | None:
     """Whether nothing is left for a sub-agent: any turn uses a token, but one may cost nothing."""
     closing = request.closing
     for record in chain:
@@ -107,37 +111,37 @@ def _over_budget(state: SupervisorState, chain: list[Record], request: Delegate)
     return None
 
 
-def _waits(work: Work, parent: str, delegation: Delegation, seen: Seen) -> bool:
+def _waits(work: UnitOfWork, parent: str, delegation: Delegation, seen: SchemaVerdict) -> bool:
     """Wait for the check of this schema that is under way, if it has the time that this one would have."""
     check = work.state.checks.get(seen.check)
     if check is None or seen.timeout_ms != _timeout_ms(work, parent):
         return False
     others = check.others.append((parent, delegation.key))
-    work.change(checks=work.state.checks.put(seen.check, replace(check, others=others)))
+    work.update_session(checks=work.state.checks.put(seen.check, replace(check, others=others)))
     return True
 
 
 def ask_schema(
-    work: Work, parent: str, delegation: Delegation, who: str, task: CheckTask, value: Json = NULL
+    work: UnitOfWork, parent: str, delegation: Delegation, who: str, task: CheckTask, value: Json = NULL
 ) -> None:
     """Ask the schema port about a delegation's schema, or about a report against it, in the time of `who`."""
     number, schema, timeout = work.state.next_check, delegation.schema, _timeout_ms(work, who)
-    key = work.look_at(schema, number, timeout) if task == "accept" else 0
+    key = work.begin_schema_check(schema, number, timeout) if task == "accept" else 0
     check = Check(task, parent, delegation.key, key)
-    work.change(next_check=number + 1, checks=work.state.checks.put(number, check))
+    work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
     work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout))
 
 
-def _timeout_ms(work: Work, who: str) -> int:
+def _timeout_ms(work: UnitOfWork, who: str) -> int:
     return millis(work.limits_of(who).schema_timeout_s, 5_000)
 
 
-def begin(work: Work, parent: str, delegation: Delegation) -> None:
+def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     """Start everyone who works on a delegation of an agent."""
     request, record = delegation.request, work.record(parent)
     assert request is not None
     assert record is not None
-    for ordinal, name in zip(delegation.copies, request.profiles, strict=True):
+    for ordinal, name in zip(delegation.racers, request.profiles, strict=True):
         child = _child(work, record, delegation, ordinal, name, request.limits)
         work.add(child)
         roster = roster_of(work.state, child.profile, child.depth, child.limits)
@@ -151,13 +155,13 @@ def begin(work: Work, parent: str, delegation: Delegation) -> None:
             roster,
         )
         work.post(child.address, start)
-    begun = replace(delegation, request=None, is_checking=False, running=len(delegation.copies))
-    work.keep(parent, begun)
-    work.change(live=work.state.live + len(delegation.copies))
+    begun = replace(delegation, request=None, is_checking=False, running=len(delegation.racers))
+    work.put_delegation(parent, begun)
+    work.update_session(live=work.state.live + len(delegation.racers))
 
 
 def _child(
-    work: Work, parent: Record, delegation: Delegation, ordinal: int, name: str, call: Limits
+    work: UnitOfWork, parent: Record, delegation: Delegation, ordinal: int, name: str, call: Limits
 ) -> Record:
     profile = work.state.profiles[name][0]
     address = child_of(parent.address, ordinal)

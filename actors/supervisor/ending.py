@@ -15,28 +15,28 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, parent_of
-from callboard.actors.protocol.endings import STATUS, Kind
+from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged, Stop
 from callboard.actors.protocol.usage import Need, Usage, plus
 from callboard.actors.protocol.value_types import Reason
-from callboard.actors.supervisor.admission import leave_line
+from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.budgets import add
 from callboard.actors.supervisor.state import AskOutcome, Delegation, Pending, Record
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
-def end_agent(work: Work, address: str, kind: Kind, detail: str = "") -> None:
+def end_agent(work: UnitOfWork, address: str, kind: OutcomeKind, detail: str = "") -> None:
     """End a running agent and all below it; its delegation goes on if others or reports are left."""
     record = work.record(address)
     if record is None or not record.is_running:
         return
     stop_below(work, address)
     stop_one(work, address, kind)
-    copy_ended(work, record, kind, detail)
+    racer_ended(work, record, kind, detail)
 
 
-def stop_below(work: Work, address: str) -> None:
+def stop_below(work: UnitOfWork, address: str) -> None:
     """Stop everything under an agent and end its delegations as cancelled, deepest first."""
     for below in _deepest_first(work, address):
         record = work.record(below)
@@ -48,7 +48,7 @@ def stop_below(work: Work, address: str) -> None:
             stop_one(work, below, "cancelled")
 
 
-def _deepest_first(work: Work, address: str) -> list[str]:
+def _deepest_first(work: UnitOfWork, address: str) -> list[str]:
     """The addresses of a subtree: every agent after all that are below it, siblings in their order."""
     found, rest = [], [address]
     while rest:
@@ -60,27 +60,27 @@ def _deepest_first(work: Work, address: str) -> list[str]:
     return found[::-1]
 
 
-def stop_one(work: Work, address: str, kind: Kind) -> None:
+def stop_one(work: UnitOfWork, address: str, kind: OutcomeKind) -> None:
     """Mark one agent as ended and tell it to drain."""
     record = work.record(address)
     if record is None or not record.is_running:
         return
     work.post(address, Stop(kind, record.granted))
     retire(work, record)
-    work.edit(address, is_stopped=True)
+    work.update_record(address, is_stopped=True)
 
 
-def retire(work: Work, record: Record) -> None:
+def retire(work: UnitOfWork, record: Record) -> None:
     """An agent is running no more: its place in line and its timers go."""
     if record.ticket:
-        leave_line(work, record.address)
+        dequeue(work, record.address)
     if record.turn_timer or record.deadline_timer:
         work.cancel_timer(record.turn_timer)
         work.cancel_timer(record.deadline_timer)
-    work.edit(record.address, is_running=False, wanted=None, turn_timer=0, deadline_timer=0)
+    work.update_record(record.address, is_running=False, wanted=None, turn_timer=0, deadline_timer=0)
 
 
-def agent_crashed(work: Work, address: str, detail: str) -> None:
+def agent_crashed(work: UnitOfWork, address: str, detail: str) -> None:
     """An agent's decider raised: end it. One that has won and was to finish by itself has to drain too."""
     record = work.record(address)
     if record is None or record.is_drained or record.is_stopped:
@@ -89,16 +89,16 @@ def agent_crashed(work: Work, address: str, detail: str) -> None:
         end_agent(work, address, "crashed", detail)
     else:
         work.post(address, Stop("crashed", record.granted))
-        work.edit(address, is_stopped=True)
+        work.update_record(address, is_stopped=True)
 
 
-def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None:
+def racer_ended(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:
     """One of a delegation's agents has ended without winning."""
     delegation = work.delegation_of(record)
     if delegation is None:
         return
     reason = Reason(record.address, kind, detail)
-    work.keep(
+    work.put_delegation(
         parent_of(record.address),
         replace(
             delegation,
@@ -110,7 +110,7 @@ def copy_ended(work: Work, record: Record, kind: Kind, detail: str = "") -> None
     fail_if_over(work, parent_of(record.address), delegation.key)
 
 
-def fail_if_over(work: Work, parent: str, key: int) -> None:
+def fail_if_over(work: UnitOfWork, parent: str, key: int) -> None:
     """End a delegation that nobody works on and that no report can win any more."""
     delegation = work.delegation(parent, key)
     if delegation is None or delegation.running or delegation.pending.size or delegation.is_checking:
@@ -121,11 +121,11 @@ def fail_if_over(work: Work, parent: str, key: int) -> None:
 
 
 def win(
-    work: Work,
+    work: UnitOfWork,
     parent: str,
     delegation: Delegation,
     address: str,
-    kind: Kind,
+    kind: OutcomeKind,
     *,
     value: Json = NULL,
     text: str = "",
@@ -133,8 +133,8 @@ def win(
 ) -> None:
     """A report or an answer wins: everyone else who works on the open delegation has lost the race."""
     end_delegation(work, parent, delegation, kind, value=value, text=text, detail=detail)
-    for ordinal in delegation.copies:
-        other = work.copy_address(parent, ordinal)
+    for ordinal in delegation.racers:
+        other = work.racer_address(parent, ordinal)
         stop_below(work, other)
         record = work.record(other)
         if other != address:
@@ -144,10 +144,10 @@ def win(
 
 
 def end_delegation(
-    work: Work,
+    work: UnitOfWork,
     parent: str,
     delegation: Delegation,
-    kind: Kind,
+    kind: OutcomeKind,
     *,
     value: Json = NULL,
     text: str = "",
@@ -160,25 +160,31 @@ def end_delegation(
         text = text or delegation.text or _last_words(work, parent, delegation)
     ask = work.state.ask
     if parent == CLIENT and ask is not None:
-        work.change(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
+        work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
         return
     record = work.record(parent)
     if record is not None:
-        work.edit(parent, delegations=record.delegations.drop(delegation.key))
+        work.update_record(parent, delegations=record.delegations.drop(delegation.key))
     work.post(parent, _ended(work, parent, delegation, kind, value, text, detail))
 
 
 def _ended(
-    work: Work, parent: str, delegation: Delegation, kind: Kind, value: Json, text: str, detail: str
+    work: UnitOfWork,
+    parent: str,
+    delegation: Delegation,
+    kind: OutcomeKind,
+    value: Json,
+    text: str,
+    detail: str,
 ) -> DelegationEnded:
-    copies = delegation.copies
-    has_reasons = len(copies) > 1 and STATUS[kind] != "ok"
+    racers = delegation.racers
+    has_reasons = len(racers) > 1 and STATUS[kind] != "ok"
     used, unsettled = _spent_on(work, parent, delegation)
     return DelegationEnded(
         delegation.turn,
         delegation.call,
         kind,
-        work.copy_address(parent, copies[0]),
+        work.racer_address(parent, racers[0]),
         value,
         text,
         detail,
@@ -189,20 +195,20 @@ def _ended(
     )
 
 
-def _copies(work: Work, parent: str, delegation: Delegation) -> Iterator[Record]:
+def _copies(work: UnitOfWork, parent: str, delegation: Delegation) -> Iterator[Record]:
     """Those who work, or worked, on a delegation and are still in the tree."""
-    for ordinal in delegation.copies:
-        record = work.record(work.copy_address(parent, ordinal))
+    for ordinal in delegation.racers:
+        record = work.record(work.racer_address(parent, ordinal))
         if record is not None and record.delegation == delegation.key:
             yield record
 
 
-def _last_words(work: Work, parent: str, delegation: Delegation) -> str:
+def _last_words(work: UnitOfWork, parent: str, delegation: Delegation) -> str:
     """What somebody who works on a delegation said last: the partial work of one that is cut short."""
     return next((record.text for record in _copies(work, parent, delegation) if record.text), "")
 
 
-def _spent_on(work: Work, parent: str, delegation: Delegation) -> tuple[Usage, Need]:
+def _spent_on(work: UnitOfWork, parent: str, delegation: Delegation) -> tuple[Usage, Need]:
     """What a delegation used and what is still reserved, over all who worked on it."""
     used, unsettled = delegation.used, Need()
     for record in _copies(work, parent, delegation):
@@ -211,25 +217,25 @@ def _spent_on(work: Work, parent: str, delegation: Delegation) -> tuple[Usage, N
     return used, unsettled
 
 
-def judge_late(work: Work, pending: Pending) -> None:
+def judge_late(work: UnitOfWork, pending: Pending) -> None:
     """A report that can win nothing any more."""
     work.post(pending.address, ReportJudged(pending.turn, pending.call, "late"))
 
 
-def drained(work: Work, address: str) -> None:
+def drained(work: UnitOfWork, address: str) -> None:
     """An agent has nothing outstanding: it leaves the tree, and so do ended ones above it."""
     record = work.record(address)
     if record is None or record.is_drained:
         return
-    work.change(live=work.state.live - 1)
+    work.update_session(live=work.state.live - 1)
     leaf: Record | None = replace(record, is_drained=True)
-    work.edit(address, is_drained=True)
+    work.update_record(address, is_drained=True)
     while leaf is not None and leaf.address != HOST and _may_leave(leaf):
         work.remove(leaf)
         parent = parent_of(leaf.address)
         delegation = work.delegation(parent, leaf.delegation)
         if delegation is not None:
-            work.keep(parent, replace(delegation, used=plus(delegation.used, leaf.spent)))
+            work.put_delegation(parent, replace(delegation, used=plus(delegation.used, leaf.spent)))
         leaf = work.record(parent)
 
 

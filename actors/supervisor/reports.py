@@ -15,12 +15,12 @@ from callboard.actors.supervisor.asks import begin_host
 from callboard.actors.supervisor.delegating import ask_schema, begin
 from callboard.actors.supervisor.ending import end_delegation, fail_if_over, judge_late, win
 from callboard.actors.supervisor.state import Check, Delegation, Pending
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 _UNCHECKED = SchemaProblem("", "it could not be checked")
 
 
-def on_report(work: Work, sender: str, report: ReportBack) -> None:
+def on_report(work: UnitOfWork, sender: str, report: ReportBack) -> None:
     """A report: put it in line, or judge it late."""
     pending = Pending(sender, report.turn, report.call, report.value)
     record = work.record(sender)
@@ -31,12 +31,12 @@ def on_report(work: Work, sender: str, report: ReportBack) -> None:
     parent, number = parent_of(sender), delegation.reports
     line = delegation.pending.put(number, pending)
     delegation = replace(delegation, reports=number + 1, pending=line)
-    work.keep(parent, delegation)
+    work.put_delegation(parent, delegation)
     if line.size == 1:
         _judge_next(work, parent, delegation)
 
 
-def _judge_next(work: Work, parent: str, delegation: Delegation) -> None:
+def _judge_next(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     if delegation.schema == NULL:
         _accept(work, parent, delegation)
     else:
@@ -50,12 +50,12 @@ def _first_in_line(delegation: Delegation) -> tuple[int, Pending]:
     return first
 
 
-def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
+def on_schema_checked(work: UnitOfWork, checked: SchemaChecked) -> None:
     """The answer of the schema port, about a schema or about the report that is first in line."""
     check = work.state.checks.get(checked.check)
     if check is None:
         return
-    work.change(checks=work.state.checks.drop(checked.check))
+    work.update_session(checks=work.state.checks.drop(checked.check))
     if check.task == "accept":
         _on_looked_at(work, check, checked)
         return
@@ -68,9 +68,9 @@ def on_schema_checked(work: Work, checked: SchemaChecked) -> None:
         _reject(work, check.parent, delegation, checked)
 
 
-def _on_looked_at(work: Work, check: Check, checked: SchemaChecked) -> None:
+def _on_looked_at(work: UnitOfWork, check: Check, checked: SchemaChecked) -> None:
     """A schema was looked at, for all who wait for it; if that failed, it is tried again for each other."""
-    work.looked_at(check.schema, checked.check, is_good=checked.status == "ok")
+    work.finish_schema_check(check.schema, checked.check, is_good=checked.status == "ok")
     first = work.delegation(check.parent, check.delegation)
     if first is not None:
         _on_accept(work, check.parent, first, checked)
@@ -84,7 +84,7 @@ def _on_looked_at(work: Work, check: Check, checked: SchemaChecked) -> None:
             _on_accept(work, parent, other, checked)
 
 
-def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+def _on_accept(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
     """Begin what waited for its schema; or end it, if the schema is none that we accept."""
     if checked.status != "ok":
         why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
@@ -96,7 +96,7 @@ def _on_accept(work: Work, parent: str, delegation: Delegation, checked: SchemaC
         begin(work, parent, delegation)
 
 
-def _accept(work: Work, parent: str, delegation: Delegation) -> None:
+def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     number, first = _first_in_line(delegation)
     others = replace(delegation, pending=delegation.pending.drop(number))
     work.post(first.address, ReportJudged(first.turn, first.call, "accepted"))
@@ -105,12 +105,12 @@ def _accept(work: Work, parent: str, delegation: Delegation) -> None:
     win(work, parent, others, first.address, "reported", value=first.value, text=text)
 
 
-def _reject(work: Work, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+def _reject(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
     number, first = _first_in_line(delegation)
     problems = checked.problems or (_UNCHECKED,)
     work.post(first.address, ReportJudged(first.turn, first.call, "invalid", problems))
     delegation = replace(delegation, pending=delegation.pending.drop(number))
-    work.keep(parent, delegation)
+    work.put_delegation(parent, delegation)
     if delegation.pending.size:
         _judge_next(work, parent, delegation)
     else:

@@ -9,39 +9,39 @@ from callboard.actors.protocol.addresses import CLOCK, HOST
 from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.messages import ExtendTimer, Resumed
 from callboard.actors.supervisor.asks import host_budget, read_profiles
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
-def on_resumed(work: Work, resumed: Resumed) -> None:
+def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
     """Another process has taken the session up."""
     if work.state.phase == "new":
         return
     profiles = read_profiles(resumed.profiles)
     if resumed.profiles and profiles is not None:
-        work.change(host_name=resumed.host, profiles=profiles)
+        work.update_session(host_name=resumed.host, profiles=profiles)
     if resumed.model is not None:
-        work.change(model=resumed.model)
+        work.update_session(model=resumed.model)
     if resumed.limits is not None:
         _bound(work, fill(resumed.limits))
     if resumed.extend_ms:
         _extend(work, resumed.extend_ms)
 
 
-def _bound(work: Work, limits: Limits) -> None:
+def _bound(work: UnitOfWork, limits: Limits) -> None:
     """New limits of the session, for the running ask too: what is spent and reserved stays."""
-    work.change(limits=limits)
+    work.update_session(limits=limits)
     ask, host = work.state.ask, work.record(HOST)
     if ask is None:
         return
     own = narrow(limits, work.state.profiles[work.state.host_name][0].limits)
     ask = replace(ask, limits=narrow(own, ask.own))
-    work.change(ask=ask)
+    work.update_session(ask=ask)
     if host is not None and not ask.delegation.is_checking:
         budget = host_budget(own, ask.own, ask.before)
-        work.edit(HOST, limits=ask.limits, budget=replace(budget, closing=host.budget.closing))
+        work.update_record(HOST, limits=ask.limits, budget=replace(budget, closing=host.budget.closing))
 
 
-def _extend(work: Work, by_ms: int) -> None:
+def _extend(work: UnitOfWork, by_ms: int) -> None:
     """More time for every deadline that runs; back-offs and graces stay as they are."""
     for number, timer in work.state.timers.items():
         if timer.purpose == "deadline":

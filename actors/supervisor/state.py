@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, final
 
 import msgspec
 
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
@@ -41,17 +41,17 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delegation(msgspec.Struct, frozen=True, gc=False):
-    """A delegation, or an ask, that has not ended. copies: the ordinals of those who work on it.
+    """A delegation, or an ask, that has not ended. racers: the ordinals of those who work on it.
 
     running: how many of them have not ended. reports: how many came. pending: those that wait, by their
-    number among these, the first being checked. reasons: how copies ended, in that order. used: what copies
+    number among these, the first being checked. reasons: how racers ended, in that order. used: what racers
     used that are out of the tree already.
     """
 
     key: int
     turn: int
     call: int
-    copies: tuple[int, ...]
+    racers: tuple[int, ...]
     schema: Json = NULL
     request: Delegate | None = None
     running: int = 0
@@ -106,7 +106,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):
     """How the running ask has ended, while its agents drain."""
 
-    kind: Kind
+    kind: OutcomeKind
     by: int
     value: Json = NULL
     text: str = ""
@@ -143,7 +143,7 @@ class Check(msgspec.Struct, frozen=True, gc=False):
     others: IntMap[tuple[str, int]] = IntMap()
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
+class SchemaVerdict(msgspec.Struct, frozen=True, gc=False):
     """A schema that is known to be good; or one that is being looked at, by this check, within this time."""
 
     digest: bytes
@@ -192,5 +192,5 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     next_check: int = 1
     timers: IntMap[Timer] = IntMap()
     next_timer: int = 1
-    schemas: IntMap[Seen] = IntMap()
+    schemas: IntMap[SchemaVerdict] = IntMap()
     ask: AskState | None = None

@@ -15,14 +15,20 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.messages import CallModel, TurnRequested
 from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.protocol.value_types import Settled
-from callboard.actors.supervisor import budgets as accounts
-from callboard.actors.supervisor.admission import blocked_at, call_from, is_waited_for, line_up, park
+from callboard.actors.supervisor import budgets
+from callboard.actors.supervisor.admission import (
+    blocked_at,
+    enqueue,
+    is_waited_for,
+    wait_for_budget,
+    wake_along,
+)
 from callboard.actors.supervisor.ending import end_agent
 from callboard.actors.supervisor.state import Record, Timer
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
-def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
+def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> None:
     """An agent wants a turn: it lines up, at once or after its back-off. One wish or call at a time."""
     chain = work.chain(sender)
     if chain is None:
@@ -39,13 +45,13 @@ def on_turn_requested(work: Work, sender: str, request: TurnRequested) -> None:
         record = replace(record, wanted=request)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
-        work.store((replace(record, turn_timer=timer),))
+        work.put_records((replace(record, turn_timer=timer),))
     else:
         chain[-1] = record
         _stand_in_line(work, chain, request)
 
 
-def on_turn_timer(work: Work, address: str) -> None:
+def on_turn_timer(work: UnitOfWork, address: str) -> None:
     """The back-off of a retry is over."""
     chain = work.chain(address)
     if chain is not None and chain[-1].wanted is not None:
@@ -53,70 +59,70 @@ def on_turn_timer(work: Work, address: str) -> None:
         _stand_in_line(work, chain, chain[-1].wanted)
 
 
-def _stand_in_line(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
+def _stand_in_line(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
     """Grant at once where nobody stands before it, which is the usual case; else take a ticket."""
     if (
         work.state.queue.size
         or work.in_flight >= (chain[0].limits.max_parallel_calls or 1)
         or is_waited_for(chain)
-        or accounts.fits(chain, wanted.need)[0] != "now"
+        or budgets.fits(chain, wanted.need)[0] != "now"
     ):
-        line_up(work, chain)
+        enqueue(work, chain)
     else:
         _grant(work, chain, wanted)
 
 
-def serve_queue(work: Work) -> None:
+def serve_queue(work: UnitOfWork) -> None:
     """Look at the queue, in order, for as long as a slot is free."""
     if not work.state.queue.size:
         return
     host = work.record(HOST)
     slots = (host.limits.max_parallel_calls if host else None) or 1
     while work.in_flight < slots and (first := work.state.queue.first()) is not None:
-        work.change(queue=work.state.queue.drop(first[0]))
+        work.update_session(queue=work.state.queue.drop(first[0]))
         chain = work.chain(first[1])
         if chain is not None and chain[-1].wanted is not None:
             _look_at(work, chain, chain[-1].wanted)
 
 
-def _look_at(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
-    verdict, where = accounts.fits(chain, wanted.need)
+def _look_at(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
+    verdict, where = budgets.fits(chain, wanted.need)
     if verdict == "never":
         _refuse(work, chain[-1].address, where[0])
     elif blocker := blocked_at(chain) or (where[-1] if where else ""):
-        park(work, chain, blocker)
+        wait_for_budget(work, chain, blocker)
     else:
         _grant(work, chain, wanted)
-        call_from(work, chain)
+        wake_along(work, chain)
 
 
-def _grant(work: Work, chain: list[Record], wanted: TurnRequested) -> None:
+def _grant(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
     agent, need, turn, attempt = chain[-1], wanted.need, wanted.turn, wanted.attempt
-    reserved = accounts.reserve(chain, need)
+    reserved = budgets.reserve(chain, need)
     chain[-1] = replace(
         agent, reserved=reserved, granted=(turn, attempt), grant=need, wanted=None, ticket=0, parked=""
     )
-    work.store(chain)
+    work.put_records(chain)
     work.in_flight += 1
     work.posts.append(Post(MODEL, CallModel(agent.address, turn, attempt, need, wanted.digest)))
 
 
-def _refuse(work: Work, address: str, where: str) -> None:
+def _refuse(work: UnitOfWork, address: str, where: str) -> None:
     scope = f"the budget of {where}" if where != address else "its budget"
     end_agent(work, address, "budget", f"{scope} is too small for another turn")
 
 
-def settle(work: Work, sender: str, settled: Settled | None) -> None:
+def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
     """The answer of a grant is in: give the reservation back, charge the use. Once for each grant."""
     if settled is None:
         return
     chain = work.chain(sender)
     if chain is None or (need := chain[-1].grant) is None:
         return
-    record, used = chain[-1], accounts.charge_of(need, settled.usage)
-    spent, reserved = accounts.settle(chain, need, used)
+    record, used = chain[-1], budgets.charge_of(need, settled.usage)
+    spent, reserved = budgets.settle(chain, need, used)
     text = settled.text or record.text
     chain[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
-    work.store(chain)
+    work.put_records(chain)
     work.in_flight -= 1
-    call_from(work, chain)
+    wake_along(work, chain)

@@ -21,10 +21,10 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage, CancelTimer, SetTimer
-from callboard.actors.supervisor.state import Delegation, Record, Seen, SupervisorState, Timer
+from callboard.actors.supervisor.state import Delegation, Record, SchemaVerdict, SupervisorState, Timer
 
 
-class Work:
+class UnitOfWork:
     """State and posts of decisions. seq: of the event that is being handled."""
 
     __slots__ = ("_changed", "_records", "in_flight", "posts", "seq", "state")
@@ -38,12 +38,12 @@ class Work:
         self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
         self._changed: set[str] = set()
 
-    def said(self) -> tuple[Post, ...]:
+    def take_posts(self) -> tuple[Post, ...]:
         """The posts of the decision that is made; those of the next one come after."""
         posts, self.posts = self.posts, []
         return tuple(posts)
 
-    def done(self) -> SupervisorState:
+    def commit(self) -> SupervisorState:
         """The state with every changed record in its place."""
         records, changed = self._records, self._changed
         if not changed:
@@ -64,7 +64,7 @@ class Work:
         """Say something, after all that was said before."""
         self.posts.append(Post(recipient, body))
 
-    def change(self, **fields: Any) -> None:
+    def update_session(self, **fields: Any) -> None:
         """Replace fields of the state."""
         self.state = replace(self.state, **fields)
 
@@ -94,7 +94,7 @@ class Work:
             chain.append(record)
         return chain
 
-    def store(self, records: Iterable[Record]) -> None:
+    def put_records(self, records: Iterable[Record]) -> None:
         """Keep changed records."""
         known, changed = self._records, self._changed
         for record in records:
@@ -102,7 +102,7 @@ class Work:
             known[address] = record
             changed.add(address)
 
-    def edit(self, address: str, **fields: Any) -> None:
+    def update_record(self, address: str, **fields: Any) -> None:
         """Replace fields of an agent's record; nothing if it is not in the tree."""
         record = self.record(address)
         if record is not None:
@@ -114,14 +114,14 @@ class Work:
         if record.address != HOST:
             parent, ordinal = place_of(record.address)
             above = self._records[parent]
-            self.edit(parent, children=above.children.put(ordinal, record))
-        self.store((record,))
+            self.update_record(parent, children=above.children.put(ordinal, record))
+        self.put_records((record,))
 
     def remove(self, record: Record) -> None:
         """Take an agent out of the tree. There must be nobody below it."""
         parent, ordinal = place_of(record.address)
         above = self._records[parent]
-        self.edit(parent, children=above.children.drop(ordinal))
+        self.update_record(parent, children=above.children.drop(ordinal))
         del self._records[record.address]
         self._changed.discard(record.address)
 
@@ -140,16 +140,16 @@ class Work:
         """The delegation that an agent works on, while it is open."""
         return self.delegation(parent_of(record.address), record.delegation)
 
-    def keep(self, parent: str, delegation: Delegation) -> None:
+    def put_delegation(self, parent: str, delegation: Delegation) -> None:
         """Put a changed delegation back."""
         ask = self.state.ask
         if parent == CLIENT:
             assert ask is not None
-            self.change(ask=replace(ask, delegation=delegation))
+            self.update_session(ask=replace(ask, delegation=delegation))
         elif record := self.record(parent):
-            self.edit(parent, delegations=record.delegations.put(delegation.key, delegation))
+            self.update_record(parent, delegations=record.delegations.put(delegation.key, delegation))
 
-    def copy_address(self, parent: str, ordinal: int) -> str:
+    def racer_address(self, parent: str, ordinal: int) -> str:
         """The address of one who works on a delegation of this parent."""
         return HOST if parent == CLIENT else f"{parent}.{ordinal}"
 
@@ -162,7 +162,7 @@ class Work:
 
     # --- schemas ------------------------------------------------------------------
 
-    def seen(self, schema: Json) -> Seen | None:
+    def schema_verdict(self, schema: Json) -> SchemaVerdict | None:
         """What is known of a schema, if it was accepted or is being looked at."""
         key, digest = _digests(schema)
         seen = self.state.schemas.get(key)
@@ -170,35 +170,37 @@ class Work:
 
     def has_accepted(self, schema: Json) -> bool:
         """Whether the schema port has accepted this schema before, in this session."""
-        seen = self.seen(schema)
+        seen = self.schema_verdict(schema)
         return seen is not None and seen.is_good
 
-    def look_at(self, schema: Json, check: int, timeout_ms: int) -> int:
+    def begin_schema_check(self, schema: Json, check: int, timeout_ms: int) -> int:
         """Remember which check looks at a schema; the schema's key."""
         key, digest = _digests(schema)
-        self.change(schemas=self.state.schemas.put(key, Seen(digest, check, timeout_ms)))
+        self.update_session(schemas=self.state.schemas.put(key, SchemaVerdict(digest, check, timeout_ms)))
         return key
 
-    def looked_at(self, key: int, check: int, *, is_good: bool) -> None:
+    def finish_schema_check(self, key: int, check: int, *, is_good: bool) -> None:
         """Remember what came of a check, unless another schema has taken the place of this one."""
         schemas = self.state.schemas
         seen = schemas.get(key)
         if seen is not None and seen.check == check:
-            self.change(schemas=schemas.put(key, Seen(seen.digest)) if is_good else schemas.drop(key))
+            self.update_session(
+                schemas=schemas.put(key, SchemaVerdict(seen.digest)) if is_good else schemas.drop(key)
+            )
 
     # --- timers -------------------------------------------------------------------
 
     def set_timer(self, timer: Timer, after_ms: int) -> int:
         """Ask the clock for a wake-up; returns its number."""
         number = self.state.next_timer
-        self.change(next_timer=number + 1, timers=self.state.timers.put(number, timer))
+        self.update_session(next_timer=number + 1, timers=self.state.timers.put(number, timer))
         self.post(CLOCK, SetTimer(number, after_ms))
         return number
 
     def cancel_timer(self, number: int) -> None:
         """Take a wake-up back, if it is still to come."""
         if number and self.state.timers.get(number) is not None:
-            self.change(timers=self.state.timers.drop(number))
+            self.update_session(timers=self.state.timers.drop(number))
             self.post(CLOCK, CancelTimer(number))
 
 

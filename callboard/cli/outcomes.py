@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from callboard.actors.protocol.endings import EXPLAINED, STATUS, Kind
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.terminal_escape import indented, safe_line
@@ -56,7 +56,7 @@ def ending_text(outcome: Outcome) -> str:
     return ending(outcome.kind, outcome.detail)
 
 
-def ending(kind: Kind, detail: str = "") -> str:
+def ending(kind: OutcomeKind, detail: str = "") -> str:
     """A kind of ending in words, with what is known beyond the kind.
 
     >>> ending("answered"), ending("cancelled", "by hand"), ending("deadline")

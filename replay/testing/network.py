@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.program import Actor, Send, describe
-from callboard.replay.testing.world import Kind, Move, Step
+from callboard.replay.testing.world import Move, MoveKind, Step
 
 
 class _Way(NamedTuple):
@@ -102,10 +102,10 @@ class NetworkWorld:
                 ways[Move(chain, name, chain, kind)] = _Way(Send(name, name, message))
         return ways
 
-    def _waking(self, name: str) -> dict[str, tuple[object, Kind]]:
+    def _waking(self, name: str) -> dict[str, tuple[object, MoveKind]]:
         """What an actor may send itself now, by the name of its chain."""
         actor, state = self.network.actors[name], self.states[name]
-        found: list[tuple[object, Kind]] = []
+        found: list[tuple[object, MoveKind]] = []
         if actor.wakes is not None:
             found += [(message, "port") for message in actor.wakes(state)]
         if actor.faults is not None:

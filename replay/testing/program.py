@@ -27,7 +27,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.canonical import canonical
-from callboard.replay.testing.world import Kind, Move, Step
+from callboard.replay.testing.world import Move, MoveKind, Step
 
 S = TypeVar("S")
 M = TypeVar("M")
@@ -85,7 +85,7 @@ class Program:
         """A new run."""
         return ProgramWorld(self)
 
-    def wake(self, name: str, message: object, kind: Kind) -> Move:
+    def wake(self, name: str, message: object, kind: MoveKind) -> Move:
         """The move by which an actor gets a message from itself."""
         found = self._wakes.get((name, message))
         if found is None:
@@ -106,7 +106,7 @@ class _Routes(dict[str, "_Heads"]):
         if recipient not in program.actors:
             raise MisuseError(f"{sender} posts to {recipient!r}, there is {', '.join(program.actors)}")
         chain = f"{sender}>{recipient}" if program.inbox == "channel" else f"inbox {recipient}"
-        kind: Kind = "client" if sender in program.clients else "deliver"
+        kind: MoveKind = "client" if sender in program.clients else "deliver"
         found = self[recipient] = _Heads(chain, sender, recipient, kind)
         return found
 
@@ -116,7 +116,7 @@ class _Heads(dict[object, Move]):
 
     __slots__ = ("chain", "kind", "recipient", "sender")
 
-    def __init__(self, chain: str, sender: str, recipient: str, kind: Kind) -> None:
+    def __init__(self, chain: str, sender: str, recipient: str, kind: MoveKind) -> None:
         super().__init__()
         self.chain, self.sender, self.recipient, self.kind = chain, sender, recipient, kind
 

@@ -18,7 +18,7 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkabl
 
 import msgspec
 
-Kind: TypeAlias = Literal["deliver", "port", "client", "fault"]
+MoveKind: TypeAlias = Literal["deliver", "port", "client", "fault"]
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
@@ -33,7 +33,7 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     chain: str
     actor: str
     label: str
-    kind: Kind = "deliver"
+    kind: MoveKind = "deliver"
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     seq: int
     chain: str
-    kind: Kind
+    kind: MoveKind
     sender: str
     recipient: str
     label: str

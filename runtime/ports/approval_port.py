@@ -104,7 +104,7 @@ class ApprovalPort:
 
     def _lost(self, seq: int, error: BaseException) -> None:
         """Asking has failed: nobody has allowed the call."""
-        request = self._board.desk.open.get(seq)
+        request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, RequestApproval):
             told = self._board.secrets.redactor.told(error)
             logger.error("asking for approval of %s failed\n%s", request.body.tool, told)

@@ -22,7 +22,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
-from callboard.runtime.scheduling.run_queue import rota_of
+from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.secrets.registry import LiveText
 from callboard.runtime.sessions.board import Board
 
@@ -119,7 +119,7 @@ class ModelPort:
             self._board.answer(request, Post(grant.agent, replied))
         else:
             self._waiting[request.seq] = Post(grant.agent, self._made(grant, answer))
-            rota_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
+            run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
 
     def _let_in(self, request: Event) -> bool:
         """Post the answer that waits for the actors to have done their work, if there is one."""
@@ -130,7 +130,7 @@ class ModelPort:
 
     def _expired(self, seq: int, limit_s: float) -> None:
         """A call has taken too long: that is its answer."""
-        request = self._board.desk.open.get(seq)
+        request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CallModel):
             why = f"no answer within {limit_s:g} s (model_timeout_s)"
             failure = ModelFailure("timeout", why, is_retryable=True)
@@ -138,7 +138,7 @@ class ModelPort:
 
     def _lost(self, seq: int, error: BaseException) -> None:
         """A call ended in an exception: that is its answer."""
-        request = self._board.desk.open.get(seq)
+        request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CallModel):
             self._answer(request, request.body, self._crashed(error))
 

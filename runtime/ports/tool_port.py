@@ -89,7 +89,7 @@ class ToolPort:
 
     def _lost(self, seq: int, error: BaseException) -> None:
         """A run that ended in an exception which no tool is allowed to catch, such as GeneratorExit."""
-        request = self._board.desk.open.get(seq)
+        request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CallTool):
             why = text_json(f"{request.body.tool} ended with {type(error).__name__}")
             self._answer(request, request.body, "error", why)

@@ -1,9 +1,9 @@
-"""How actors share an event loop: inboxes, the rota that gives each its turn, and ways to wait.
+"""How actors share an event loop: inboxes, the run_queue that gives each its turn, and ways to wait.
 
 What of an actor has nothing to do with Pykka; `loop_actor` puts it together.
 
 Rules
-  - A loop has one rota. Once per pass of the loop it lets the actors that have messages take turns, in the
+  - A loop has one run queue. Once per pass it lets the actors that have messages take turns, in the
     order they became ready, until `PASS_MESSAGES_MAX` messages are handled by all of them together. So
     neither one actor nor ten thousand keep the loop from its sockets and timers.
   - What is to be said at the end of a pass (`at_end`) is said when no actor has a message, or enough were
@@ -19,7 +19,7 @@ Rules
 
 One `call_soon` per pass and not per message is what makes sparse traffic cheap, the usual case of agents
 that wait for models: to 10,000 actors with one message each, a message took 4 us with a handle for each
-and takes 1 us with a rota (`deliver` to an empty handler, CPython 3.11, a small shared machine).
+and takes 1 us with a run queue (`deliver` to an empty handler, CPython 3.11, a small shared machine).
 """
 
 import asyncio
@@ -46,10 +46,10 @@ Worker: TypeAlias = Callable[[deque[Any], int], int]
 running_loop = asyncio._get_running_loop
 """`asyncio.get_running_loop`, with None in place of an exception."""
 
-_rotas: dict[AbstractEventLoop, "Rota"] = {}
+_run_queues: dict[AbstractEventLoop, "RunQueue"] = {}
 
 
-class Rota:
+class RunQueue:
     """Who is next on one loop."""
 
     __slots__ = ("_ends", "_is_scheduled", "_later", "_loop", "_ready")
@@ -124,20 +124,20 @@ class Rota:
                 raise
 
 
-def rota_of(loop: AbstractEventLoop) -> Rota:
-    """The loop's one rota."""
-    rota = _rotas.get(loop)
-    if rota is None:
-        for closed in [known for known in list(_rotas) if known.is_closed()]:
-            _rotas.pop(closed, None)
-        rota = _rotas.setdefault(loop, Rota(loop))
-    return rota
+def run_queue_of(loop: AbstractEventLoop) -> RunQueue:
+    """The loop's one run_queue."""
+    run_queue = _run_queues.get(loop)
+    if run_queue is None:
+        for closed in [known for known in list(_run_queues) if known.is_closed()]:
+            _run_queues.pop(closed, None)
+        run_queue = _run_queues.setdefault(loop, RunQueue(loop))
+    return run_queue
 
 
 class LoopInbox:
     """An actor's messages in order. Until it is opened they wait; then its worker handles them in turns."""
 
-    __slots__ = ("_context", "_is_ready", "_queue", "_rota", "loop", "worker")
+    __slots__ = ("_context", "_is_ready", "_queue", "_run_queue", "loop", "worker")
 
     def __init__(self) -> None:
         self._queue: deque[Any] = deque()
@@ -148,15 +148,15 @@ class LoopInbox:
         """Ask for a first turn, whether or not there are messages. The worker may be changed later."""
         self.loop, self.worker = loop, worker
         self._context = contextvars.copy_context()
-        self._rota = rota_of(loop)
-        self._rota.add(self)
+        self._run_queue = run_queue_of(loop)
+        self._run_queue.add(self)
 
     def put(self, item: Any, /) -> None:
         """Append a message; from any thread."""
         self._queue.append(item)
         if not self._is_ready:
             self._is_ready = True
-            self._rota.add(self)
+            self._run_queue.add(self)
 
     def get(self) -> Any:
         """Take the first message out."""
@@ -174,7 +174,7 @@ class LoopInbox:
             self._is_ready = False
             if self._queue:
                 self._is_ready = True
-                self._rota.add(self)
+                self._run_queue.add(self)
 
 
 class StopFlag(threading.Event):

@@ -3,7 +3,7 @@
 Rules
   - One way to post. What actors decide and ports answer during a pass of the loop's rota is published
     together at its end: it takes the next seqs, in the order in which it was said, goes to the writer, then
-    into the inboxes of its recipients, and only then is done what the desk says. All posts of one decision
+    into the inboxes of its recipients, and only then is done what the gate says. All posts of one decision
     stand together in the log and in every inbox. That is a log that actors would leave who decide one after
     the other, a little later; but a request that is posted together with a later stop of its agent does not
     start, and is answered as cancelled.
@@ -28,14 +28,14 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import SessionFailed
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin
-from callboard.actors.session.port_gate import Abort, Action, Arm, Desk, Disarm, Refuse, Start, cancelled
+from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start, cancelled
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.session.step import ActorState, failed, initial, is_at_rest, step, steps
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.loop_actor import LoopActor
-from callboard.runtime.scheduling.run_queue import rota_of
+from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 
 Said: TypeAlias = tuple[str, int, Sequence[Post]]
@@ -140,11 +140,11 @@ class Board:
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.watchers: list[Callable[[Event], None]] = []
-        self.desk = Desk(is_strict)
+        self.gate = PortGate(is_strict)
         self.secrets: Secrets = NO_SECRETS
         self._epoch = epoch
         self._writer = writer
-        self._rota = rota_of(asyncio.get_running_loop())
+        self._run_queue = run_queue_of(asyncio.get_running_loop())
         self._context = contextvars.copy_context()
         self._said: list[Said] = []
         self._answered: set[int] = set()
@@ -163,7 +163,7 @@ class Board:
         if self.error is None:
             said = self._said
             if not said:
-                self._rota.at_end(partial(self._context.run, self.publish))
+                self._run_queue.at_end(partial(self._context.run, self.publish))
             said.append((sender, cause, posts))
 
     def say(self, body: AnyMessage) -> None:
@@ -192,7 +192,7 @@ class Board:
                     events.append(Event(seq, at, sender, post.recipient, cause, post.body))
             self._log(events)
             self._deliver(events)
-            for action in self.desk.posted(events):
+            for action in self.gate.on_events(events):
                 if type(action) is Start and not action.waits:
                     self._start(action.request)
                 else:
@@ -213,7 +213,7 @@ class Board:
                 self._outbox.append(event)
             elif type(event.body) is Begin:
                 self._spawn(recipient).deliver(event)
-            # Ports hear from the desk, and nobody else is told anything.
+            # Ports hear from the gate, and nobody else is told anything.
 
     def _log(self, events: Sequence[Event]) -> None:
         """Hand events to the writer; whatever that raises, the session is dead."""
@@ -224,7 +224,7 @@ class Board:
 
     def restore(self, head: int, recovered: Recovered) -> None:
         """Go on where a log ended at this seq: with the states there, and what was left undone by then."""
-        self.seq, self.desk = head, recovered.desk
+        self.seq, self.gate = head, recovered.gate
         for address, state in recovered.states.items():
             if address in (SUPERVISOR, HOST) or not is_at_rest(state):
                 actor = self.actors.get(address) or self._spawn(address)
@@ -243,10 +243,10 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        desk, seq = self.desk, request.seq
-        if desk.may_answer(seq) and seq not in self._answered:
+        gate, seq = self.gate, request.seq
+        if gate.may_answer(seq) and seq not in self._answered:
             self._answered.add(seq)
-            self.post(request.recipient, seq, (desk.as_known(request, post),))
+            self.post(request.recipient, seq, (gate.without_false_claim(request, post),))
 
     def _spawn(self, address: str) -> DeciderActor:
         actor = DeciderActor.spawn(self, address)
@@ -278,7 +278,7 @@ class Board:
 
     def _admit(self, start: Start) -> None:
         request = start.request
-        if not self.desk.may_start(request):
+        if not self.gate.may_start(request):
             return
         if start.announcement is not None:
             self._publish(((request.recipient, request.seq, (start.announcement,)),))
@@ -288,7 +288,7 @@ class Board:
             self._start(request)
 
     def _start(self, request: Event) -> None:
-        if not self.desk.may_start(request) or self.error is not None:
+        if not self.gate.may_start(request) or self.error is not None:
             return
         if self._writer.is_full:
             self._writer.when_room(lambda: self._start(request))

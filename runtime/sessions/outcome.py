@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from callboard.actors.protocol.endings import EXPLAINED, STATUS, Kind, Status
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 from callboard.actors.protocol.errors import OutcomeError
 from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
@@ -21,7 +21,7 @@ class Outcome:
     that nothing was cut off.
     """
 
-    kind: Kind
+    kind: OutcomeKind
     text: str
     structured_output: object
     usage: Usage

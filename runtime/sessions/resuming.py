@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import (
     SessionFailed,
 )
 from callboard.actors.protocol.messages import RULES, Resumed, SessionOpened
-from callboard.actors.session.port_gate import Desk
+from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head
@@ -78,10 +78,10 @@ def continuation(past: Past, now: SessionOpened, has_limits: bool, extend_ms: in
     return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms)
 
 
-def go_on(session_id: str, past: Past, first: Resumed | SessionOpened, desk: Desk) -> Recovered:
+def go_on(session_id: str, past: Past, first: Resumed | SessionOpened, gate: PortGate) -> Recovered:
     """What is left to be done. Raises Diverged, and SessionFailed if the supervisor's decider raises."""
     try:
-        return recover(past.events, first, now_ms(), desk)
+        return recover(past.events, first, now_ms(), gate)
     except Diverged:
         raise
     except Exception as error:

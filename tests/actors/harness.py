@@ -27,7 +27,7 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Settled
 from callboard.actors.supervisor.decider import decide_supervisor, initial_supervisor
 from callboard.actors.supervisor.state import Record, SupervisorState
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tools.supervisor_phases import AgentStatus, SessionStatus, agent_status, session_status
@@ -151,10 +151,10 @@ class Head:
         self, who: str, kind: str = "answered", text: str = "done", used: int | None = None
     ) -> list[Post]:
         settled = None if used is None else Settled(Usage(used))
-        return self.hears(who, Finished(kind, text, settled=settled))  # type: ignore[arg-type]  # a Kind
+        return self.hears(who, Finished(kind, text, settled=settled))  # type: ignore[arg-type]  # a OutcomeKind
 
     def record(self, who: str) -> Record | None:
-        return Work(self.state, 0).record(who)
+        return UnitOfWork(self.state, 0).record(who)
 
     def status(self, who: str) -> AgentStatus:
         return agent_status(self.record(who))

@@ -1,11 +1,11 @@
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.output import WIDE
 from callboard.cli.tree_view import Space, chosen, tree_lines
 from callboard.replay.tree import Node, Tree
 
 
-def node(address: str, kind: Kind | None = None, state: str = "thinking", **more: object) -> Node:
+def node(address: str, kind: OutcomeKind | None = None, state: str = "thinking", **more: object) -> Node:
     found = Node(address, address.replace(".", "-"), "a prompt", state, started_at=1_000)
     if kind is not None:
         found.kind = found.state = kind

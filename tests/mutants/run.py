@@ -2,7 +2,7 @@
 
     python -m tests.mutants.run                      all of it; prints the table
     python -m tests.mutants.run racer-forgotten ...  these only
-    python -m tests.mutants.run --write              all of it, and docs/mutants.md anew
+    python -m tests.mutants.run --write              all of it, and tests/mutants/RESULTS.md anew
     python -m tests.mutants.run --write --kept FILE  the same, and FILE knows what was measured after a break
 
 Each measurement is a process of its own, with the mutant put in before callboard is imported. The core as it
@@ -167,7 +167,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--schedulers", default=SCHEDULERS, help="which, with commas between")
     parser.add_argument("--kept", type=Path, help="a file that keeps measurements, to go on after a break")
-    parser.add_argument("--write", action="store_true", help="write docs/mutants.md anew")
+    parser.add_argument("--write", action="store_true", help="write tests/mutants/RESULTS.md anew")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in MUTANTS]:
         parser.error(f"there is no mutant {', '.join(unknown)}; see tests/mutants/seeded.py")
@@ -184,7 +184,7 @@ def main() -> int:
     measured = measure_all(chosen, wanted, options.jobs, Kept(options.kept))
     written = page(measured, options.runs, scenarios())
     if options.write:
-        (ROOT / "docs" / "mutants.md").write_text(written)
+        (ROOT / "tests" / "mutants" / "RESULTS.md").write_text(written)
     else:
         print(written)
     if NOT_EXPLAINED in written:

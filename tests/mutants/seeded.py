@@ -18,7 +18,7 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "Budgets": BUDGETS,
     "The line for model calls": LINE,
     "The agent": AGENT,
-    "The desk": DESK,
+    "The gate": DESK,
     "Recovery": RECOVERY,
     "One case of ends": ENDS,
     "One case of calls": CALLS,

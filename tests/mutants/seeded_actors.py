@@ -1,4 +1,4 @@
-"""Mutants of the agent, of the desk that ports ask, and of what goes on from a log."""
+"""Mutants of the agent, of the gate that ports ask, and of what goes on from a log."""
 
 from typing import Final
 
@@ -192,22 +192,22 @@ RECOVERY: Final = (
         "stopped-asked-again",
         "What a stopped agent had asked for is asked again on resume.",
         "session.recovery",
-        "            if self.desk.is_stopped(owner_of(request)):",
-        "            if self.desk.is_stopped(owner_of(request)) and isinstance(request.body, CallModel):",
+        "            if self.gate.is_stopped(owner_of(request)):",
+        "            if self.gate.is_stopped(owner_of(request)) and isinstance(request.body, CallModel):",
     ),
     Mutant(
         "answered-started-again",
         "A request that was answered during recovery is given to its port all the same.",
         "session.recovery",
-        "for seq in sorted(self.held) if self.desk.may_answer(seq))",
+        "for seq in sorted(self.held) if self.gate.may_answer(seq))",
         "for seq in sorted(self.held))",
     ),
     Mutant(
         "timers-lost",
         "After a resume the timers that were set before do not fire.",
         "session.recovery",
-        "self.desk, starts, tuple(self.desk.timers.values()))",
-        "self.desk, starts, ())",
+        "self.gate, starts, tuple(self.gate.timers.values()))",
+        "self.gate, starts, ())",
     ),
     Mutant(
         "failure-recorded-not-repeated",

@@ -9,26 +9,26 @@ CALLS: Final = (
         "settlement-of-the-stopped-wakes-nobody",
         "What an agent gives back that was stopped lets nobody who waits for it be looked at.",
         "supervisor.turns",
-        "    work.in_flight -= 1\n    call_from(work, chain)",
-        "    work.in_flight -= 1\n    if record.is_running:\n        call_from(work, chain)",
+        "    work.in_flight -= 1\n    wake_along(work, chain)",
+        "    work.in_flight -= 1\n    if record.is_running:\n        wake_along(work, chain)",
     ),
     Mutant(
         "answered-one-forgets-all",
-        "With the first answer of an agent's calls, the desk forgets that others are under way.",
+        "With the first answer of an agent's calls, the gate forgets that others are under way.",
         "session.port_gate",
         "            if not seqs:\n                del self._of[owner]",
         "            if True:\n                del self._of[owner]",
     ),
     Mutant(
         "repeated-call-not-remembered",
-        "The desk forgets that an earlier process may have started a call that is made again.",
+        "The gate forgets that an earlier process may have started a call that is made again.",
         "session.port_gate",
         "            self._repeated.add(request.seq)\n",
         "            pass\n",
     ),
     Mutant(
         "interrupted-call-not-remembered",
-        "The desk forgets that a call that is made again was interrupted once.",
+        "The gate forgets that a call that is made again was interrupted once.",
         "session.port_gate",
         "            self._repeated.add(seq)\n",
         "            pass\n",
@@ -51,8 +51,8 @@ CALLS: Final = (
         "timers-of-the-recovery-lost",
         "Timers that the recovery itself sets do not fire.",
         "session.recovery",
-        "self.desk, starts, tuple(self.desk.timers.values()))",
-        "self.desk, starts, tuple(t for t in self.desk.timers.values() if t.request <= len(self.events)))",
+        "self.gate, starts, tuple(self.gate.timers.values()))",
+        "self.gate, starts, tuple(t for t in self.gate.timers.values() if t.request <= len(self.events)))",
     ),
     Mutant(
         "retry-waits-for-the-last-attempt",
@@ -75,7 +75,7 @@ CALLS: Final = (
         "    text = settled.text or record.text\n",
         "    text = settled.text or record.text\n"
         "    if record.granted[1] > 1:\n"
-        "        spent = accounts.plus(spent, settled.usage or accounts.Usage())\n",
+        "        spent = budgets.plus(spent, settled.usage or budgets.Usage())\n",
     ),
     Mutant(
         "lost-twice-is-a-failure",
@@ -125,8 +125,8 @@ CALLS: Final = (
         "unknown-use-of-a-retry-is-free",
         "A call that was not the first attempt and whose use is not known is charged nothing.",
         "supervisor.turns",
-        "accounts.charge_of(need, settled.usage)",
-        "accounts.charge_of(need, settled.usage or (accounts.Usage() if chain[-1].granted[1] > 1 else None))",
+        "budgets.charge_of(need, settled.usage)",
+        "budgets.charge_of(need, settled.usage or (budgets.Usage() if chain[-1].granted[1] > 1 else None))",
     ),
     Mutant(
         "second-crash-forgets-the-turn",

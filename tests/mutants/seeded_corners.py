@@ -10,7 +10,7 @@ ENDS: Final = (
         "When the last racer ends, a report that is being checked does not keep the delegation open.",
         "supervisor.ending",
         "delegation.running or delegation.pending.size or delegation.is_checking",
-        "delegation.running or (delegation.pending.size and len(delegation.copies) < 2) or "
+        "delegation.running or (delegation.pending.size and len(delegation.racers) < 2) or "
         "delegation.is_checking",
     ),
     Mutant(
@@ -38,8 +38,8 @@ ENDS: Final = (
         "leaver-by-another-not-counted",
         "What an agent used that leaves the tree when the last below it has drained is forgotten.",
         "supervisor.ending",
-        "        if delegation is not None:\n            work.keep",
-        "        if delegation is not None and leaf.address == address:\n            work.keep",
+        "        if delegation is not None:\n            work.put_delegation",
+        "        if delegation is not None and leaf.address == address:\n            work.put_delegation",
     ),
     Mutant(
         "check-numbers-used-again",
@@ -72,7 +72,7 @@ ENDS: Final = (
         "A race whose racers have all ended stays open when their last report is invalid.",
         "supervisor.reports",
         "        fail_if_over(work, parent, delegation.key)",
-        "        if len(delegation.copies) < 2:\n            fail_if_over(work, parent, delegation.key)",
+        "        if len(delegation.racers) < 2:\n            fail_if_over(work, parent, delegation.key)",
     ),
     Mutant(
         "children-with-a-schema-not-counted",
@@ -174,7 +174,7 @@ ENDS: Final = (
         "down-to-a-narrower-budget",
         "Who moves from a budget to a narrower one lets nobody behind it be looked at.",
         "supervisor.admission",
-        "    if left and depth_of(left) < place:\n        call_next(work, left)\n",
+        "    if left and depth_of(left) < place:\n        wake_next(work, left)\n",
         "",
     ),
     Mutant(
@@ -207,7 +207,7 @@ ENDS: Final = (
         "Who has won and fails before it has finished is not told to drain.",
         "supervisor.ending",
         '        work.post(address, Stop("crashed", record.granted))\n'
-        "        work.edit(address, is_stopped=True)\n",
+        "        work.update_record(address, is_stopped=True)\n",
         "        return\n",
     ),
     Mutant(

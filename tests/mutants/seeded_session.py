@@ -44,8 +44,8 @@ ASKS: Final = (
         "grace-not-cancelled",
         "The timer of the grace is not taken back when all have drained in time.",
         "supervisor.asks",
-        "    work.cancel_timer(ask.grace_timer)\n    work.change",
-        "    work.change",
+        "    work.cancel_timer(ask.grace_timer)\n    work.update_session",
+        "    work.update_session",
     ),
 )
 
@@ -156,14 +156,14 @@ LINE: Final = (
         "settlement-wakes-nobody",
         "A settlement lets nobody who waits for that budget be looked at, if the agent goes on.",
         "supervisor.turns",
-        "    work.in_flight -= 1\n    call_from(work, chain)",
-        "    work.in_flight -= 1\n    if record.parked:\n        call_from(work, chain)",
+        "    work.in_flight -= 1\n    wake_along(work, chain)",
+        "    work.in_flight -= 1\n    if record.parked:\n        wake_along(work, chain)",
     ),
     Mutant(
         "leaver-wakes-nobody",
         "Whoever leaves the line lets nobody behind it be looked at.",
         "supervisor.admission",
-        "    call_from(work, work.chain(address) or [])",
+        "    wake_along(work, work.chain(address) or [])",
         "    return",
     ),
 )

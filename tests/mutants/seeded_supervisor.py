@@ -77,8 +77,8 @@ ENDINGS: Final = (
         "racer-forgotten",
         "When somebody wins, the last of the racers is not stopped, unless that is the winner.",
         "supervisor.ending",
-        "    for ordinal in delegation.copies:\n        other =",
-        "    for ordinal in delegation.copies[:-1] or delegation.copies:\n        other =",
+        "    for ordinal in delegation.racers:\n        other =",
+        "    for ordinal in delegation.racers[:-1] or delegation.racers:\n        other =",
     ),
     Mutant(
         "inner-delegations-not-ended",
@@ -106,8 +106,8 @@ ENDINGS: Final = (
         "parked-place-kept",
         "Whoever is stopped while it waits for a budget keeps its place there.",
         "supervisor.ending",
-        "    if record.ticket:\n        leave_line",
-        "    if record.ticket and not record.parked:\n        leave_line",
+        "    if record.ticket:\n        dequeue",
+        "    if record.ticket and not record.parked:\n        dequeue",
     ),
     Mutant(
         "loser-spend-lost",
@@ -120,9 +120,9 @@ ENDINGS: Final = (
         "ended-twice",
         "A delegation stays in its parent's record after its end, unless a schema was asked for.",
         "supervisor.ending",
-        "    if record is not None:\n        work.edit(parent, delegations",
+        "    if record is not None:\n        work.update_record(parent, delegations",
         '    if record is not None and (delegation.schema != NULL or STATUS[kind] == "ok"):\n'
-        "        work.edit(parent, delegations",
+        "        work.update_record(parent, delegations",
     ),
 )
 
@@ -171,7 +171,7 @@ DELEGATING: Final = (
         "    refusal = why_denied(work.state, chain, request)\n    if refusal is not None:\n",
         "    refusal = why_denied(work.state, chain, request)\n"
         "    if refusal is not None:\n"
-        "        work.edit(sender, next_ordinal=first)\n",
+        "        work.update_record(sender, next_ordinal=first)\n",
     ),
     Mutant(
         "begins-under-the-stopped",

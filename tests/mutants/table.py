@@ -11,8 +11,8 @@ INTRO: Final = """\
 Each line below is a fault that was put into the real core (`actors/`), one at a time, in its own process.
 Then a fixed set of {scenarios} sessions (`tests/mutants/scenarios.py`) is explored, a run of each in turn,
 until a rule is broken or {runs:,} runs were made: with the default portfolio, then with each
-scheduler alone. The rules are the ready-made ones of `callboard.testing` ([rules](rules.md)), replay
-identity included. The core as it is passes all of them.
+scheduler alone. The rules are the ready-made ones of `callboard.testing`
+([rules](../../docs/rules.md)), replay identity included. The core as it is passes all of them.
 
 - **FIFO**: one run of each session, first come, first served, nothing failing. The number says in which run
   a rule was broken.

@@ -54,11 +54,11 @@ def test_each_fits_the_source_in_exactly_one_place_and_compiles(mutant: Mutant) 
 
 def test_a_mutant_that_fits_nowhere_or_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="occurs 0 times"):
-        Mutant("gone", "Fits nowhere.", "desk", "no such text", "").applied("class Desk")
+        Mutant("gone", "Fits nowhere.", "gate", "no such text", "").applied("class PortGate")
     with pytest.raises(ValueError, match="occurs 2 times"):
-        Mutant("twice", "Fits twice.", "desk", "ab", "b").applied("abab")
+        Mutant("twice", "Fits twice.", "gate", "ab", "b").applied("abab")
     with pytest.raises(ValueError, match="occurs 1 times"):
-        Mutant("nothing", "Changes nothing.", "desk", "ab", "ab").applied("ab")
+        Mutant("nothing", "Changes nothing.", "gate", "ab", "ab").applied("ab")
 
 
 def test_a_mutant_comes_before_the_first_import_or_not_at_all() -> None:
@@ -69,19 +69,19 @@ def test_a_mutant_comes_before_the_first_import_or_not_at_all() -> None:
 
 
 def test_the_page_in_the_docs_names_every_mutant_and_what_it_does() -> None:
-    written = (ROOT / "docs" / "mutants.md").read_text()
+    written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
     missing = [one.name for one in MUTANTS.values() if f"| `{one.name}` | {one.what} |" not in written]
     assert not missing, "run `make mutants`"
 
 
 def test_the_page_in_the_docs_names_no_mutant_that_is_not_there() -> None:
-    lines = (ROOT / "docs" / "mutants.md").read_text().splitlines()
+    lines = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text().splitlines()
     named = {line.split("`")[1] for line in lines if line.startswith("| `")}
     assert named == set(MUTANTS)
 
 
 def test_what_is_not_found_is_explained_and_what_is_explained_is_not_found() -> None:
-    written = (ROOT / "docs" / "mutants.md").read_text()
+    written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
     assert NOT_EXPLAINED not in written, "say why in the `note` of the mutant"
     missed = {line.split("`")[1]: line for line in written.splitlines() if line.startswith("- `")}
     explained = {one.name: f"- `{one.name}`: {one.note}" for one in MUTANTS.values() if one.note}
@@ -96,7 +96,7 @@ def test_the_page_tells_a_mutant_that_one_seed_missed_as_not_found() -> None:
         ("explore", "portfolio", "1", "9"): {"killed": False, "runs": 9},
         ("explore", "pos", "0", "2"): {"killed": True, "runs": 1, "rule": "Two."},
     }
-    mutant = Mutant("one", "It is wrong.", "desk", "a", "b")
+    mutant = Mutant("one", "It is wrong.", "gate", "a", "b")
     lines = page([Measured(mutant, told)], 9, 2).splitlines()
     assert "| `one` | It is wrong. | - | - | 7, - | 1 | One. |" in [one.replace(NOT, "-") for one in lines]
     assert f"- `one`: {NOT_EXPLAINED}" in lines

@@ -1,6 +1,6 @@
 """The board of a simulated session: what `runtime.board` is to a live one, with one thread and no disk.
 
-Same deciders, same step function, same desk. What the live board leaves to the event loop, to tasks and to
+Same deciders, same step function, same gate. What the live board leaves to the event loop, to tasks and to
 the system's clock is an offer here: a move that somebody may let happen. Everything else happens at once, as
 it does live: posting, delivery into inboxes, refusals, and that a sub-agent at rest is forgotten.
 
@@ -26,7 +26,7 @@ from callboard.actors.protocol.messages import (
     TimerFired,
 )
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.session.port_gate import Abort, Action, Arm, Desk, Disarm, Refuse, Start, owner_of
+from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start, owner_of
 from callboard.actors.session.recovery import Recovered
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step
 from callboard.actors.supervisor.state import SupervisorState
@@ -74,7 +74,7 @@ class Board:
         self.log: list[Event] = [event]
         self.states: dict[str, ActorState] = {SUPERVISOR: state}
         self.inboxes: dict[str, deque[Event]] = {SUPERVISOR: deque()}
-        self.desk = Desk()
+        self.gate = PortGate()
         self.now = START_MS
         self.offers: dict[str, Move] = {}
         self.later: dict[str, int] = {}
@@ -115,7 +115,7 @@ class Board:
                 inbox.append(event)
             elif recipient == CLIENT:
                 self.tell(event)
-        for action in self.desk.posted(events):
+        for action in self.gate.on_events(events):
             self._act(action)
 
     def tell(self, event: Event) -> None:
@@ -128,8 +128,8 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        if self.desk.may_answer(request.seq):
-            self.post(request.recipient, request.seq, (self.desk.as_known(request, post),))
+        if self.gate.may_answer(request.seq):
+            self.post(request.recipient, request.seq, (self.gate.without_false_claim(request, post),))
 
     # --- deciding -------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Board:
         """Go on where a log ended: with the states there, and what was left undone by then."""
         self.posters = self.posters[: len(log)] + [self.step] * len(recovered.posted)
         self.log = [*log, *recovered.posted]
-        self.desk = recovered.desk
+        self.gate = recovered.gate
         self.states = dict(recovered.states)
         self.inboxes = {
             address: deque()

@@ -27,7 +27,7 @@ class GivenUp(OfSessions):
         for request in world.requests.values():
             event, body = request.event, request.event.body
             owner = body.agent if isinstance(body, CallModel) else event.sender
-            if event.seq not in world.aborted and world.desk.is_stopped(owner):
+            if event.seq not in world.aborted and world.gate.is_stopped(owner):
                 return Violation(self.rule, at)
         return None
 

@@ -83,7 +83,7 @@ class NothingLeft(OfSessions):
 def _left(world: SessionWorld) -> str:
     doubtful = _in_doubt(world)
     busy = [who for who in world.agents() if who not in doubtful and not _rests(world.states[who])]
-    left = {"timers": len(world.timers), "port requests": len(world.desk.open)}
+    left = {"timers": len(world.timers), "port requests": len(world.gate.open)}
     if not doubtful:
         left |= _in_the_books(world.supervisor)
     return ", ".join([*(f"{count} {what}" for what, count in left.items() if count), *busy])

@@ -25,7 +25,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.testing.world import Kind, Move
+from callboard.replay.testing.world import Move, MoveKind
 
 _CALLS = frozenset(
     {
@@ -69,7 +69,7 @@ class Names:
             )
         return move
 
-    def other(self, chain: str, actor: str, kind: Kind, label: str = "") -> Move:
+    def other(self, chain: str, actor: str, kind: MoveKind, label: str = "") -> Move:
         """Any other move; one chain always means one move."""
         move = self._others.get(chain)
         if move is None:

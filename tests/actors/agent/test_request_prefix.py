@@ -3,7 +3,12 @@
 import msgspec
 from hypothesis import given, settings
 
-from callboard.actors.agent.request_prefix import TOOL_OVERHEAD_TOKENS, Fixed, fixed_parts, read_profile
+from callboard.actors.agent.request_prefix import (
+    TOOL_OVERHEAD_TOKENS,
+    RequestPrefix,
+    fixed_parts,
+    read_profile,
+)
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
@@ -16,11 +21,11 @@ from tests.strategies import messages
 SCHEMA = Json(b'{"type":"object","required":["n"]}')
 
 
-def begun(who: Profile, schema: Json = NULL, roster: tuple[tuple[str, str], ...] = ()) -> Fixed:
+def begun(who: Profile, schema: Json = NULL, roster: tuple[tuple[str, str], ...] = ()) -> RequestPrefix:
     return fixed_parts(Begin(Json(encode(who)), Json(b'"go"'), ModelSpec("m"), Limits(), schema, 0, roster))
 
 
-def names(fixed: Fixed) -> list[object]:
+def names(fixed: RequestPrefix) -> list[object]:
     return [msgspec.json.decode(tool)["name"] for tool in fixed.tools]
 
 

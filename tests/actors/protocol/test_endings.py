@@ -2,11 +2,11 @@
 
 import typing
 
-from callboard.actors.protocol.endings import EXPLAINED, STATUS, Kind, Status
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 
 
 def test_the_tables_cover_every_kind_and_nothing_else() -> None:
-    kinds = set(typing.get_args(Kind))
+    kinds = set(typing.get_args(OutcomeKind))
     assert set(STATUS) == kinds
     assert set(EXPLAINED) == kinds
     assert set(STATUS.values()) == set(typing.get_args(Status))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.endings import EXPLAINED, STATUS, Kind
+from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.value_types import Reason, SchemaProblem
@@ -91,7 +91,7 @@ def test_an_answer_reaches_the_parent_as_text() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, status in STATUS.items() if status != "ok"])
-def test_every_other_end_reaches_the_parent_as_an_error_that_says_why(kind: Kind) -> None:
+def test_every_other_end_reaches_the_parent_as_an_error_that_says_why(kind: OutcomeKind) -> None:
     said, is_error = prompts.delegation_result(DelegationEnded(1, 0, kind, text="half of it"))
     assert is_error
     assert said == (f"The delegation {STATUS[kind]} ({kind}): {EXPLAINED[kind]}.\nIts last words: half of it")

@@ -23,15 +23,15 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session import recovery
-from callboard.actors.session.port_gate import Arm, Desk
+from callboard.actors.session.port_gate import Arm, PortGate
 from callboard.actors.session.recovery import recover
 from callboard.actors.session.step import step
-from callboard.actors.supervisor.admission import leave_line
+from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.asks import _undrained
-from callboard.actors.supervisor.ending import copy_ended, end_delegation
+from callboard.actors.supervisor.ending import end_delegation, racer_ended
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.actors.supervisor.turns import on_turn_timer, serve_queue
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -42,35 +42,35 @@ OLD = Delegation(1, 1, 0, (1,))
 
 
 def test_a_timer_that_is_gone_is_not_extended() -> None:
-    desk = Desk()
-    desk.posted([Event(1, 500, SUPERVISOR, CLOCK, 0, SetTimer(1, 100))])
-    assert desk.posted([Event(2, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(2, 50))]) == []
-    assert desk.posted([Event(3, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(1, 50))]) == [Arm(1, 500, 150, 1)]
+    gate = PortGate()
+    gate.on_events([Event(1, 500, SUPERVISOR, CLOCK, 0, SetTimer(1, 100))])
+    assert gate.on_events([Event(2, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(2, 50))]) == []
+    assert gate.on_events([Event(3, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(1, 50))]) == [Arm(1, 500, 150, 1)]
 
 
 def test_nobody_has_not_drained_where_nobody_is() -> None:
-    assert _undrained(Work(NOBODY, 1)) == []
+    assert _undrained(UnitOfWork(NOBODY, 1)) == []
 
 
 def test_whoever_is_not_there_has_no_place_in_the_line_and_no_back_off() -> None:
-    work = Work(NOBODY, 1)
-    leave_line(work, "host.1")
+    work = UnitOfWork(NOBODY, 1)
+    dequeue(work, "host.1")
     on_turn_timer(work, "host.1")
-    assert (work.done(), work.said()) == (NOBODY, ())
+    assert (work.commit(), work.take_posts()) == (NOBODY, ())
 
 
 def test_a_ticket_of_somebody_who_is_gone_is_thrown_away() -> None:
-    work = Work(msgspec.structs.replace(NOBODY, queue=IntMap[str]().put(3, "host.1")), 1)
+    work = UnitOfWork(msgspec.structs.replace(NOBODY, queue=IntMap[str]().put(3, "host.1")), 1)
     serve_queue(work)
-    assert (work.done(), work.said()) == (NOBODY, ())
+    assert (work.commit(), work.take_posts()) == (NOBODY, ())
 
 
 def test_a_delegation_of_a_parent_that_is_gone_is_kept_nowhere_and_its_end_is_told_all_the_same() -> None:
-    work = Work(NOBODY, 7)
-    work.keep("host.1", OLD)
+    work = UnitOfWork(NOBODY, 7)
+    work.put_delegation("host.1", OLD)
     end_delegation(work, "host.1", OLD, "cancelled")
-    assert work.done() == NOBODY
-    assert said(list(work.said())) == ["host.1:DelegationEnded"]
+    assert work.commit() == NOBODY
+    assert said(list(work.take_posts())) == ["host.1:DelegationEnded"]
 
 
 def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
@@ -78,9 +78,9 @@ def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
     head.asks()
     host = head.record(HOST)
     assert isinstance(host, Record)
-    work = Work(head.state, 9)
-    copy_ended(work, msgspec.structs.replace(host, delegation=99), "crashed")
-    assert (work.done(), work.said()) == (head.state, ())
+    work = UnitOfWork(head.state, 9)
+    racer_ended(work, msgspec.structs.replace(host, delegation=99), "crashed")
+    assert (work.commit(), work.take_posts()) == (head.state, ())
 
 
 def test_an_answer_of_somebody_whose_delegation_is_over_wins_nothing() -> None:

@@ -34,14 +34,14 @@ PROMPT = text_json("go")
 MANY = Limits(max_children=10**6, max_agents=10**6, max_parallel_calls=4)
 
 
-class Work(NamedTuple):
+class UnitOfWork(NamedTuple):
     """What a decision took."""
 
     calls: int
     kilobytes: int
 
 
-def measured(decision: Callable[[], object]) -> Work:
+def measured(decision: Callable[[], object]) -> UnitOfWork:
     count = 0
 
     def profiler(frame: FrameType, event: str, arg: object) -> None:
@@ -57,7 +57,7 @@ def measured(decision: Callable[[], object]) -> Work:
         sys.setprofile(None)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    return Work(count, (peak - before) // 1_024)
+    return UnitOfWork(count, (peak - before) // 1_024)
 
 
 def session(size: int, kid: Limits = NO_LIMITS, limits: Limits = MANY) -> Head:
@@ -69,24 +69,24 @@ def session(size: int, kid: Limits = NO_LIMITS, limits: Limits = MANY) -> Head:
     return head
 
 
-def delegating(size: int) -> Work:
+def delegating(size: int) -> UnitOfWork:
     head = session(size)
     return measured(lambda: head.hears("host", Delegate(1, size, ("kid",), PROMPT)))
 
 
-def granting(size: int) -> Work:
+def granting(size: int) -> UnitOfWork:
     head = session(size)
     return measured(lambda: head.wants("host.7"))
 
 
-def lining_up(size: int) -> Work:
+def lining_up(size: int) -> UnitOfWork:
     head = session(size)
     for n in range(1, size):
         head.wants(f"host.{n}")
     return measured(lambda: head.wants(f"host.{size}"))
 
 
-def settling_with_all_waiting_for_a_slot(size: int) -> Work:
+def settling_with_all_waiting_for_a_slot(size: int) -> UnitOfWork:
     head = session(size)
     for n in range(1, size + 1):
         head.wants(f"host.{n}")
@@ -112,22 +112,22 @@ def team(size: int, tokens: int) -> Head:
     return head
 
 
-def settling_with_all_waiting_for_a_budget(size: int) -> Work:
+def settling_with_all_waiting_for_a_budget(size: int) -> UnitOfWork:
     head = team(size, 10**6)
     return measured(lambda: head.hears("host.1.1", TurnSettled(Settled(Usage(1)))))
 
 
-def asking_beside_a_line_for_a_budget(size: int) -> Work:
+def asking_beside_a_line_for_a_budget(size: int) -> UnitOfWork:
     head = team(size, 10**6)
     return measured(lambda: head.wants("host.2.1"))
 
 
-def ending_one_of_many(size: int) -> Work:
+def ending_one_of_many(size: int) -> UnitOfWork:
     head = session(size)
     return measured(lambda: head.hears("host.7", DeciderFailed(1, "Boom")))
 
 
-def finishing_one_of_many(size: int) -> Work:
+def finishing_one_of_many(size: int) -> UnitOfWork:
     head = session(size)
     return measured(lambda: head.ends("host.7"))
 
@@ -140,28 +140,28 @@ def race(size: int) -> Head:
     return head
 
 
-def reporting_behind_many(size: int) -> Work:
+def reporting_behind_many(size: int) -> UnitOfWork:
     head = race(size)
     for n in range(1, size):
         head.hears(f"host.{n}", ReportBack(1, 0, Json(b"1")))
     return measured(lambda: head.hears(f"host.{size}", ReportBack(1, 0, Json(b"1"))))
 
 
-def judging_before_many(size: int) -> Work:
+def judging_before_many(size: int) -> UnitOfWork:
     head = race(size)
     for n in range(1, size):
         head.hears(f"host.{n}", ReportBack(1, 0, Json(b"1")))
     return measured(lambda: head.hears("schema", SchemaChecked(2, "invalid")))
 
 
-def losing_one_racer_after_many(size: int) -> Work:
+def losing_one_racer_after_many(size: int) -> UnitOfWork:
     head = race(size)
     for n in range(1, size - 1):
         head.ends(f"host.{n}", "model_error")
     return measured(lambda: head.ends(f"host.{size - 1}", "model_error"))
 
 
-def accepting_one_more_schema(size: int) -> Work:
+def accepting_one_more_schema(size: int) -> UnitOfWork:
     head = session(1)
     for n in range(size):
         head.hears("host", Delegate(1, n, ("kid",), PROMPT, raw({"n": n})))
@@ -170,13 +170,13 @@ def accepting_one_more_schema(size: int) -> Work:
     return measured(lambda: head.accepts(size + 1))
 
 
-def stopping_one_that_has_nobody_below(size: int) -> Work:
+def stopping_one_that_has_nobody_below(size: int) -> UnitOfWork:
     head = session(size, Limits(max_depth=3))
     head.hears("host.5", Delegate(1, 0, ("kid",), PROMPT))
     return measured(lambda: head.hears("host.5", DeciderFailed(1, "Boom")))
 
 
-def answering_in_a_long_conversation(size: int) -> Work:
+def answering_in_a_long_conversation(size: int) -> UnitOfWork:
     hand = Hand()
     hand.begins(limits=Limits(max_iterations=10**6))
     for _ in range(size):
@@ -186,7 +186,7 @@ def answering_in_a_long_conversation(size: int) -> Work:
     return measured(lambda: hand.hears(reply))
 
 
-def returning_one_of_many_calls(size: int) -> Work:
+def returning_one_of_many_calls(size: int) -> UnitOfWork:
     hand = Hand()
     hand.begins()
     hand.reads(Says("", (("look", {}),) * size, "tool_use"))
@@ -218,7 +218,7 @@ def returning_one_of_many_calls(size: int) -> Work:
     ],
     ids=lambda decision: decision.__name__,
 )
-def test_a_decision_costs_what_is_new_in_it(decision: Callable[[int], Work]) -> None:
+def test_a_decision_costs_what_is_new_in_it(decision: Callable[[int], UnitOfWork]) -> None:
     decision(SMALL)  # fills the memories of pure functions
     small, large = decision(SMALL), decision(LARGE)
     assert large.calls <= 2 * small.calls + 20, (small, large)

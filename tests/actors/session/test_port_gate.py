@@ -30,8 +30,8 @@ from callboard.actors.session.port_gate import (
     Abort,
     Action,
     Arm,
-    Desk,
     Disarm,
+    PortGate,
     Refuse,
     Start,
     cancelled,
@@ -42,8 +42,8 @@ from callboard.actors.session.port_gate import (
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 
 
-class Counter(Desk):
-    """A desk that numbers what is posted."""
+class Counter(PortGate):
+    """A gate that numbers what is posted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Counter(Desk):
     def post(self, sender: str, recipient: str, body: AnyMessage, cause: int = 0) -> tuple[Action, ...]:
         event = Event(len(self.events) + 1, 1_000, sender, recipient, cause, body)
         self.events.append(event)
-        return tuple(self.posted((event,)))
+        return tuple(self.on_events((event,)))
 
     def grant(self, agent: str) -> tuple[Action, ...]:
         return self.post("supervisor", "model", CallModel(agent, 1, 1, Need(5), "d"))
@@ -69,17 +69,17 @@ class Counter(Desk):
 
 
 def test_a_granted_call_may_start_without_waiting_for_the_disk() -> None:
-    desk = Counter()
-    assert desk.grant("host") == (Start(desk.last),)
-    assert desk.may_answer(1)
+    gate = Counter()
+    assert gate.grant("host") == (Start(gate.last),)
+    assert gate.may_answer(1)
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
 def test_what_a_tool_does_to_the_world_decides_what_it_waits_for(effect: Effect) -> None:
-    desk = Counter()
-    (start,) = desk.use("host", effect)
+    gate = Counter()
+    (start,) = gate.use("host", effect)
     announced = Post("host", ToolStarted(1, 0))
-    assert start == Start(desk.last, effect != "read", announced if effect == "write" else None)
+    assert start == Start(gate.last, effect != "read", announced if effect == "write" else None)
 
 
 @pytest.mark.parametrize(
@@ -89,133 +89,135 @@ def test_a_call_that_may_have_run_before_is_not_said_never_to_have_started(
     effect: Effect, may_have_run: bool
 ) -> None:
     """A write that had started before is answered by recovery; one that is repeated has certainly not."""
-    desk = Counter()
-    desk.use("host", effect)
-    request = desk.last
-    assert desk.as_known(request, cancelled(request)) == cancelled(request), "posted here, by this process"
-    assert desk.repeat(request) == desk.start_of(request)
-    known = desk.as_known(request, cancelled(request))
+    gate = Counter()
+    gate.use("host", effect)
+    request = gate.last
+    assert gate.without_false_claim(request, cancelled(request)) == cancelled(request), (
+        "posted here, by this process"
+    )
+    assert gate.repeat(request) == gate.start_of(request)
+    known = gate.without_false_claim(request, cancelled(request))
     assert known == (interrupted(request) if may_have_run else cancelled(request))
     done = Post("host", ToolReturned(1, 0, "ok", text_json("x")))
-    assert desk.as_known(request, done) == done
+    assert gate.without_false_claim(request, done) == done
 
 
 def test_an_answer_is_let_in_once() -> None:
-    desk = Counter()
-    desk.use("host")
-    desk.post("tools", "host", ToolReturned(1, 0, "ok", text_json("x")), cause=1)
-    assert not desk.may_answer(1)
-    assert desk.open == {}
-    desk.post("tools", "host", ToolReturned(1, 0, "ok", text_json("y")), cause=1)
-    assert not desk.may_answer(1)
+    gate = Counter()
+    gate.use("host")
+    gate.post("tools", "host", ToolReturned(1, 0, "ok", text_json("x")), cause=1)
+    assert not gate.may_answer(1)
+    assert gate.open == {}
+    gate.post("tools", "host", ToolReturned(1, 0, "ok", text_json("y")), cause=1)
+    assert not gate.may_answer(1)
 
 
 def test_that_a_tool_has_started_is_no_answer() -> None:
-    desk = Counter()
-    desk.use("host", "write")
-    assert desk.post("tools", "host", ToolStarted(1, 0), cause=1) == ()
-    assert desk.may_answer(1)
+    gate = Counter()
+    gate.use("host", "write")
+    assert gate.post("tools", "host", ToolStarted(1, 0), cause=1) == ()
+    assert gate.may_answer(1)
 
 
 def test_once_a_stop_is_posted_nothing_starts_for_that_agent() -> None:
-    desk = Counter()
-    desk.stop("host.1")
-    assert desk.grant("host.1") == (
-        Refuse(desk.last, "model", Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
+    gate = Counter()
+    gate.stop("host.1")
+    assert gate.grant("host.1") == (
+        Refuse(gate.last, "model", Post("host.1", ModelReplied(1, 1, "cancelled", usage=ZERO))),
     )
-    assert desk.use("host.1", "write") == (
-        Refuse(desk.last, "tools", Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
+    assert gate.use("host.1", "write") == (
+        Refuse(gate.last, "tools", Post("host.1", ToolReturned(1, 0, "cancelled", NEVER_STARTED))),
     )
-    assert desk.grant("host.10") == (Start(desk.last),), "nobody else is stopped"
+    assert gate.grant("host.10") == (Start(gate.last),), "nobody else is stopped"
 
 
 def test_what_is_refused_is_answered_and_then_closed() -> None:
-    desk = Counter()
-    desk.stop("host.1")
-    (refused,) = desk.grant("host.1")
+    gate = Counter()
+    gate.stop("host.1")
+    (refused,) = gate.grant("host.1")
     assert isinstance(refused, Refuse)
-    assert desk.may_answer(2)
-    desk.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=2)
-    assert not desk.may_answer(2)
+    assert gate.may_answer(2)
+    gate.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=2)
+    assert not gate.may_answer(2)
 
 
 def test_a_stop_gives_up_what_is_under_way_for_that_agent_in_the_order_of_the_log() -> None:
-    desk = Counter()
-    desk.use("host.1", "write")
-    desk.grant("host")
-    desk.use("host.1", "read", 1)
-    desk.use("host.1", "read", 2)
-    desk.post("tools", "host.1", ToolReturned(1, 1, "ok", text_json("x")), cause=3)
-    first, _, _, last = desk.events[:4]
-    assert desk.stop("host.1") == (Abort(first), Abort(last))
-    assert desk.stop("host.2") == ()
+    gate = Counter()
+    gate.use("host.1", "write")
+    gate.grant("host")
+    gate.use("host.1", "read", 1)
+    gate.use("host.1", "read", 2)
+    gate.post("tools", "host.1", ToolReturned(1, 1, "ok", text_json("x")), cause=3)
+    first, _, _, last = gate.events[:4]
+    assert gate.stop("host.1") == (Abort(first), Abort(last))
+    assert gate.stop("host.2") == ()
 
 
 def test_begin_is_a_new_life() -> None:
-    desk = Counter()
-    desk.stop("host")
-    desk.post("supervisor", "host", BEGIN)
-    assert desk.grant("host") == (Start(desk.last),)
+    gate = Counter()
+    gate.stop("host")
+    gate.post("supervisor", "host", BEGIN)
+    assert gate.grant("host") == (Start(gate.last),)
 
 
 def test_a_drained_agent_is_forgotten() -> None:
-    desk = Counter()
-    desk.stop("host.1")
-    desk.post("host.1", "supervisor", Stopped())
-    assert desk._stopped == set()
+    gate = Counter()
+    gate.stop("host.1")
+    gate.post("host.1", "supervisor", Stopped())
+    assert gate._stopped == set()
 
 
 def test_schema_checks_belong_to_the_supervisor_and_outlive_every_stop() -> None:
-    desk = Counter()
+    gate = Counter()
     check = CheckSchema(1, "report", Json(b"{}"), Json(b"1"))
-    assert desk.post("supervisor", "schema", check) == (Start(desk.last),)
-    assert desk.stop("host") == ()
-    assert desk.may_answer(1)
-    desk.post("schema", "supervisor", SchemaChecked(1, "ok"), cause=1)
-    assert not desk.may_answer(1)
+    assert gate.post("supervisor", "schema", check) == (Start(gate.last),)
+    assert gate.stop("host") == ()
+    assert gate.may_answer(1)
+    gate.post("schema", "supervisor", SchemaChecked(1, "ok"), cause=1)
+    assert not gate.may_answer(1)
 
 
 def test_a_timer_is_due_so_long_after_it_was_posted() -> None:
-    desk = Counter()
-    assert desk.post("supervisor", "clock", SetTimer(7, 500)) == (Arm(7, 1_000, 500, 1),)
-    assert desk.post("supervisor", "clock", CancelTimer(7)) == (Disarm(7),)
-    assert desk.post("clock", "supervisor", TimerFired(8)) == (Disarm(8),)
+    gate = Counter()
+    assert gate.post("supervisor", "clock", SetTimer(7, 500)) == (Arm(7, 1_000, 500, 1),)
+    assert gate.post("supervisor", "clock", CancelTimer(7)) == (Disarm(7),)
+    assert gate.post("clock", "supervisor", TimerFired(8)) == (Disarm(8),)
 
 
 def test_other_messages_mean_nothing_to_ports() -> None:
-    desk = Counter()
-    assert desk.post("host", "supervisor", Finished("answered")) == ()
+    gate = Counter()
+    assert gate.post("host", "supervisor", Finished("answered")) == ()
 
 
 def test_an_answer_without_a_request_is_nothing() -> None:
-    desk = Counter()
-    assert desk.post("model", "host", ModelReplied(1, 1, "ok"), cause=99) == ()
-    assert not desk.may_answer(99)
+    gate = Counter()
+    assert gate.post("model", "host", ModelReplied(1, 1, "ok"), cause=99) == ()
+    assert not gate.may_answer(99)
 
 
 def test_a_request_is_made_for_an_agent_or_for_the_supervisor() -> None:
-    desk = Counter()
-    desk.grant("host.1")
-    desk.use("host.2")
-    desk.post("supervisor", "schema", CheckSchema(1, "accept", Json(b"{}")))
-    assert [owner_of(event) for event in desk.events] == ["host.1", "host.2", "supervisor"]
+    gate = Counter()
+    gate.grant("host.1")
+    gate.use("host.2")
+    gate.post("supervisor", "schema", CheckSchema(1, "accept", Json(b"{}")))
+    assert [owner_of(event) for event in gate.events] == ["host.1", "host.2", "supervisor"]
 
 
 def test_a_cancelled_call_used_nothing() -> None:
-    desk = Counter()
-    desk.grant("host")
-    answer = cancelled(desk.last).body
+    gate = Counter()
+    gate.grant("host")
+    answer = cancelled(gate.last).body
     assert isinstance(answer, ModelReplied)
     assert answer.usage == ZERO
 
 
 def test_nothing_is_kept_of_what_is_over() -> None:
-    desk = Counter()
+    gate = Counter()
     for number in range(50):
         agent = f"host.{number}"
-        desk.use(agent)
-        desk.post("tools", agent, ToolReturned(1, 0, "ok", text_json("x")), cause=len(desk.events))
-    assert (desk.open, desk._of, desk._stopped) == ({}, {}, set())
+        gate.use(agent)
+        gate.post("tools", agent, ToolReturned(1, 0, "ok", text_json("x")), cause=len(gate.events))
+    assert (gate.open, gate._of, gate._stopped) == ({}, {}, set())
 
 
 @pytest.mark.parametrize("effect", ["idempotent", "write"])
@@ -223,18 +225,18 @@ def test_a_call_that_was_interrupted_and_is_made_again_is_never_said_not_to_have
     effect: Effect,
 ) -> None:
     """The first attempt may have had its effect, whatever becomes of the second."""
-    desk = Counter()
-    desk.use("host", effect)
-    cut = interrupted(desk.last)
-    desk.post("tools", "host", cut.body, cause=desk.last.seq)
-    desk.use("host", effect)
-    again = desk.last
-    assert desk.as_known(again, cancelled(again)) == interrupted(again)
-    desk.post("tools", "host", interrupted(again).body, cause=again.seq)
-    desk.stop("host")
-    (refused,) = desk.use("host", effect)
+    gate = Counter()
+    gate.use("host", effect)
+    cut = interrupted(gate.last)
+    gate.post("tools", "host", cut.body, cause=gate.last.seq)
+    gate.use("host", effect)
+    again = gate.last
+    assert gate.without_false_claim(again, cancelled(again)) == interrupted(again)
+    gate.post("tools", "host", interrupted(again).body, cause=again.seq)
+    gate.stop("host")
+    (refused,) = gate.use("host", effect)
     assert isinstance(refused, Refuse)
-    assert refused.answer == interrupted(desk.last)
-    (other,) = desk.use("host", effect, call=1)
+    assert refused.answer == interrupted(gate.last)
+    (other,) = gate.use("host", effect, call=1)
     assert isinstance(other, Refuse)
-    assert other.answer == cancelled(desk.last)
+    assert other.answer == cancelled(gate.last)

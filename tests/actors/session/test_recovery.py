@@ -35,7 +35,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.profiles import Effect, ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
-from callboard.actors.session.port_gate import Desk, Start
+from callboard.actors.session.port_gate import PortGate, Start
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.monitors import breaches_of
@@ -378,7 +378,7 @@ def test_a_log_that_the_code_contradicts_is_refused(what: str) -> None:
 
 def test_with_strict_spending_a_repeated_call_waits_for_the_disk() -> None:
     world = talkative()
-    found = recover(world.log[: place(world, CallModel)], Resumed(1), LATER, Desk(is_strict=True))
+    found = recover(world.log[: place(world, CallModel)], Resumed(1), LATER, PortGate(is_strict=True))
     assert [start.waits for start in found.starts] == [True]
 
 

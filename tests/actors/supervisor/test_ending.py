@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.endings import Kind
+from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
@@ -79,7 +79,7 @@ def stops(posts: list[Post]) -> dict[str, str]:
         ("context_full", ""),
     ],
 )
-def test_an_agents_own_end_is_its_delegations_end(kind: Kind, detail: str) -> None:
+def test_an_agents_own_end_is_its_delegations_end(kind: OutcomeKind, detail: str) -> None:
     head = session()
     delegate(head)
     head.wants("host.1", 50)

@@ -8,16 +8,16 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import CancelTimer, Delegate, SetTimer
 from callboard.actors.supervisor.state import SupervisorState, Timer
-from callboard.actors.supervisor.unit_of_work import Work
+from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from tests.actors.harness import Head
 
 
-def two_deep() -> Work:
+def two_deep() -> UnitOfWork:
     head = Head().opens()
     head.asks(limits=Limits(schema_timeout_s=4))
     for who in ("host", "host.1"):
         head.hears(who, Delegate(1, 0, ("kid",), text_json("go")))
-    return Work(head.state, 9)
+    return UnitOfWork(head.state, 9)
 
 
 def test_a_chain_goes_from_the_host_down() -> None:
@@ -33,63 +33,63 @@ def test_who_is_no_agent_of_the_tree_has_no_record(address: str) -> None:
 
 
 def test_before_the_first_ask_nobody_has_a_record() -> None:
-    assert Work(SupervisorState(), 1).chain("host") is None
+    assert UnitOfWork(SupervisorState(), 1).chain("host") is None
 
 
 def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
-    before = two_deep().done()
-    work = Work(before, 9)
-    work.edit("host.1.1", text="thought")
-    work.edit("host.7", text="nobody")
-    after = work.done()
-    changed = Work(after, 10).record("host.1.1")
+    before = two_deep().commit()
+    work = UnitOfWork(before, 9)
+    work.update_record("host.1.1", text="thought")
+    work.update_record("host.7", text="nobody")
+    after = work.commit()
+    changed = UnitOfWork(after, 10).record("host.1.1")
     assert changed is not None
     assert changed.text == "thought"
-    assert Work(before, 9).record("host.1.1") != changed
-    work = Work(after, 10)
-    work.edit("host.1.1", text="")
-    assert work.done() == before
+    assert UnitOfWork(before, 9).record("host.1.1") != changed
+    work = UnitOfWork(after, 10)
+    work.update_record("host.1.1", text="")
+    assert work.commit() == before
 
 
 def test_while_a_decision_is_made_the_state_has_the_tree_of_before() -> None:
     work = two_deep()
     before = work.state.host
-    work.edit("host", text="thought")
+    work.update_record("host", text="thought")
     work.in_flight += 1
     assert work.state.host is before
-    after = work.done()
+    after = work.commit()
     assert after.host is not None
     assert (after.host.text, after.in_flight) == ("thought", 1)
 
 
 def test_a_record_that_was_not_changed_is_put_back_as_it_was() -> None:
-    before = two_deep().done()
-    work = Work(before, 9)
+    before = two_deep().commit()
+    work = UnitOfWork(before, 9)
     assert work.chain("host.1.1") is not None
-    assert work.done().host is before.host
-    assert work.said() == ()
+    assert work.commit().host is before.host
+    assert work.take_posts() == ()
 
 
 def test_the_posts_of_one_decision_are_not_those_of_the_next() -> None:
     work = two_deep()
     work.post("host", CancelTimer(1))
-    assert [post.body for post in work.said()] == [CancelTimer(1)]
+    assert [post.body for post in work.take_posts()] == [CancelTimer(1)]
     work.post("host.1", CancelTimer(2))
-    assert [post.body for post in work.said()] == [CancelTimer(2)]
-    assert work.said() == ()
+    assert [post.body for post in work.take_posts()] == [CancelTimer(2)]
+    assert work.take_posts() == ()
 
 
 def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_there() -> None:
     work = two_deep()
     grandchild = work.record("host.1.1")
     assert grandchild is not None
-    work.edit("host.1.1", text="last words")
+    work.update_record("host.1.1", text="last words")
     work.remove(grandchild)
     assert work.record("host.1.1") is None
     work.add(replace(grandchild, address="host.1.2", ordinal=2))
-    work.edit("host.1.2", text="first words")
-    work.edit("host", text="meanwhile")
-    after = Work(work.done(), 10)
+    work.update_record("host.1.2", text="first words")
+    work.update_record("host", text="meanwhile")
+    after = UnitOfWork(work.commit(), 10)
     told = [record.text for record in after.chain("host.1.2") or []]
     assert told == ["meanwhile", "", "first words"]
     assert after.record("host.1.1") is None
@@ -98,13 +98,13 @@ def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_th
 def test_agents_may_nest_deeper_than_python_calls() -> None:
     head = Head().opens()
     head.asks()
-    work = Work(head.state, 9)
+    work = UnitOfWork(head.state, 9)
     record = work.record("host")
     assert record is not None
     for _ in range(2_000):
         record = replace(record, address=f"{record.address}.1", ordinal=1)
         work.add(record)
-    after = Work(work.done(), 10)
+    after = UnitOfWork(work.commit(), 10)
     assert len(after.chain(record.address) or []) == 2_001
 
 
@@ -117,25 +117,27 @@ def test_a_schema_is_known_by_its_bytes() -> None:
     work = two_deep()
     schema, same, other = Json(b'{"a":1}'), Json(b'{"a":1}'), Json(b'{"a": 1}')
     assert not work.has_accepted(schema)
-    key = work.look_at(schema, 7, 5_000)
-    assert work.seen(same) == work.seen(schema)
-    assert (work.seen(other), work.has_accepted(schema)) == (None, False)
-    work.looked_at(key, 7, is_good=True)
+    key = work.begin_schema_check(schema, 7, 5_000)
+    assert work.schema_verdict(same) == work.schema_verdict(schema)
+    assert (work.schema_verdict(other), work.has_accepted(schema)) == (None, False)
+    work.finish_schema_check(key, 7, is_good=True)
     assert (work.has_accepted(same), work.has_accepted(other)) == (True, False)
     for number in range(500):
-        work.looked_at(work.look_at(Json(b"%d" % number), number, 1), number, is_good=number % 2 == 0)
+        work.finish_schema_check(
+            work.begin_schema_check(Json(b"%d" % number), number, 1), number, is_good=number % 2 == 0
+        )
     assert work.has_accepted(schema)
     assert all(work.has_accepted(Json(b"%d" % number)) == (number % 2 == 0) for number in range(500))
 
 
 def test_a_check_that_another_has_followed_says_nothing_any_more() -> None:
     work, schema = two_deep(), Json(b'{"a":1}')
-    key = work.look_at(schema, 7, 5_000)
-    work.look_at(schema, 8, 6_000)
-    work.looked_at(key, 7, is_good=True)
+    key = work.begin_schema_check(schema, 7, 5_000)
+    work.begin_schema_check(schema, 8, 6_000)
+    work.finish_schema_check(key, 7, is_good=True)
     assert not work.has_accepted(schema)
-    work.looked_at(key, 8, is_good=False)
-    assert work.seen(schema) is None
+    work.finish_schema_check(key, 8, is_good=False)
+    assert work.schema_verdict(schema) is None
 
 
 def test_timers_are_numbered_and_taken_back_once() -> None:

@@ -1,8 +1,8 @@
 from callboard.replay.testing.chart import chart
-from callboard.replay.testing.world import Kind, Step
+from callboard.replay.testing.world import MoveKind, Step
 
 
-def step(seq: int, sender: str, recipient: str, label: str, kind: Kind = "deliver") -> Step:
+def step(seq: int, sender: str, recipient: str, label: str, kind: MoveKind = "deliver") -> Step:
     return Step(seq, f"{sender}>{recipient}", kind, sender, recipient, label)
 
 

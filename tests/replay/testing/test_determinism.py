@@ -63,18 +63,18 @@ PLANTED: dict[str, Callable[[], object]] = {
 
 
 def program(planted: Callable[[], object] | None, to: str = "") -> Parts:
-    """A clerk who counts, and a desk. planted: what gets into the clerk's state, or to whom it is posted."""
+    """A clerk who counts, and a gate. planted: what gets into the clerk's state, or to whom it is posted."""
 
     def step(state: tuple[int, object], sender: str, message: str) -> tuple[tuple[int, object], Posts]:
-        posts = [("desk", f"{planted()}" if to and planted else "done")] if message == "go" else []
+        posts = [("gate", f"{planted()}" if to and planted else "done")] if message == "go" else []
         return (state[0] + 1, planted() if planted and not to and state[0] == 1 else 0), posts
 
-    def desk(state: int, sender: str, message: str) -> tuple[int, Posts]:
+    def gate(state: int, sender: str, message: str) -> tuple[int, Posts]:
         return state + 1, ()
 
-    starts = [Send("client", "clerk", "go"), Send("other", "clerk", "go"), Send("client", "desk", "go")]
-    made = Program({"clerk": Actor((0, 0), step), "desk": Actor(0, desk)}, starts)
-    return made.world, [always("The desk gets few", lambda world: world.states["desk"] < 9)]
+    starts = [Send("client", "clerk", "go"), Send("other", "clerk", "go"), Send("client", "gate", "go")]
+    made = Program({"clerk": Actor((0, 0), step), "gate": Actor(0, gate)}, starts)
+    return made.world, [always("The gate gets few", lambda world: world.states["gate"] < 9)]
 
 
 def sound_program() -> Parts:
@@ -98,7 +98,7 @@ def program_of_float_sum() -> Parts:
 
 
 def program_that_posts_set_order() -> Parts:
-    return program(set_order, to="desk")
+    return program(set_order, to="gate")
 
 
 PROGRAMS = {

@@ -19,7 +19,7 @@ def last(offered: Sequence[Move]) -> Move | None:
 
 
 class Storm:
-    """Work to do, and a fault that can happen again and again until the storm is over. work: left."""
+    """UnitOfWork to do, and a fault that can happen again and again until the storm is over. work: left."""
 
     def __init__(self, work: int = 2, rests: bool = False) -> None:
         self.work, self.faults, self.healed, self.rests = work, 0, 0, rests

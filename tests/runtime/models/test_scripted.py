@@ -285,7 +285,7 @@ def test_an_async_policy_that_is_cancelled_before_its_first_step_leaves_no_warni
         async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
             session = await runtime.open(Agent("host"))
             asking = asyncio.create_task(session.ask("go"))
-            while not session._board.desk.open:  # noqa: ASYNC110  # the task is made, and has not begun
+            while not session._board.gate.open:  # noqa: ASYNC110  # the task is made, and has not begun
                 await asyncio.sleep(0)
             outcome = await session.cancel()
             await asking

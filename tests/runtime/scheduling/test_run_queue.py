@@ -15,7 +15,7 @@ from callboard.runtime.scheduling.run_queue import (
     LoopInbox,
     StopFlag,
     loop_for,
-    rota_of,
+    run_queue_of,
 )
 
 
@@ -35,12 +35,12 @@ def raised_in_the_loop() -> list[object]:
 
 def test_a_loop_has_one_rota_and_a_closed_loop_none() -> None:
     async def main() -> None:
-        rota = rota_of(asyncio.get_running_loop())
-        assert rota_of(asyncio.get_running_loop()) is rota
+        run_queue = run_queue_of(asyncio.get_running_loop())
+        assert run_queue_of(asyncio.get_running_loop()) is run_queue
 
     for _ in range(3):
         asyncio.run(main())
-        assert len([loop for loop in loop_parts._rotas if loop.is_closed()]) == 1
+        assert len([loop for loop in loop_parts._run_queues if loop.is_closed()]) == 1
 
 
 def test_an_inbox_is_in_order_and_waits_until_it_is_opened() -> None:
@@ -198,10 +198,10 @@ def test_a_loop_is_found_where_one_runs_and_asked_for_where_none_does() -> None:
 
 def test_what_can_wait_is_done_when_no_actor_has_a_message_and_in_its_order() -> None:
     async def main() -> None:
-        rota, inbox, seen = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
+        run_queue, inbox, seen = run_queue_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
         inbox.open(asyncio.get_running_loop(), take_all)
         await asyncio.sleep(0)
-        rota.when_idle(lambda: seen.append("at once"))
+        run_queue.when_idle(lambda: seen.append("at once"))
         assert seen == ["at once"]
 
         def more() -> None:
@@ -209,10 +209,10 @@ def test_what_can_wait_is_done_when_no_actor_has_a_message_and_in_its_order() ->
             inbox.put(lambda: seen.append("what it led to"))
 
         inbox.put(lambda: seen.append("first"))
-        rota.when_idle(more)
+        run_queue.when_idle(more)
         for _ in range(LET_IN_MAX - 1):
-            rota.when_idle(lambda: seen.append("as well"))
-        rota.when_idle(lambda: seen.append("last"))
+            run_queue.when_idle(lambda: seen.append("as well"))
+        run_queue.when_idle(lambda: seen.append("last"))
         inbox.put(lambda: seen.append("second"))
         await asyncio.sleep(0)
         as_well = ["as well"] * (LET_IN_MAX - 1)
@@ -223,10 +223,10 @@ def test_what_can_wait_is_done_when_no_actor_has_a_message_and_in_its_order() ->
 
 def test_what_waits_is_not_done_all_in_one_pass() -> None:
     async def main() -> None:
-        rota, inbox, done = rota_of(asyncio.get_running_loop()), LoopInbox(), list[int]()
+        run_queue, inbox, done = run_queue_of(asyncio.get_running_loop()), LoopInbox(), list[int]()
         inbox.open(asyncio.get_running_loop(), take_all)
         for number in range(PASS_MESSAGES_MAX + 10):
-            rota.when_idle(partial(done.append, number))
+            run_queue.when_idle(partial(done.append, number))
         await asyncio.sleep(0)
         assert len(done) == PASS_MESSAGES_MAX - 1  # the actor's start took a turn
         await asyncio.sleep(0)
@@ -238,10 +238,10 @@ def test_what_waits_is_not_done_all_in_one_pass() -> None:
 def test_what_waits_is_done_though_something_before_it_raised() -> None:
     async def main() -> None:
         told = raised_in_the_loop()
-        rota, inbox, done = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
+        run_queue, inbox, done = run_queue_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
         inbox.open(asyncio.get_running_loop(), take_all)
-        rota.when_idle(lambda: done.append(str(1 // 0)))
-        rota.when_idle(lambda: done.append("behind it"))
+        run_queue.when_idle(lambda: done.append(str(1 // 0)))
+        run_queue.when_idle(lambda: done.append("behind it"))
         for _ in range(3):
             await asyncio.sleep(0)
         assert done == ["behind it"]
@@ -252,23 +252,23 @@ def test_what_waits_is_done_though_something_before_it_raised() -> None:
 
 def test_the_end_of_a_pass_is_when_no_actor_has_a_message_and_before_anything_is_let_in() -> None:
     async def main() -> None:
-        rota, inbox, seen = rota_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
+        run_queue, inbox, seen = run_queue_of(asyncio.get_running_loop()), LoopInbox(), list[str]()
         inbox.open(asyncio.get_running_loop(), take_all)
         await asyncio.sleep(0)
 
         def handled(name: str, leads_to: str = "") -> None:
             seen.append(name)
-            rota.at_end(lambda: seen.append(f"said by {name}"))
+            run_queue.at_end(lambda: seen.append(f"said by {name}"))
             if leads_to:
                 inbox.put(partial(handled, leads_to))
 
         inbox.put(partial(handled, "first", "third"))
         inbox.put(partial(handled, "second"))
-        rota.when_idle(lambda: seen.append("let in"))
+        run_queue.when_idle(lambda: seen.append("let in"))
         await asyncio.sleep(0)
         assert seen[:3] == ["first", "second", "third"]
         assert seen[3:] == ["said by first", "said by second", "said by third", "let in"]
-        rota.at_end(lambda: seen.append("said by a port"))
+        run_queue.at_end(lambda: seen.append("said by a port"))
         assert len(seen) == 7, "in the next pass, not at once"
         await asyncio.sleep(0)
         assert seen[7:] == ["said by a port"]
@@ -278,12 +278,12 @@ def test_the_end_of_a_pass_is_when_no_actor_has_a_message_and_before_anything_is
 
 def test_a_pass_that_has_handled_enough_ends_though_there_are_more_messages() -> None:
     async def main() -> None:
-        rota, inbox, seen = rota_of(asyncio.get_running_loop()), LoopInbox(), list[int]()
+        run_queue, inbox, seen = run_queue_of(asyncio.get_running_loop()), LoopInbox(), list[int]()
         inbox.open(asyncio.get_running_loop(), take_all)
         await asyncio.sleep(0)
         for _ in range(PASS_MESSAGES_MAX + 1):
             inbox.put(lambda: seen.append(0))
-        rota.at_end(lambda: seen.append(1))
+        run_queue.at_end(lambda: seen.append(1))
         await asyncio.sleep(0)
         assert seen == [0] * PASS_MESSAGES_MAX + [1]
         await asyncio.sleep(0)
@@ -295,10 +295,10 @@ def test_a_pass_that_has_handled_enough_ends_though_there_are_more_messages() ->
 def test_an_end_that_raises_keeps_no_other_from_its_own() -> None:
     async def main() -> None:
         told = raised_in_the_loop()
-        rota, done = rota_of(asyncio.get_running_loop()), list[str]()
-        rota.at_end(lambda: done.append("before it"))
-        rota.at_end(lambda: done.append(str(1 // 0)))
-        rota.at_end(lambda: done.append("behind it"))
+        run_queue, done = run_queue_of(asyncio.get_running_loop()), list[str]()
+        run_queue.at_end(lambda: done.append("before it"))
+        run_queue.at_end(lambda: done.append(str(1 // 0)))
+        run_queue.at_end(lambda: done.append("behind it"))
         for _ in range(3):
             await asyncio.sleep(0)
         assert done == ["before it", "behind it"]
