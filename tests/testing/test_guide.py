@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.agents import Terminal
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "testing.md"
 PYTEST = ("-m", "pytest", "-pno:callboard", "-pcallboard.pytest_plugin", "-pno:cacheprovider")
 

@@ -56,7 +56,7 @@ def test_a_scenario_is_a_subject_by_itself_and_made_by_a_function() -> None:
 
 def test_a_protocol_is_called_by_the_last_part_of_its_module_and_its_name() -> None:
     subject = subject_of(protocol, "anything")
-    assert (subject.session, subject.fingerprint) == (None, "test_testing_subject:protocol")
+    assert (subject.session, subject.fingerprint) == (None, "test_subject:protocol")
     assert protocol_name(protocol) == subject.fingerprint
     assert subject()[1] is not subject()[1]
 
