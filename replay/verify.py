@@ -15,12 +15,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from callboard.actors.protocol.addresses import (
-    APPROVALS,
     CLIENT,
     CLOCK,
-    HOST,
-    MODEL,
-    SCHEMA,
     SUPERVISOR,
     TOOLS,
     is_decider,
@@ -28,37 +24,27 @@ from callboard.actors.protocol.addresses import (
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
-    ApprovalGiven,
     AskEnded,
-    CallModel,
     CallTool,
-    CheckSchema,
-    DeciderFailed,
-    ModelReplied,
-    RequestApproval,
-    SchemaChecked,
     SessionClosed,
     SetTimer,
     TimerFired,
-    ToolReturned,
     ToolStarted,
 )
-from callboard.actors.session.port_gate import owner_of
-from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.session.core import SessionCore, recorded_failure
+from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
+from callboard.actors.session.step import ActorState
 from callboard.replay.divergence import Divergence, chain_of, first_difference, shown
 
 _ANSWERS: dict[type, tuple[str, type, tuple[str, ...]]] = {
-    ModelReplied: (MODEL, CallModel, ("turn", "attempt")),
+    **{row.answer: (row.port, request, row.repeats) for request, row in PORT_REQUESTS.items()},
     ToolStarted: (TOOLS, CallTool, ("turn", "call")),
-    ToolReturned: (TOOLS, CallTool, ("turn", "call")),
-    ApprovalGiven: (APPROVALS, RequestApproval, ("turn", "call", "is_repeat")),
-    SchemaChecked: (SCHEMA, CheckSchema, ("check",)),
     TimerFired: (CLOCK, SetTimer, ("timer",)),
 }
 """Which port posts an answer, what it answers, and what it repeats of that."""
 
 
-_REQUESTS = frozenset({CallModel, CallTool, RequestApproval, CheckSchema, SetTimer})
+_REQUESTS = frozenset({*PORT_REQUESTS, SetTimer})
 
 
 class Verifier:
@@ -70,12 +56,17 @@ class Verifier:
     def __init__(self, events: Sequence[Event], bodies: Sequence[bytes] | None = None) -> None:
         self.events = events
         self._bodies = bodies if bodies is not None else [encode(event.body) for event in events]
-        self.states: dict[str, ActorState] = {SUPERVISOR: initial(SUPERVISOR)}
+        self._core = SessionCore()
         self.decisions = 0
         self._outputs = _outputs_by_cause(events)
         self._last_decided = _last_decided(events)
         self._open: set[int] = set()
         self._is_complete = _is_complete(events)
+
+    @property
+    def states(self) -> dict[str, ActorState]:
+        """The state of every actor after the decisions so far."""
+        return self._core.states
 
     def run(self) -> Divergence | None:
         """The first divergence in the order of the log, or None."""
@@ -162,15 +153,7 @@ class Verifier:
         A decision that raised when it was recorded is not made again: its failure stands in its place.
         """
         self.decisions += 1
-        address = event.recipient
-        state = self.states.get(address) or initial(address)
-        logged = self.outputs(event.seq)
-        if logged and isinstance(logged[0].body, DeciderFailed) and address != SUPERVISOR:
-            state, posts = failed(state, event, logged[0].body.error)
-        else:
-            state, posts = step(state, event)
-        self.states[address] = forgotten(address) if address != HOST and is_at_rest(state) else state
-        return posts
+        return self._core.decide(event, recorded_failure(self.outputs(event.seq)))
 
     def _raised(self, event: Event, error: Exception) -> Divergence:
         """The decider fails on what it took when this was recorded (DeciderFailed would stand in the log)."""

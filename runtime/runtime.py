@@ -192,7 +192,7 @@ class Runtime:
         self._secrets.refuse_in("session_id", name)
         epoch = await self._log.create(name, now_ms(), self._title(title))
         session, board = self._put_together(name, epoch, cast)
-        board.say(cast.opened)
+        board.say_for_client(cast.opened)
         return session
 
     async def resume(
@@ -236,7 +236,7 @@ class Runtime:
         session, board = self._put_together(session_id, epoch, cast)
         supervisor = recovered.states[SUPERVISOR]
         session.remember(past, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
-        board.restore(head.seq, recovered)
+        board.restore(recovered)
         return session
 
     def _cast(self, agent: Agent, limits: Limits | None) -> "_Cast":

@@ -1,22 +1,19 @@
-"""What ports may do: the gate between the log and the world, without any I/O of its own.
+"""The gate between the log and the ports: decides when a port may act, without any I/O of its own.
 
-Every posted event passes here, in the order of the log. The gate knows which port requests have no answer
-and which agents are stopped, and says what is to be done now:
+Every posted event passes the gate, in the order of the log. The gate knows which port requests have no
+answer and which agents are stopped, and returns actions:
 
-    Start    the port may act on this request (once the log is durable up to it, if `waits`)
-    Refuse   nobody acts; this is the answer, to be posted in the port's name
-    Abort    give up what is under way for this request; the port still answers, once
+    Start         the port may act on this request (once the log is durable up to it, if `waits`)
+    Refuse        no port acts; this answer is posted in the port's name
+    Abort         the work for this request is no longer wanted; the port still answers, once
     Arm, Disarm   a timer (armed again, it fires at the later moment only)
 
 Rules
-  - Once a `Stop` for an agent is posted, nothing starts for it: looking and starting are one step with
-    posting. `Begin` is a new life.
-  - Each request is answered exactly once. A second answer is not let in.
-  - `cancelled` claims that a call certainly did not start. Where an earlier process may have started one that
-    is to be made again, its port cannot know that: such an answer becomes `interrupted`.
-  - `read` tools and model calls do not wait for the disk; every other tool does, and so does what a person
-    is shown. With strict spending
-    model calls wait too, so that after a crash the log knows of every call that may have cost something.
+  - Once a `Stop` for an agent is posted, nothing starts for that agent. `Begin` is a new life.
+  - Each request is answered exactly once. The gate lets no second answer in.
+  - `read` tools and model calls do not wait for the disk. Other tools do, and approvals before they are
+    shown. With strict spending model calls wait too, so that after a crash the log knows of every call that
+    may have cost something.
 """
 
 from collections.abc import Iterable
@@ -25,39 +22,26 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
-    ApprovalGiven,
     Begin,
     CallModel,
     CallTool,
     CancelTimer,
-    CheckSchema,
     ExtendTimer,
-    ModelReplied,
-    RequestApproval,
-    SchemaChecked,
     SetTimer,
     Stop,
     Stopped,
     TimerFired,
     ToolReturned,
-    ToolStarted,
 )
-from callboard.actors.protocol.usage import ZERO
-
-NEVER_STARTED = text_json("Cancelled before it started.")
-INTERRUPTED = text_json(
-    "Interrupted: the program ended while this ran. Whether it took effect is not known; "
-    "check before you repeat it."
-)
+from callboard.actors.session.port_table import PORT_REQUESTS, cancelled, interrupted, owner_of
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
     """The port may act. waits: only when everything up to and including the request is durable.
 
-    announcement: to be posted in the port's name first; then it is that which must be durable.
+    announcement: is posted in the port's name first; then the log must be durable up to it.
     """
 
     request: Event
@@ -66,7 +50,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(NamedTuple):
-    """The answer to a request that nobody acts on."""
+    """The answer to a request that no port acts on."""
 
     request: Event
     sender: str
@@ -74,7 +58,7 @@ class Refuse(NamedTuple):
 
 
 class Abort(NamedTuple):
-    """What is under way for this request is no longer wanted."""
+    """The work for this request is no longer wanted."""
 
     request: Event
 
@@ -97,35 +81,11 @@ class Disarm(NamedTuple):
 Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm
 
 
-def owner_of(event: Event) -> str:
-    """For whom a port request is made."""
-    body = event.body
-    return body.agent if type(body) is CallModel else event.sender
-
-
-def cancelled(request: Event) -> Post:
-    """The answer to a request that certainly did not start."""
-    body = request.body
-    if isinstance(body, CallModel):
-        return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled", usage=ZERO))
-    if isinstance(body, RequestApproval):
-        given = ApprovalGiven(body.turn, body.call, "cancelled", is_repeat=body.is_repeat)
-        return Post(request.sender, given)
-    assert isinstance(body, CallTool)
-    return Post(request.sender, ToolReturned(body.turn, body.call, "cancelled", NEVER_STARTED))
-
-
-def interrupted(request: Event) -> Post:
-    """The answer to a tool call that a crash cut off."""
-    body = request.body
-    assert isinstance(body, CallTool)
-    return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", INTERRUPTED))
-
-
 class PortGate:
     """The port requests of one session that have no answer, its timers, and the agents that are stopped.
 
-    is_strict: whether model calls wait for the disk.
+    open: the requests without an answer, by seq. timers: those that are set, by number.
+    is_strict: True if model calls wait for the disk.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -134,11 +94,12 @@ class PortGate:
         self._is_strict = is_strict
         self._of: dict[str, set[int]] = {}
         self._stopped: set[str] = set()
+        self._answered: set[int] = set()
         self._repeated: set[int] = set()
         self._interrupted: set[tuple[str, int, int]] = set()
 
     def on_events(self, events: Iterable[Event]) -> list[Action]:
-        """What is to be done now that these events are posted, in their order."""
+        """Take in events that are posted, in their order, and return what is to be done now."""
         actions: list[Action] = []
         for event in events:
             handler = _HANDLERS.get(type(event.body))
@@ -147,47 +108,55 @@ class PortGate:
         return actions
 
     def may_answer(self, request: int) -> bool:
-        """Whether a request has no answer yet, so that one may be posted."""
-        return request in self.open
+        """Return True if a request has no answer yet, so that one may be posted."""
+        return request in self.open and request not in self._answered
+
+    def take_answer(self, request: Event, answer: Post) -> Post | None:
+        """Return a port's answer as it may be posted, or None if the request has one already.
+
+        An answer that is taken counts from now on, although its event passes the gate later.
+        """
+        if not self.may_answer(request.seq):
+            return None
+        self._answered.add(request.seq)
+        return self.without_false_claim(request, answer)
 
     def may_start(self, request: Event) -> bool:
-        """Whether a port may still act on a request: it has no answer, and its agent is not stopped."""
-        return request.seq in self.open and (not self._stopped or owner_of(request) not in self._stopped)
+        """Return True if a port may still act: the request has no answer and its agent is not stopped."""
+        return self.may_answer(request.seq) and (not self._stopped or owner_of(request) not in self._stopped)
 
     def is_stopped(self, agent: str) -> bool:
-        """Whether an agent was told to stop and has not drained."""
+        """Return True if an agent was told to stop and has not drained."""
         return agent in self._stopped
 
     def repeat(self, request: Event) -> Start:
-        """How a request is to be started that an earlier process may have started before."""
+        """Return how to start a request again that an earlier process may already have started."""
         if isinstance(request.body, CallTool) and request.body.effect == "idempotent":
             self._repeated.add(request.seq)
         return self.start_of(request)
 
     def without_false_claim(self, request: Event, answer: Post) -> Post:
-        """A port's answer, without the claim that a call did not start where nobody can know that."""
+        """Return a port's answer, as `interrupted` where `cancelled` claims more than the port can know.
+
+        A port sees only its own process. Where an earlier one may have started the call, "it certainly did
+        not start" is a guess.
+        """
         if request.seq not in self._repeated:
             return answer
         body = answer.body
         is_claim = isinstance(body, ToolReturned) and body.status == "cancelled"
         return interrupted(request) if is_claim else answer
 
-    def start_of(self, event: Event) -> Start:
-        """How a request is to be started."""
-        body = event.body
-        if type(body) is CallModel:
-            return Start(event, self._is_strict)
-        if type(body) is RequestApproval:
-            return Start(event, waits=True)
-        if type(body) is not CallTool or body.effect == "read":
-            return Start(event)
-        if body.effect == "idempotent":
-            return Start(event, waits=True)
-        return Start(event, waits=True, announcement=Post(event.sender, ToolStarted(body.turn, body.call)))
+    def start_of(self, request: Event) -> Start:
+        """Return how to start a request."""
+        row = PORT_REQUESTS[type(request.body)]
+        announcement = row.announces(request)
+        waits = row.waits(request) or (self._is_strict and type(request.body) is CallModel)
+        return Start(request, waits, announcement)
 
     def _request(self, event: Event, actions: list[Action]) -> None:
         body, seq = event.body, event.seq
-        owner = body.agent if type(body) is CallModel else event.sender
+        owner = owner_of(event)
         self.open[seq] = event
         if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
             self._repeated.add(seq)
@@ -206,6 +175,7 @@ class PortGate:
         return (owner, call.turn, call.call) in self._interrupted
 
     def _answer(self, event: Event, actions: list[Action]) -> None:
+        self._answered.discard(event.cause)
         request = self.open.pop(event.cause, None)
         if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
             seqs.discard(request.seq)
@@ -247,14 +217,8 @@ class PortGate:
 
 
 _HANDLERS = {
-    CallModel: PortGate._request,
-    CallTool: PortGate._request,
-    CheckSchema: PortGate._request,
-    RequestApproval: PortGate._request,
-    ModelReplied: PortGate._answer,
-    ToolReturned: PortGate._answer,
-    SchemaChecked: PortGate._answer,
-    ApprovalGiven: PortGate._answer,
+    **dict.fromkeys(PORT_REQUESTS, PortGate._request),
+    **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
     Stop: PortGate._stop,
     Begin: PortGate._begin,
     Stopped: PortGate._drained,
@@ -263,3 +227,4 @@ _HANDLERS = {
     CancelTimer: PortGate._disarm,
     TimerFired: PortGate._disarm,
 }
+"""The kinds of messages that the gate looks at. All others pass it without an action."""

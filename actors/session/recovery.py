@@ -25,54 +25,48 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, is_decider
+from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR, is_decider
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    CallModel,
-    CallTool,
-    DeciderFailed,
-    ModelReplied,
-    ToolStarted,
-)
-from callboard.actors.session.port_gate import (
-    Abort,
-    Action,
-    Arm,
-    PortGate,
-    Refuse,
-    Start,
-    cancelled,
-    interrupted,
-    owner_of,
-)
-from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.protocol.messages import AnyMessage, Begin, ToolStarted
+from callboard.actors.session.core import SessionCore, recorded_failure
+from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
+from callboard.actors.session.port_table import PORT_REQUESTS, cancelled, owner_of
+from callboard.actors.session.step import ActorState
 
 
 class Recovered(NamedTuple):
-    """How a session goes on.
+    """A session that can go on.
 
-    states: of every actor, after all there is. posted: the events that recovery adds to the log, in order;
-    all of them are handled. gate: the gate, with all of them seen. starts: what ports may act on now, in the
-    order of the log. timers: what the clock is to be set for.
+    core: its states and gate, after all events. posted: the events that recovery adds to the log, in order;
+    all of them are handled. starts: the requests that ports may act on now, in the order of the log.
+    timers: the timers to set.
     """
 
-    states: Mapping[str, ActorState]
+    core: SessionCore
     posted: tuple[Event, ...]
-    gate: PortGate
     starts: tuple[Start, ...]
     timers: tuple[Arm, ...]
 
+    @property
+    def states(self) -> Mapping[str, ActorState]:
+        """The state of every actor."""
+        return self.core.states
+
+    @property
+    def gate(self) -> PortGate:
+        """The port gate, with all events seen."""
+        return self.core.gate
+
 
 def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate | None = None) -> Recovered:
-    """What is left to be done after these events: all of a session's up to some seq, maybe none.
+    """Bring a session to where it can go on, from its events up to some seq, perhaps none.
 
-    first: what the client says once the last decision is complete (`Resumed`; `SessionOpened` where there is
-    nothing yet). at: the time of the new events, in milliseconds since 1970 UTC. gate: a new one.
+    first: the client's message once the last decision is complete: `Resumed`, or `SessionOpened` if there are
+    no events yet. at: the time of the new events, in milliseconds since 1970 UTC. gate: a new one.
 
     Raises Diverged if the deciders do not post what the log says they posted: the code has changed, and going
-    on would contradict what was seen. An exception of the supervisor's decider is not caught.
+    on would contradict the record. Raises what the supervisor's decider raises.
     """
     recovery = _Recovery(events, at, gate or PortGate())
     recovery.repeat()
@@ -84,21 +78,21 @@ def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate 
 
 
 class _Recovery:
-    """One recovery while it is under way."""
+    """One recovery while it is under way. As a port driver, it holds starts back."""
 
     def __init__(self, events: Sequence[Event], at: int, gate: PortGate) -> None:
         self.events = events
         self.at = max(at, events[-1].at if events else 0)
-        self.gate = gate
-        self.states: dict[str, ActorState] = {SUPERVISOR: initial(SUPERVISOR)}
         self.inbox: deque[Event] = deque()
+        self.core = SessionCore(lambda address: self.inbox.append, gate)
+        self.gate = gate
         self.posted: list[Event] = []
         self.held: dict[int, Start] = {}
         self.refused: dict[int, Post] = {}
         self.started: set[int] = set()
         self.answers_aborted = False
 
-    # --- 1 and 2: what was decided --------------------------------------------------
+    # --- 1 and 2: the logged decisions ----------------------------------------------
 
     def repeat(self) -> None:
         """Make every logged decision again, put the other events back, and complete the last decision."""
@@ -116,13 +110,17 @@ class _Recovery:
                 self.inbox.append(event)
             elif rest := self._repeat(event, outputs.get(event.seq, ())):
                 torn = event, rest
+        self.core.seq = len(self.events)
+        self.core.move_to(lambda address: self.inbox.append, lambda event: None)
+        for event in self.inbox:
+            if isinstance(event.body, Begin):
+                self.core.open(event.recipient)
         if torn is not None:
             self.post(torn[0].recipient, torn[0].seq, torn[1])
 
     def _repeat(self, event: Event, logged: Sequence[Event]) -> tuple[Post, ...]:
-        """Make one decision again; returns the outputs that the end of the log cut off."""
-        first = logged[0].body if logged else None
-        posts = self._decide(event, first.error if isinstance(first, DeciderFailed) else "")
+        """Make one decision again; return the outputs that the end of the log cut off."""
+        posts = self.core.decide(event, recorded_failure(logged))
         for post, then in zip(posts, logged, strict=False):
             if post.recipient != then.recipient or post.body != then.body:
                 raise self._diverged(event, f"event {then.seq} is another one now")
@@ -140,53 +138,34 @@ class _Recovery:
             "code that recorded it"
         )
 
-    # --- deciding -------------------------------------------------------------------
-
-    def _decide(self, event: Event, error: str = "") -> tuple[Post, ...]:
-        """Make one decision and keep its state. error: the class of what it raised when it was recorded."""
-        address = event.recipient
-        before = self.states.get(address) or initial(address)
-        if error and address != SUPERVISOR:
-            state, posts = failed(before, event, error)
-        else:
-            state, posts = step(before, event)
-        self.states[address] = forgotten(address) if address != HOST and is_at_rest(state) else state
-        return posts
+    # --- 3: going on without ports ----------------------------------------------------
 
     def settle(self) -> None:
-        """Let deciders handle what is in their inboxes, in the order of the log, until nothing is left."""
+        """Let deciders handle what is in their mailboxes, in the order of the log, until nothing is left."""
         while self.inbox:
             event = self.inbox.popleft()
-            try:
-                posts = self._decide(event)
-            except Exception as error:
-                if event.recipient == SUPERVISOR:
-                    raise
-                posts = self._decide(event, type(error).__name__)
-            self.post(event.recipient, event.seq, posts)
+            self.post(event.recipient, event.seq, self.core.decide_safely(event))
 
-    def post(self, sender: str, cause: int, posts: Iterable[Post]) -> None:
-        """Post together; then do what the gate says, which here is mostly to hold it back."""
-        events = []
-        for post in posts:
-            seq = len(self.events) + len(self.posted) + 1
-            event = Event(seq, self.at, sender, post.recipient, cause, post.body)
-            self.posted.append(event)
-            events.append(event)
-        self.inbox.extend(event for event in events if is_decider(event.recipient))
-        for action in self.gate.on_events(events):
-            self._act(action)
+    def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
+        """Post together, then do what the gate says, which here is mostly to hold it back."""
+        events = self.core.post(self.at, ((sender, cause, posts),))
+        self.posted += events
+        self.core.perform(self.gate.on_events(events), self)
 
-    def _act(self, action: Action) -> None:
-        match action:
-            case Start(request):
-                self.held[request.seq] = action
-            case Refuse(request, sender, answer):
-                self.post(sender, request.seq, (answer,))
-            case Abort(request) if request.seq in self.held or self.answers_aborted:
-                self.post(request.recipient, request.seq, (self._given_up(request),))
-            case _:  # a request of the log is answered in its turn; the gate keeps the timers
-                pass
+    def start(self, start: Start) -> None:
+        """Hold a start back until recovery is complete."""
+        self.held[start.request.seq] = start
+
+    def abort(self, request: Event) -> None:
+        """Answer a request that was posted here; one of the log is answered in its turn (see `answer`)."""
+        if request.seq > len(self.events) or self.answers_aborted:
+            self.post(request.recipient, request.seq, (self._given_up(request),))
+
+    def arm(self, arm: Arm) -> None:
+        """Leave the timer to the gate, which keeps it for `result`."""
+
+    def disarm(self, timer: int) -> None:
+        """Leave the timer to the gate, which has dropped it."""
 
     # --- 4: what a crash leaves -----------------------------------------------------
 
@@ -204,35 +183,28 @@ class _Recovery:
                 self.held[request.seq] = self.gate.repeat(request)
 
     def _given_up(self, request: Event) -> Post:
-        """The answer to a request of an agent that is stopped."""
-        if request.seq > len(self.events):
-            return self.gate.without_false_claim(request, cancelled(request))
+        """Return the answer to a request of an agent that is stopped."""
         if request.seq in self.refused:
             return self.refused[request.seq]
-        body = request.body
-        if isinstance(body, CallModel):  # it may have started, so what it used is not known
-            return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))
-        may_have_acted = isinstance(body, CallTool) and (
-            body.effect == "idempotent" or request.seq in self.started
-        )
-        answer = interrupted(request) if may_have_acted else cancelled(request)
+        build = PORT_REQUESTS[type(request.body)].given_up
+        if request.seq > len(self.events) or build is None:  # posted here, so it has not started
+            answer = cancelled(request)
+        else:
+            answer = build(request, request.seq in self.started)
         return self.gate.without_false_claim(request, answer)
 
     def _left_by_crash(self, request: Event) -> Post | None:
-        """The answer to a request of a living agent; None if the port is to be asked again."""
-        body = request.body
-        if isinstance(body, CallModel):
-            return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost"))
-        return interrupted(request) if request.seq in self.started else None
+        """Return the answer to a request of a living agent; None if the port is to be asked again."""
+        return PORT_REQUESTS[type(request.body)].after_crash(request, request.seq in self.started)
 
     def result(self) -> Recovered:
-        """What recovery has come to."""
+        """Return the session as recovery leaves it."""
         starts = tuple(self.held[seq] for seq in sorted(self.held) if self.gate.may_answer(seq))
-        return Recovered(self.states, tuple(self.posted), self.gate, starts, tuple(self.gate.timers.values()))
+        return Recovered(self.core, tuple(self.posted), starts, tuple(self.gate.timers.values()))
 
 
 def _decisions(events: Iterable[Event]) -> tuple[dict[int, list[Event]], dict[str, int]]:
-    """What deciders posted, by the event they decided on; and by actor, the latest event with outputs."""
+    """Return the outputs of deciders by the event they decided on, and each actor's latest such event."""
     outputs: dict[int, list[Event]] = {}
     decided: dict[str, int] = {}
     for event in events:

@@ -1,14 +1,14 @@
-"""The supervisor: keeps the rules of a session. Every agent's wishes pass through it.
+"""The supervisor's decider: it keeps the rules of a session. `HANDLERS` says how it handles each message.
 
 Rules
-  - A settlement is booked before anything else in the message that carries it, also from an agent that
-    has ended: it is the only thing an ended agent may still say, besides that it has drained.
-  - Competing ends are decided by the order of this inbox: the first one handled wins.
-  - Nothing is scanned. Each decision costs what is new in it, times the depth of the tree.
+  - A settlement is booked before anything else in the message that carries it. An agent that has ended may
+    still send that, and that it has drained.
+  - Competing ends are decided by the order of the supervisor's mailbox: the first one handled wins.
+  - No decision scans all agents. Each costs what is new in it, times the depth of the tree.
 """
 
-from collections.abc import Iterable
-from typing import TypeAlias, assert_never
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -56,25 +56,25 @@ Heard: TypeAlias = tuple[int, str, SupervisorInput]
 """A message with its seq and sender."""
 
 _UNKNOWN = Settled()
-"""Whoever leaves holds nothing any more: what it does not account for is charged as reserved."""
+"""An agent that leaves holds no grant any more: usage that it does not account for is charged as reserved."""
 
 
 def initial_supervisor() -> SupervisorState:
-    """A session before its first event."""
+    """Return a session's state before its first event."""
     return SupervisorState()
 
 
 def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: SupervisorInput) -> Decision:
-    """The supervisor's next state and what it posts, for one message with its seq and sender."""
+    """Decide on one message: return the next state and the posts, in order."""
     work = UnitOfWork(state)
     posts = _decide(work, seq, sender, body)
     return work.commit(), posts
 
 
 def decide_in_turn(state: SupervisorState, messages: Iterable[Heard]) -> Decisions:
-    """`decide_supervisor` for one message after the other: what it posts for each, and the state behind all.
+    """Decide on messages one after the other: return the state after all of them and the posts of each.
 
-    What the decisions share, such as the records that they change, is put into the state once.
+    Records that several decisions change are put into the state once, which is cheaper.
     """
     work = UnitOfWork(state)
     posts = [_decide(work, seq, sender, body) for seq, sender, body in messages]
@@ -91,44 +91,11 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: SupervisorInput) -> t
     return work.take_posts()
 
 
-def _handle(work: UnitOfWork, sender: str, body: SupervisorInput) -> None:
-    """Each kind of message; the frequent ones first. Settlements go before anything else."""
-    if type(body) is TurnRequested:
-        settle(work, sender, body.settled)
-        on_turn_requested(work, sender, body)
-    elif type(body) is TurnSettled:
-        settle(work, sender, body.settled)
-    elif type(body) is SchemaChecked:
-        on_schema_checked(work, body)
-    elif type(body) is ReportBack:
-        settle(work, sender, body.settled)
-        on_report(work, sender, body)
-    elif type(body) is Delegate:
-        settle(work, sender, body.settled)
-        on_delegate(work, sender, body)
-    elif type(body) is Finished:
-        settle(work, sender, body.settled or _UNKNOWN)
-        _on_finished(work, sender, body)
-    elif type(body) is Stopped:
-        settle(work, sender, body.settled or _UNKNOWN)
-        agent_crashed(work, sender, "it stopped without having been told to")
-        drained(work, sender)
-    elif type(body) is TimerFired:
-        _on_timer(work, body)
-    elif type(body) is SessionOpened:
-        asks.on_opened(work, body)
-    elif type(body) is Resumed:
-        on_resumed(work, body)
-    elif type(body) is Ask:
-        asks.on_ask(work, body)
-    elif type(body) is Cancel:
-        asks.on_cancel(work, body.reason)
-    elif type(body) is Close:
-        asks.on_close(work)
-    elif type(body) is DeciderFailed:
-        agent_crashed(work, sender, f"{body.error} while it handled event {body.event}")
-    else:
-        assert_never(body)
+def _handle(work: UnitOfWork, sender: str, body: Any) -> None:
+    row = HANDLERS[type(body)]
+    if row.settles:
+        settle(work, sender, body.settled or row.unaccounted)
+    row.handle(work, sender, body)
 
 
 def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
@@ -151,6 +118,15 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
         racer_ended(work, record, finished.kind, finished.detail)
 
 
+def _on_stopped(work: UnitOfWork, sender: str, stopped: Stopped) -> None:
+    agent_crashed(work, sender, "it stopped without having been told to")
+    drained(work, sender)
+
+
+def _on_decider_failed(work: UnitOfWork, sender: str, failure: DeciderFailed) -> None:
+    agent_crashed(work, sender, f"{failure.error} while it handled event {failure.event}")
+
+
 def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
     timer = work.state.timers.get(fired.timer)
     if timer is None:
@@ -165,3 +141,34 @@ def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
             asks.on_deadline(work)
     else:
         asks.conclude(work, is_grace_over=True)
+
+
+class Handler(NamedTuple):
+    """The handling of one kind of message.
+
+    handle: called with the unit of work, the sender and the message. settles: True if the message may carry
+    the settlement of its sender's grant. unaccounted: stands in for a settlement that is not there.
+    """
+
+    handle: Callable[[UnitOfWork, str, Any], None]
+    settles: bool = False
+    unaccounted: Settled | None = None
+
+
+HANDLERS: Final[Mapping[type, Handler]] = {
+    SessionOpened: Handler(lambda work, sender, body: asks.on_opened(work, body)),
+    Resumed: Handler(lambda work, sender, body: on_resumed(work, body)),
+    Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
+    Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
+    Close: Handler(lambda work, sender, body: asks.on_close(work)),
+    TurnRequested: Handler(on_turn_requested, settles=True),
+    TurnSettled: Handler(lambda work, sender, body: None, settles=True),
+    Delegate: Handler(on_delegate, settles=True),
+    ReportBack: Handler(on_report, settles=True),
+    Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
+    Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),
+    SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
+    TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
+    DeciderFailed: Handler(_on_decider_failed),
+}
+"""Each kind of message to the supervisor, and its handling. `step` passes no other kind on."""

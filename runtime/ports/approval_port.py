@@ -9,7 +9,7 @@ from typing import Final
 from callboard.actors.agent.state import AgentState, fixed_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval
-from callboard.actors.session.port_gate import cancelled
+from callboard.actors.session.port_table import cancelled
 from callboard.runtime.approvals import Answer, Approval, Approver
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.ports.tasks import Tasks
@@ -75,8 +75,7 @@ class ApprovalPort:
 
     async def _question(self, request: Event, body: RequestApproval) -> Approval:
         (stored,) = await self._log.read(self._board.session_id, request.seq, 1)
-        actor = self._board.actors.get(request.sender)
-        state = actor.state if actor else None
+        state = self._board.core.states.get(request.sender)
         profile = fixed_of(state).profile.name if isinstance(state, AgentState) else ""
         return Approval(
             self._board.session_id,

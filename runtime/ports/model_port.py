@@ -65,11 +65,11 @@ class ModelPort:
         """Call the model. One that knows its answer at once gives it at once."""
         grant = request.body
         assert isinstance(grant, CallModel)
-        actor = self._board.actors.get(grant.agent)
-        if actor is None or not isinstance(actor.state, AgentState):
+        state = self._board.core.states.get(grant.agent)
+        if not isinstance(state, AgentState):
             self._board.fail(CallboardError(f"{grant.agent} has a grant and is not there"))
             return
-        asked = request_of(actor.state)
+        asked = request_of(state)
         if asked.digest != grant.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
@@ -81,7 +81,7 @@ class ModelPort:
         except BaseException as error:
             answer = self._crashed(error)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
-            limit = actor.state.limits.model_timeout_s or DEFAULTS.model_timeout_s
+            limit = state.limits.model_timeout_s or DEFAULTS.model_timeout_s
             work = self._wait(request, grant, answer, live)
             self._tasks.spawn(request.seq, work, answer, limit)
         else:

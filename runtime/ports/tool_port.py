@@ -37,8 +37,7 @@ class ToolPort:
         """Run the tool. A call whose arguments do not fit is answered at once."""
         call = request.body
         assert isinstance(call, CallTool)
-        actor = self._board.actors.get(request.sender)
-        state = actor.state if actor else None
+        state = self._board.core.states.get(request.sender)
         if not isinstance(state, AgentState):
             self._answer(request, call, "error", text_json("the agent that called is not there"))
             return

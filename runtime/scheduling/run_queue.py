@@ -52,13 +52,14 @@ _run_queues: dict[AbstractEventLoop, "RunQueue"] = {}
 class RunQueue:
     """Who is next on one loop."""
 
-    __slots__ = ("_ends", "_is_scheduled", "_later", "_loop", "_ready")
+    __slots__ = ("_ends", "_is_scheduled", "_later", "_loop", "_passed", "_ready")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._ready: deque[LoopInbox] = deque()
         self._later: deque[Callable[[], object]] = deque()
-        self._ends: list[Callable[[], object]] = []
+        self._ends: deque[Callable[[], object]] = deque()
+        self._passed: deque[Callable[[], object]] = deque()
         self._is_scheduled = False
 
     def add(self, inbox: "LoopInbox") -> None:
@@ -78,11 +79,20 @@ class RunQueue:
             then()
 
     def at_end(self, then: Callable[[], object]) -> None:
-        """Do something, once, when no actor has a message, or this pass has handled enough of them.
+        """Call `then` once, when no actor has a message, or this pass has handled enough of them.
+
+        It may give actors messages; those are handled in the same pass. On the loop's own thread only.
+        """
+        self._ends.append(then)
+        if not self._is_scheduled:
+            self._schedule()
+
+    def after_pass(self, then: Callable[[], object]) -> None:
+        """Call `then` once, when no `at_end` is left and no actor has a message, or they were enough.
 
         On the loop's own thread only.
         """
-        self._ends.append(then)
+        self._passed.append(then)
         if not self._is_scheduled:
             self._schedule()
 
@@ -102,7 +112,9 @@ class RunQueue:
                 if ready and left > 0:
                     left -= ready.popleft().take_turn(left) or 1  # one without messages may be an `on_start`
                 elif self._ends:
-                    self._end()
+                    _call_all(self._ends)
+                elif self._passed:
+                    _call_all(self._passed)
                 elif later and left > 0:
                     for _ in range(min(len(later), LET_IN_MAX, left)):
                         left -= 1
@@ -111,17 +123,14 @@ class RunQueue:
                     return
         finally:  # an actor's SystemExit goes through here; the others stay on the rota
             self._is_scheduled = False
-            if ready or later or self._ends:
+            if ready or later or self._ends or self._passed:
                 self._schedule()
 
-    def _end(self) -> None:
-        ends, self._ends = self._ends, []
-        for at, then in enumerate(ends):
-            try:
-                then()
-            except BaseException:
-                self._ends = ends[at + 1 :] + self._ends
-                raise
+
+def _call_all(calls: deque[Callable[[], object]]) -> None:
+    """Call those that are there now. If one raises, those behind it stay for the next pass."""
+    for _ in range(len(calls)):
+        calls.popleft()()
 
 
 def run_queue_of(loop: AbstractEventLoop) -> RunQueue:

@@ -19,7 +19,7 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session import recovery
-from callboard.actors.session.port_gate import cancelled, interrupted
+from callboard.actors.session.port_table import cancelled, interrupted
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.ports.tool_port import ToolPort

@@ -193,9 +193,9 @@ def install(reaper: Reaper) -> None:
         connection.set_trace_callback(lambda statement: _executed(reaper, statement))
         return connection
 
-    def restored(board: Board, head: int, recovered: Recovered) -> None:
+    def restored(board: Board, recovered: Recovered) -> None:
         reaper.at("resume: recovered")
-        restore(board, head, recovered)
+        restore(board, recovered)
         reaper.at("resume: restored")
 
     @contextlib.contextmanager

@@ -51,8 +51,8 @@ CALLS: Final = (
         "timers-of-the-recovery-lost",
         "Timers that the recovery itself sets do not fire.",
         "session.recovery",
-        "self.gate, starts, tuple(self.gate.timers.values()))",
-        "self.gate, starts, tuple(t for t in self.gate.timers.values() if t.request <= len(self.events)))",
+        "starts, tuple(self.gate.timers.values()))",
+        "starts, tuple(t for t in self.gate.timers.values() if t.request <= len(self.events)))",
     ),
     Mutant(
         "retry-waits-for-the-last-attempt",
@@ -88,8 +88,8 @@ CALLS: Final = (
         "last-request-of-the-log-is-fresh",
         "The very last request of a log is taken for one that has not started.",
         "session.recovery",
-        "        if request.seq > len(self.events):",
-        "        if request.seq >= len(self.events):",
+        "        if request.seq > len(self.events) or build is None:",
+        "        if request.seq >= len(self.events) or build is None:",
     ),
     Mutant(
         "fresh-calls-lost",
@@ -102,10 +102,9 @@ CALLS: Final = (
     Mutant(
         "unstarted-write-interrupted",
         "A write tool that had not started is answered as interrupted, not run.",
-        "session.recovery",
-        "        return interrupted(request) if request.seq in self.started else None",
-        '        is_write = isinstance(body, CallTool) and body.effect == "write"\n'
-        "        return interrupted(request) if is_write else None",
+        "session.port_table",
+        "def _tool_after_crash(request: Event, has_started: bool) -> Post | None:\n    return interrupted(request) if has_started else None",
+        'def _tool_after_crash(request: Event, has_started: bool) -> Post | None:\n    body = request.body\n    return interrupted(request) if isinstance(body, CallTool) and body.effect == "write" else None',
     ),
     Mutant(
         "cost-overrides-tokens",

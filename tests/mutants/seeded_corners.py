@@ -160,8 +160,8 @@ ENDS: Final = (
         "grant-of-the-crashed-kept",
         "An agent that fails twice leaves its reservation behind.",
         "supervisor.decider",
-        "        settle(work, sender, body.settled or _UNKNOWN)\n        agent_crashed",
-        "        settle(work, sender, body.settled)\n        agent_crashed",
+        "    Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN)",
+        "    Stopped: Handler(_on_stopped, settles=True)",
     ),
     Mutant(
         "drained-above-the-last-stays",

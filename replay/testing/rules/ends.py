@@ -13,7 +13,7 @@ from callboard.actors.protocol.messages import (
     ReportBack,
     ReportJudged,
 )
-from callboard.actors.session.port_gate import owner_of
+from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger

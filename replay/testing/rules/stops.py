@@ -15,7 +15,7 @@ from callboard.actors.protocol.messages import (
     Stopped,
     ToolReturned,
 )
-from callboard.actors.session.port_gate import owner_of
+from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.ledger import Ledger

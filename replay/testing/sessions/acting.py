@@ -18,7 +18,7 @@ from callboard.actors.protocol.messages import (
     RequestApproval,
     SessionClosed,
 )
-from callboard.actors.session.port_gate import cancelled
+from callboard.actors.session.port_table import cancelled
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
 from callboard.replay.testing.sessions.faults import Weather
@@ -93,8 +93,9 @@ class Acting(Board):
         if isinstance(body, RequestApproval):
             self.durable = max(self.durable, self.start_of(event))
             return ports.given(self.scenario, event, body, bent)
-        assert isinstance(body, CheckSchema)
-        return ports.checked(self.scenario, body, bent)
+        if isinstance(body, CheckSchema):
+            return ports.checked(self.scenario, body, bent)
+        return self.scenario.others[type(body)](event)
 
     def _use(self, event: Event, call: CallTool, bent: str) -> Post:
         if call.effect != "read":

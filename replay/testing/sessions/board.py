@@ -17,7 +17,6 @@ from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR,
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     AskEnded,
-    Begin,
     CallModel,
     CallTool,
     CheckSchema,
@@ -26,9 +25,11 @@ from callboard.actors.protocol.messages import (
     TimerFired,
 )
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start, owner_of
+from callboard.actors.session.core import Mailbox, SessionCore
+from callboard.actors.session.port_gate import Arm, PortGate, Start
+from callboard.actors.session.port_table import owner_of
 from callboard.actors.session.recovery import Recovered
-from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step
+from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.names import (
@@ -72,9 +73,12 @@ class Board:
         self.scenario = scenario
         self.names = scenario.names
         self.log: list[Event] = [event]
-        self.states: dict[str, ActorState] = {SUPERVISOR: state}
-        self.inboxes: dict[str, deque[Event]] = {SUPERVISOR: deque()}
-        self.gate = PortGate()
+        self.inboxes: dict[str, deque[Event]] = {}
+        self.core = SessionCore(self._open_inbox)
+        self._remember_decisions(self.core)
+        self.core.mailboxes[CLIENT] = self.tell
+        self.core.seq = 1
+        self.core.keep(SUPERVISOR, state)
         self.now = START_MS
         self.offers: dict[str, Move] = {}
         self.later: dict[str, int] = {}
@@ -93,30 +97,39 @@ class Board:
         self._chains: dict[int, str] = {}
         self._announced: dict[int, int] = {}
 
+    @property
+    def states(self) -> dict[str, ActorState]:
+        """The state of every actor, by address."""
+        return self.core.states
+
+    @property
+    def gate(self) -> PortGate:
+        """The requests to ports that have no answer, and the agents that are stopped."""
+        return self.core.gate
+
+    def _remember_decisions(self, core: SessionCore) -> None:
+        if self.memory is not None:
+            core.step, core.initial, core.event = self.memory.step, self.memory.initial, self.memory.event
+
     # --- posting --------------------------------------------------------------------
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Number the posts of one decision or port, log them, deliver them, and do what follows."""
-        log, at, inboxes = self.log, self.now, self.inboxes
-        event_of = Event if self.memory is None else self.memory.event
-        events: list[Event] = []
-        for one in posts:
-            recipient, body = one.recipient, one.body
-            event = event_of(len(log) + 1, at, sender, recipient, cause, body)
-            log.append(event)
-            events.append(event)
-            self.posters.append(self.step)
-            inbox = inboxes.get(recipient)
-            if inbox is None and type(body) is Begin:
-                inbox = inboxes[recipient] = deque()
-            if inbox is not None:
-                if not inbox:
-                    self.offers[f"inbox {recipient}"] = self.names.delivery(event)
-                inbox.append(event)
-            elif recipient == CLIENT:
-                self.tell(event)
-        for action in self.gate.on_events(events):
-            self._act(action)
+        """Post the outputs of one decision or port, and do what the gate says."""
+        self.posters += [self.step] * len(posts)
+        events = self.core.number(self.now, ((sender, cause, posts),))
+        self.log += events  # before delivery: the names of moves are taken from the log
+        self.core.route(events)
+        self.core.perform(self.core.gate.on_events(events), self)
+
+    def _open_inbox(self, address: str) -> Mailbox:
+        inbox = self.inboxes[address] = deque()
+
+        def deliver(event: Event) -> None:
+            if not inbox:
+                self.offers[f"inbox {address}"] = self.names.delivery(event)
+            inbox.append(event)
+
+        return deliver
 
     def tell(self, event: Event) -> None:
         """Something for the client."""
@@ -128,48 +141,38 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        if self.gate.may_answer(request.seq):
-            self.post(request.recipient, request.seq, (self.gate.without_false_claim(request, post),))
+        answer = self.core.gate.take_answer(request, post)
+        if answer is not None:
+            self.post(request.recipient, request.seq, (answer,))
 
     # --- deciding -------------------------------------------------------------------
 
     def deliver(self, address: str, error: str = "") -> None:
         """Let an actor handle the head of its inbox. error: what its decider raises, by a fault."""
-        inbox = self.inboxes[address]
+        core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
-        memory = self.memory
-        before = self.states.get(address) or (memory.initial if memory else initial)(address)
+        before = core.state_of(address)
         self.seen.add((address, before.phase, type(event.body)))
         try:
-            if error:
-                state, posts = failed(before, event, error)
-            else:
-                state, posts = step(before, event) if memory is None else memory.step(before, event)
-        except Exception as raised:
-            if address == SUPERVISOR:
-                self.fail(raised)
-                return
-            state, posts = failed(before, event, type(raised).__name__)
-        self.states[address] = state
-        self.decided(address, before, event, state)
+            posts = core.decide(event, error) if error else core.decide_safely(event)
+        except Exception as raised:  # the supervisor's
+            self.fail(raised)
+            return
+        self.decided(address, before, event, core.states[address])
         if posts:
             self.post(address, event.seq, posts)
-        self._next(address, inbox)
-        if address != HOST and is_at_rest(state):
-            self._forget(address)
+        if address in core.mailboxes:
+            self._next(address, inbox)
+        else:  # at rest
+            self.inboxes.pop(address, None)
+            self.offers.pop(f"inbox {address}", None)
 
     def _next(self, address: str, inbox: deque[Event]) -> None:
-        """Offer what is at the head of an inbox now."""
+        """Offer the delivery of the event that is at the head of an inbox now."""
         if inbox:
             self.offers[f"inbox {address}"] = self.names.delivery(inbox[0])
         else:
             self.offers.pop(f"inbox {address}", None)
-
-    def _forget(self, address: str) -> None:
-        """A sub-agent has drained: it posts nothing any more, so what it still gets is dropped."""
-        self.states[address] = forgotten(address)
-        self.inboxes.pop(address, None)
-        self.offers.pop(f"inbox {address}", None)
 
     def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
         """Called for every decision: for worlds that look at them. A board itself has nothing to do."""
@@ -183,24 +186,14 @@ class Board:
 
     # --- ports ----------------------------------------------------------------------
 
-    def _act(self, action: Action) -> None:
-        match action:
-            case Start(request, _, announcement):
-                if announcement is not None:
-                    self.post(request.recipient, request.seq, (announcement,))
-                self._announced[request.seq] = len(self.log)
-                self.start(request)
-            case Refuse(request, sender, answer):
-                self.post(sender, request.seq, (answer,))
-            case Abort(request):
-                self._abort(request)
-            case Arm(timer, at, after_ms, request_seq):
-                self._arm(timer, at + after_ms, request_seq)
-            case Disarm(timer):
-                self._disarm(timer)
+    def start(self, start: Start) -> None:
+        """Let a port take a request on; its answer is on offer."""
+        request = start.request
+        self.core.announce(start, self)
+        self._announced[request.seq] = len(self.log)
+        self._offer_answer(request)
 
-    def start(self, request: Event) -> None:
-        """A port takes a request on; that it answers is on offer."""
+    def _offer_answer(self, request: Event) -> None:
         body = request.body
         if isinstance(body, CallModel):
             self._note(request, body)
@@ -209,9 +202,10 @@ class Board:
             chain, label = f"tool {tool_subject(request.sender, body)}", "returns"
         elif isinstance(body, RequestApproval):
             chain, label = f"approval {approval_subject(request.sender, body)}", f"is given for {body.tool}"
-        else:
-            assert isinstance(body, CheckSchema)
+        elif isinstance(body, CheckSchema):
             chain, label = check_chain(self.supervisor, body.check, self.log), "answers"
+        else:
+            chain, label = f"{request.recipient} {owner_of(request)}", "answers"
         while chain in self.requests:  # two of one name are two all the same
             chain += " again"
         self.requests[chain] = Request(request, chain)
@@ -253,8 +247,8 @@ class Board:
         self.requests[request.chain] = request._replace(bent="ignored")
         self.offers.pop(request.chain, None)
 
-    def _abort(self, request: Event) -> None:
-        """An agent was stopped: its port gives up, at once unless it is one that cannot."""
+    def abort(self, request: Event) -> None:
+        """Let a port give up, at once unless it is one that cannot."""
         self.aborted.add(request.seq)
         chain = self._chains.get(request.seq, "")
         if chain in self.later:
@@ -268,16 +262,13 @@ class Board:
     # --- going on -------------------------------------------------------------------
 
     def restore(self, log: list[Event], recovered: Recovered) -> None:
-        """Go on where a log ended: with the states there, and what was left undone by then."""
+        """Go on where a log ended: with the states there, and with the work that was left undone."""
         self.posters = self.posters[: len(log)] + [self.step] * len(recovered.posted)
         self.log = [*log, *recovered.posted]
-        self.gate = recovered.gate
-        self.states = dict(recovered.states)
-        self.inboxes = {
-            address: deque()
-            for address, state in self.states.items()
-            if address in (SUPERVISOR, HOST) or not is_at_rest(state)
-        }
+        self.inboxes = {}
+        self.core = recovered.core
+        self._remember_decisions(self.core)
+        self.core.move_to(self._open_inbox, self.tell)
         for memory in (self.offers, self.later, self.requests, self.timers, self._chains, self._announced):
             memory.clear()
         self.asked.clear()
@@ -286,19 +277,19 @@ class Board:
         for event in recovered.posted:
             if event.recipient == CLIENT:
                 self.tell(event)
-        for timer in recovered.timers:
-            self._act(timer)
-        for start in recovered.starts:
-            self._act(start)
+        self.core.perform((*recovered.timers, *recovered.starts), self)
 
     # --- the clock ------------------------------------------------------------------
 
-    def _arm(self, timer: int, due: int, request_seq: int) -> None:
+    def arm(self, arm: Arm) -> None:
+        """Set a timer, or put it off."""
+        timer = arm.timer
         chain = self.timers[timer][0] if timer in self.timers else timer_chain(self.supervisor, timer)
-        self.timers[timer] = (chain, request_seq)
-        self.later[chain] = due
+        self.timers[timer] = (chain, arm.request)
+        self.later[chain] = arm.at + arm.after_ms
 
-    def _disarm(self, timer: int) -> None:
+    def disarm(self, timer: int) -> None:
+        """Forget a timer."""
         chain, _ = self.timers.pop(timer, ("", 0))
         self.later.pop(chain, None)
         self.offers.pop(chain, None)

@@ -29,7 +29,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
-from callboard.actors.session.port_gate import cancelled
+from callboard.actors.session.port_table import cancelled
 from callboard.replay.testing.sessions.says import Says
 from callboard.replay.testing.sessions.scenario import Scenario
 

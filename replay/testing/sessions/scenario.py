@@ -5,8 +5,8 @@ called (policy, tools, schema checks) is given from outside and must be a pure f
 replayed; nothing here can reach a model or a file.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ import msgspec
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -48,6 +48,9 @@ Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
 
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
 """What the schema port answers."""
+
+Other: TypeAlias = Callable[[Event], Post]
+"""Answers a request to a port that none of the functions above stands for."""
 
 Approve: TypeAlias = Callable[[str, RequestApproval], ApprovalGiven]
 """What a person answers to the agent of an address."""
@@ -127,7 +130,7 @@ class Scenario:
     """A session to simulate. profiles: the host first.
 
     asks: what the client asks, one after the other's outcome. closes: whether it closes the session then.
-    limits: of the session. faults: what may go wrong.
+    limits: of the session. faults: those that may occur. others: answers to further kinds of port requests.
     """
 
     profiles: Sequence[Profile]
@@ -140,6 +143,7 @@ class Scenario:
     model: ModelSpec = SCRIPTED
     closes: bool = False
     faults: Faults = NO_FAULTS
+    others: Mapping[type, Other] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> Names:

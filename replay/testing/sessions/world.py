@@ -26,16 +26,12 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
-    CallModel,
-    CallTool,
     Cancel,
-    CheckSchema,
     Close,
-    RequestApproval,
     SessionClosed,
     Stop,
 )
-from callboard.actors.session.port_gate import owner_of
+from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.acting import Acting
 from callboard.replay.testing.sessions.crash import losses, resume
@@ -254,7 +250,7 @@ def _step(place: int, made: _Made, end: int) -> Step:
             touched.add(f"inbox {one.recipient}")
         if isinstance(one.body, Stop | Begin):
             touched.add(f"ports {one.recipient}")
-        elif isinstance(one.body, CallModel | CallTool | RequestApproval | CheckSchema):
+        elif type(one.body) in PORT_REQUESTS:
             touched.add(f"ports {owner_of(one)}")
     return Step(
         place,

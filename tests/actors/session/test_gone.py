@@ -22,7 +22,7 @@ from callboard.actors.protocol.messages import (
     ToolReturned,
 )
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.session import recovery
+from callboard.actors.session import core
 from callboard.actors.session.port_gate import Arm, PortGate
 from callboard.actors.session.recovery import recover
 from callboard.actors.session.step import step
@@ -151,7 +151,7 @@ def test_a_supervisor_that_raises_during_recovery_is_not_passed_over(monkeypatch
             raise MemoryError
         return real(state, event)
 
-    monkeypatch.setattr(recovery, "step", falls)
+    monkeypatch.setattr(core, "step", falls)
     with pytest.raises(MemoryError):
         recover(world.log, Resumed(RULES), world.now)
 
@@ -165,7 +165,7 @@ def test_an_agent_that_raises_during_recovery_ends_as_crashed(monkeypatch: pytes
             raise RecursionError
         return real(state, event)
 
-    monkeypatch.setattr(recovery, "step", falls)
+    monkeypatch.setattr(core, "step", falls)
     found = recover(world.log, Resumed(RULES), world.now)
     (failed,) = [event.body for event in found.posted if isinstance(event.body, DeciderFailed)]
     assert failed.error == "RecursionError"

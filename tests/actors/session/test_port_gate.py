@@ -25,19 +25,8 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need
-from callboard.actors.session.port_gate import (
-    NEVER_STARTED,
-    Abort,
-    Action,
-    Arm,
-    Disarm,
-    PortGate,
-    Refuse,
-    Start,
-    cancelled,
-    interrupted,
-    owner_of,
-)
+from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start
+from callboard.actors.session.port_table import NEVER_STARTED, cancelled, interrupted, owner_of
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 

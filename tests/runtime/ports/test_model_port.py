@@ -43,7 +43,7 @@ class Table:
         grant = self.request.body
         assert isinstance(grant, CallModel)
         board: Any = SimpleNamespace(
-            actors={grant.agent: SimpleNamespace(state=world.states[grant.agent])},
+            core=world.core,
             secrets=NO_SECRETS,
             answer=lambda request, post: self.answers.append(post),
         )

@@ -39,7 +39,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.scripted import Step
-from callboard.runtime.sessions.board import Board, DeciderActor
+from callboard.runtime.sessions.board import Board
 from tests.poison import poison_supervisor
 
 
@@ -151,7 +151,7 @@ async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tup
     epoch = await log.create("s", 0, "")
     writer = GroupWriter(log)
     board = Board("s", epoch, writer)
-    board.actors.clear()  # nobody decides here
+    board.core.mailboxes.clear()  # no actor decides here
     world = World(board, is_quick=is_quick)
     board.ports = {MODEL: world, TOOLS: world}
     yield board, world
@@ -167,8 +167,8 @@ def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_
     async def run() -> None:
         log = MemoryLog()
         async with boards(log) as (board, world):
-            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
-            board.post("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
+            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
+            board.say("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
             assert (board.seq, world.started) == (0, [])
             await asyncio.sleep(0)
             assert [(event.seq, event.recipient) for event in world.started] == [(1, MODEL), (3, TOOLS)]
@@ -193,8 +193,8 @@ def test_a_request_that_is_posted_together_with_a_later_stop_does_not_start(
         log = MemoryLog()
         async with boards(log) as (board, world):
             is_model = isinstance(request_, CallModel)
-            board.post(SUPERVISOR if is_model else "host", 0, (Post(MODEL if is_model else TOOLS, request_),))
-            board.post(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
+            board.say(SUPERVISOR if is_model else "host", 0, (Post(MODEL if is_model else TOOLS, request_),))
+            board.say(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
             await board.durable()
             await board.durable()
             assert world.started == []
@@ -210,7 +210,7 @@ def test_a_second_answer_is_not_let_in_before_the_first_is_posted_either() -> No
     async def run() -> None:
         log = MemoryLog()
         async with boards(log, is_quick=True) as (board, _):
-            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             await board.durable()
             await board.durable()
             assert await kinds_in(log) == ["CallModel", "ModelReplied"]
@@ -223,7 +223,7 @@ def test_what_ports_say_while_they_are_closed_is_still_posted() -> None:
 
     async def run() -> None:
         async with boards(log) as (board, _):
-            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             await board.durable()
         assert await kinds_in(log) == ["CallModel", "ModelReplied"]
 
@@ -239,16 +239,16 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
     async def run() -> None:
         async with boards(MemoryLog()) as (board, _):
             board.ports[MODEL] = Broken(board)
-            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             if isinstance(error, Exception):
-                board.publish()
+                board.flush()
             else:
                 with pytest.raises(KeyboardInterrupt):
-                    board.publish()
+                    board.flush()
             assert isinstance(board.error, SessionFailed)
             assert board.error.__cause__ is error
-            board.post(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
-            board.publish()
+            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.flush()
             assert board.seq == 1, "nothing more is posted"
 
     asyncio.run(run())
@@ -261,16 +261,16 @@ def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pyt
         log = MemoryLog()
         async with boards(log) as (board, _):
             poison_supervisor(monkeypatch, Cancel, RuntimeError("broken"))
-            supervisor = board.actors[SUPERVISOR] = DeciderActor.spawn(board, SUPERVISOR)
+            board.core.open(SUPERVISOR)
             host = Json(encode(Profile("host")))
             opened = SessionOpened(1, "host", (host,), ModelSpec("none"))
             for body in (opened, Ask("r", text_json("go")), Cancel(), Ask("again", text_json("go"))):
-                board.post(CLIENT, 0, (Post(SUPERVISOR, body),))
-            board.publish()
-            assert supervisor.state == initial(SUPERVISOR), "it has them all before it"
+                board.say(CLIENT, 0, (Post(SUPERVISOR, body),))
+            board.flush()
+            assert board.core.states[SUPERVISOR] == initial(SUPERVISOR), "it has them all before it"
             await asyncio.sleep(0)
             assert isinstance(board.error, SessionFailed)
-            assert supervisor.state.phase == "asking"
+            assert board.core.states[SUPERVISOR].phase == "asking"
         assert await kinds_in(log) == ["SessionOpened", "Ask", "Cancel", "Ask", "Begin"]
 
     asyncio.run(run())

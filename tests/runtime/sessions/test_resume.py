@@ -375,7 +375,7 @@ def test_a_supervisor_that_raises_again_is_told_and_adds_nothing(monkeypatch: py
             raise MemoryError("Boom")
         return step(state, event)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("callboard.actors.session.recovery.step", broken)
+    monkeypatch.setattr("callboard.actors.session.core.step", broken)
     events = asyncio.run(recorded(Agent("host"), ScriptedModel(echo)))
     refused(events[:4], "MemoryError: Boom; nothing was added", SessionFailed)
 

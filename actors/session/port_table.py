@@ -1,0 +1,188 @@
+"""The requests that deciders make to ports, one row each: who answers, and what an unanswered one leaves.
+
+The port gate, recovery, simulation and verification read this table, so a new kind of request is a message
+and a row here.
+
+Rules
+  - A request is answered exactly once, by its port, with one kind of message.
+  - `cancelled` claims that a call certainly did not start. A call that may have had an effect is
+    `interrupted` instead.
+  - A request of a stopped agent is answered without its port. Requests that the supervisor makes for itself
+    (`CheckSchema`) have no such answer: the supervisor is never stopped.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    CheckSchema,
+    ModelReplied,
+    RequestApproval,
+    SchemaChecked,
+    ToolReturned,
+    ToolStarted,
+)
+from callboard.actors.protocol.usage import ZERO
+
+NEVER_STARTED: Final = text_json("Cancelled before it started.")
+INTERRUPTED: Final = text_json(
+    "Interrupted: the program ended while this ran. Whether it took effect is not known; "
+    "check before you repeat it."
+)
+
+Answer: TypeAlias = Callable[[Event], Post]
+"""Builds the answer to a request."""
+
+
+class PortRequest(NamedTuple):
+    """One kind of request to a port.
+
+    port: the address that answers. answer: the message it answers with.
+    repeats: the fields of the request that its answer carries again.
+    owner: the field that names the agent the request is for; empty if that is the sender.
+    waits: True if the port may act only once the log is durable up to this request.
+    announces: builds a post that says that the port starts; it must be durable before the port acts.
+    cancelled: builds the answer to a request that certainly did not start.
+    given_up: builds the answer to a request of a stopped agent that an earlier process may have started.
+        The second argument is True if that process announced its start.
+    after_crash: builds the answer to a request of a living agent that an earlier process left unanswered,
+        or returns None if the port is asked again.
+    """
+
+    port: str
+    answer: type
+    repeats: tuple[str, ...]
+    owner: str = ""
+    waits: Callable[[Event], bool] = lambda request: False
+    announces: Callable[[Event], Post | None] = lambda request: None
+    cancelled: Answer | None = None
+    given_up: Callable[[Event, bool], Post] | None = None
+    after_crash: Callable[[Event, bool], Post | None] = lambda request, has_started: None
+
+
+def interrupted(request: Event) -> Post:
+    """Return the answer to a tool call that a crash cut off."""
+    body = request.body
+    assert isinstance(body, CallTool)
+    return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", INTERRUPTED))
+
+
+# --- model calls ------------------------------------------------------------------
+
+
+def _model_cancelled(request: Event) -> Post:
+    body = request.body
+    assert isinstance(body, CallModel)
+    return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled", usage=ZERO))
+
+
+def _model_given_up(request: Event, has_started: bool) -> Post:
+    body = request.body
+    assert isinstance(body, CallModel)
+    # Without `usage`: the call may have started, so what it used is not known and the reservation is charged.
+    return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))
+
+
+def _model_lost(request: Event, has_started: bool) -> Post:
+    body = request.body
+    assert isinstance(body, CallModel)
+    return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost"))
+
+
+# --- tools ------------------------------------------------------------------------
+
+
+def _tool_waits(request: Event) -> bool:
+    return isinstance(request.body, CallTool) and request.body.effect != "read"
+
+
+def _tool_announces(request: Event) -> Post | None:
+    body = request.body
+    assert isinstance(body, CallTool)
+    return Post(request.sender, ToolStarted(body.turn, body.call)) if body.effect == "write" else None
+
+
+def _tool_cancelled(request: Event) -> Post:
+    body = request.body
+    assert isinstance(body, CallTool)
+    return Post(request.sender, ToolReturned(body.turn, body.call, "cancelled", NEVER_STARTED))
+
+
+def _tool_given_up(request: Event, has_started: bool) -> Post:
+    # An idempotent tool announces no start, so it may have acted wherever its request is in the log.
+    is_idempotent = isinstance(request.body, CallTool) and request.body.effect == "idempotent"
+    return interrupted(request) if is_idempotent or has_started else _tool_cancelled(request)
+
+
+def _tool_after_crash(request: Event, has_started: bool) -> Post | None:
+    return interrupted(request) if has_started else None
+
+
+# --- approvals --------------------------------------------------------------------
+
+
+def _approval_cancelled(request: Event) -> Post:
+    body = request.body
+    assert isinstance(body, RequestApproval)
+    given = ApprovalGiven(body.turn, body.call, "cancelled", is_repeat=body.is_repeat)
+    return Post(request.sender, given)
+
+
+def _approval_given_up(request: Event, has_started: bool) -> Post:
+    return _approval_cancelled(request)
+
+
+PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
+    CallModel: PortRequest(
+        MODEL,
+        ModelReplied,
+        repeats=("turn", "attempt"),
+        owner="agent",
+        cancelled=_model_cancelled,
+        given_up=_model_given_up,
+        after_crash=_model_lost,
+    ),
+    CallTool: PortRequest(
+        TOOLS,
+        ToolReturned,
+        repeats=("turn", "call"),
+        waits=_tool_waits,
+        announces=_tool_announces,
+        cancelled=_tool_cancelled,
+        given_up=_tool_given_up,
+        after_crash=_tool_after_crash,
+    ),
+    RequestApproval: PortRequest(
+        APPROVALS,
+        ApprovalGiven,
+        repeats=("turn", "call", "is_repeat"),
+        waits=lambda request: True,
+        cancelled=_approval_cancelled,
+        given_up=_approval_given_up,
+    ),
+    CheckSchema: PortRequest(SCHEMA, SchemaChecked, repeats=("check",)),
+}
+"""The kind of each request -> its row. Timers are not among them: the gate arms the clock by itself."""
+
+
+def owner_of(request: Event) -> str:
+    """Return the address of the agent that a port request is made for."""
+    row = PORT_REQUESTS.get(type(request.body))
+    return getattr(request.body, row.owner) if row is not None and row.owner else request.sender
+
+
+def cancelled(request: Event) -> Post:
+    """Return the answer to a request that certainly did not start.
+
+    Raises KeyError for a message that is no port request, TypeError for one that the supervisor makes.
+    """
+    build = PORT_REQUESTS[type(request.body)].cancelled
+    if build is None:
+        raise TypeError(f"a {request.kind} is never cancelled: the supervisor is not stopped")
+    return build(request)

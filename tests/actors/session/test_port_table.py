@@ -1,0 +1,66 @@
+"""The table of port requests: complete, consistent with the messages, and enough for a new port."""
+
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from callboard.actors.protocol.addresses import PORTS
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.messages import (
+    AgentInput,
+    CheckSchema,
+    PortInput,
+    SetTimer,
+    SupervisorInput,
+    ToolReturned,
+)
+from callboard.actors.session.port_table import PORT_REQUESTS, cancelled
+from tests.mutants.mutant import ROOT
+
+TIMERS = {"SetTimer", "ExtendTimer", "CancelTimer"}
+
+
+def test_every_request_to_a_port_has_a_row_and_timers_are_the_gates() -> None:
+    assert {kind.__name__ for kind in get_args(PortInput)} == {
+        kind.__name__ for kind in PORT_REQUESTS
+    } | TIMERS
+
+
+@pytest.mark.parametrize("request_", PORT_REQUESTS, ids=lambda kind: kind.__name__)
+def test_a_row_fits_its_messages(request_: type) -> None:
+    row = PORT_REQUESTS[request_]
+    assert row.port in PORTS
+    assert row.answer in {*get_args(AgentInput), *get_args(SupervisorInput)}
+    for field in row.repeats:
+        assert field in row.answer.__struct_fields__  # type: ignore[attr-defined]
+    assert not row.owner or row.owner in request_.__struct_fields__  # type: ignore[attr-defined]
+
+
+def test_each_kind_of_answer_belongs_to_one_kind_of_request() -> None:
+    answers = [row.answer for row in PORT_REQUESTS.values()]
+    assert len(set(answers)) == len(answers)
+
+
+def test_what_the_supervisor_asks_for_is_never_cancelled() -> None:
+    with pytest.raises(TypeError, match="CheckSchema is never cancelled"):
+        cancelled(Event(1, 0, "supervisor", "schema", 0, CheckSchema(1, "accept", NULL, NULL, 1)))
+    with pytest.raises(KeyError):
+        cancelled(Event(1, 0, "supervisor", "clock", 0, SetTimer(1, 1)))
+    assert ToolReturned not in PORT_REQUESTS
+
+
+@pytest.mark.slow
+def test_a_new_port_is_a_message_a_row_and_a_handler() -> None:
+    """A process adds a port to the sources before it imports them, then drives it in every way there is."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.actors.session.new_port"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["live", "verified", "resumed", "simulated"]
