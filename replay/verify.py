@@ -24,6 +24,7 @@ from callboard.actors.protocol.addresses import (
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     AskEnded,
     CallTool,
     SessionClosed,
@@ -115,9 +116,16 @@ class Verifier:
             return f"{event.sender} does not post {event.kind}"
         if cause is None or event.cause not in self._open or type(cause.body) is not answer[1]:
             return "an answer needs a request that has no answer yet"
-        if any(getattr(event.body, name) != getattr(cause.body, name) for name in answer[2]):
+        repeated = self._repeated_source(cause)
+        if any(getattr(event.body, name) != getattr(repeated, name, None) for name in answer[2]):
             return f"an answer repeats {' and '.join(answer[2])} of its request"
         return "" if event.recipient == owner_of(cause) else f"this answer is for {owner_of(cause)}"
+
+    def _repeated_source(self, request: Event) -> AnyMessage:
+        """Return the message whose fields an answer carries again: the request, or the one it points to."""
+        row = PORT_REQUESTS.get(type(request.body))
+        seq = getattr(request.body, row.through) if row is not None and row.through else 0
+        return self.events[seq - 1].body if 0 < seq < request.seq else request.body
 
     def _unexpected(self, event: Event, rule: str) -> Divergence:
         actual = f"cause {event.cause}, {shown(_value(event))}"

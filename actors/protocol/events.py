@@ -1,10 +1,11 @@
 """An event is a posted message with its envelope; a post is a message that wants to be one."""
 
+from collections.abc import Sequence
 from typing import final
 
 import msgspec
 
-from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.messages import AnyMessage, CallModel, TurnRequested
 
 
 @final
@@ -34,3 +35,14 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def kind(self) -> str:
         """The kind of message, as it stands in the log."""
         return type(self.body).__name__
+
+
+def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:
+    """Return the request that a `CallModel` grants. events: all of the session's from seq 1 to the grant.
+
+    Raises LookupError if the events hold no such request.
+    """
+    asked = events[grant.request - 1].body if 0 < grant.request <= len(events) else None
+    if not isinstance(asked, TurnRequested):
+        raise LookupError(f"event {grant.request} is no TurnRequested")
+    return asked

@@ -146,7 +146,7 @@ class DelegationEnded(RichMessage, frozen=True):
 
 
 @final
-class TurnRequested(Message, frozen=True):
+class TurnRequested(RichMessage, frozen=True):
     """A wish for a model call. need: the most it can use. digest: of the whole request, rolling.
 
     new: the seqs of the events whose content is in this request and was in none before; the content
@@ -154,9 +154,9 @@ class TurnRequested(Message, frozen=True):
     """
 
     turn: int
-    attempt: int
-    need: Need
-    digest: str
+    attempt: int = 1
+    need: Need = Need()
+    digest: str = ""
     new: tuple[int, ...] = ()
     after_ms: int = 0
     settled: Settled | None = None
@@ -219,13 +219,13 @@ class Stopped(Message, frozen=True):
 
 @final
 class CallModel(Message, frozen=True):
-    """The grant: the only way to a model call. need is reserved until the answer is settled."""
+    """The grant: the only way to a model call. What is needed is reserved until the answer is settled.
+
+    request: the seq of the `TurnRequested` that is granted; it says turn, attempt, need and digest.
+    """
 
     agent: str
-    turn: int
-    attempt: int
-    need: Need
-    digest: str
+    request: int
 
 
 @final
@@ -237,8 +237,8 @@ class ModelReplied(RichMessage, frozen=True):
     """
 
     turn: int
-    attempt: int
-    status: Literal["ok", "error", "cancelled", "lost"]
+    attempt: int = 1
+    status: Literal["ok", "error", "cancelled", "lost"] = "ok"
     content: Json = NULL
     stop_reason: str = ""
     usage: Usage | None = None
@@ -267,7 +267,7 @@ class ToolStarted(Message, frozen=True):
 
 
 @final
-class ToolReturned(Message, frozen=True):
+class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
     `cancelled` claims that it certainly did not start; `interrupted` that its effect is unknown.
@@ -275,8 +275,8 @@ class ToolReturned(Message, frozen=True):
 
     turn: int
     call: int
-    status: ToolStatus
-    output: Json
+    status: ToolStatus = "ok"
+    output: Json = NULL
 
 
 @final

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     Begin,
@@ -34,8 +35,9 @@ from callboard.actors.protocol.messages import (
     Stopped,
     TimerFired,
     ToolReturned,
+    TurnRequested,
 )
-from callboard.actors.session.port_table import PORT_REQUESTS, cancelled, interrupted, owner_of
+from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted, owner_of
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
@@ -94,9 +96,36 @@ class PortGate:
         self._is_strict = is_strict
         self._of: dict[str, set[int]] = {}
         self._stopped: set[str] = set()
+        self._repeats: dict[int, Repeated] = {}
+        self._wanted: dict[str, Event] = {}
+        self._wishes: dict[int, TurnRequested] = {}
         self._answered: set[int] = set()
         self._repeated: set[int] = set()
         self._interrupted: set[tuple[str, int, int]] = set()
+
+    def repeated_in(self, request: Event) -> Repeated:
+        """Return the values that the answer to an open request carries again.
+
+        Raises KeyError for a request that has its answer.
+        """
+        return self._repeats[request.seq]
+
+    def wish_of(self, request: Event) -> TurnRequested:
+        """Return what an agent asked for with the turn that an open `CallModel` grants.
+
+        Raises KeyError for a call that has its answer.
+        """
+        return self._wishes[request.seq]
+
+    def cancelled(self, request: Event) -> Post:
+        """Return the answer to an open request that certainly did not start.
+
+        Raises TypeError for a request that the supervisor makes for itself.
+        """
+        build = PORT_REQUESTS[type(request.body)].cancelled
+        if build is None:
+            raise TypeError(f"a {request.kind} is never cancelled: the supervisor is not stopped")
+        return build(request, self.repeated_in(request))
 
     def on_events(self, events: Iterable[Event]) -> list[Action]:
         """Take in events that are posted, in their order, and return what is to be done now."""
@@ -145,7 +174,7 @@ class PortGate:
             return answer
         body = answer.body
         is_claim = isinstance(body, ToolReturned) and body.status == "cancelled"
-        return interrupted(request) if is_claim else answer
+        return interrupted(request, self.repeated_in(request)) if is_claim else answer
 
     def start_of(self, request: Event) -> Start:
         """Return how to start a request."""
@@ -158,10 +187,13 @@ class PortGate:
         body, seq = event.body, event.seq
         owner = owner_of(event)
         self.open[seq] = event
+        self._repeats[seq] = self._repeated_by(event)
         if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
             self._repeated.add(seq)
         if owner in self._stopped:
-            actions.append(Refuse(event, event.recipient, self.without_false_claim(event, cancelled(event))))
+            actions.append(
+                Refuse(event, event.recipient, self.without_false_claim(event, self.cancelled(event)))
+            )
             return
         if owner != SUPERVISOR:
             seqs = self._of.get(owner)
@@ -171,12 +203,26 @@ class PortGate:
                 seqs.add(seq)
         actions.append(self.start_of(event))
 
+    def _repeated_by(self, request: Event) -> Repeated:
+        row, source = PORT_REQUESTS[type(request.body)], request.body
+        if row.through:
+            wanted = self._wanted.pop(owner_of(request), None)
+            if wanted is None or wanted.seq != getattr(source, row.through):
+                raise Diverged(f"event {request.seq} grants a turn that its agent did not request")
+            source = self._wishes[request.seq] = wanted.body  # type: ignore[assignment]  # as `_want` put it
+        return tuple(getattr(source, field) for field in row.repeats)
+
+    def _want(self, event: Event, actions: list[Action]) -> None:
+        self._wanted[event.sender] = event
+
     def _was_interrupted(self, owner: str, call: CallTool) -> bool:
         return (owner, call.turn, call.call) in self._interrupted
 
     def _answer(self, event: Event, actions: list[Action]) -> None:
         self._answered.discard(event.cause)
         request = self.open.pop(event.cause, None)
+        self._repeats.pop(event.cause, None)
+        self._wishes.pop(event.cause, None)
         if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
             seqs.discard(request.seq)
             if not seqs:
@@ -219,6 +265,7 @@ class PortGate:
 _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
+    TurnRequested: PortGate._want,
     Stop: PortGate._stop,
     Begin: PortGate._begin,
     Stopped: PortGate._drained,

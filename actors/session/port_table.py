@@ -12,7 +12,7 @@ Rules
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.conversation import text_json
@@ -36,8 +36,11 @@ INTERRUPTED: Final = text_json(
     "check before you repeat it."
 )
 
-Answer: TypeAlias = Callable[[Event], Post]
-"""Builds the answer to a request."""
+Repeated: TypeAlias = tuple[Any, ...]
+"""The values that the answer to a request carries again (see `PortRequest.repeats`)."""
+
+Answer: TypeAlias = Callable[[Event, Repeated], Post]
+"""Builds the answer to a request, from the values that the answer carries again."""
 
 
 class PortRequest(NamedTuple):
@@ -45,12 +48,13 @@ class PortRequest(NamedTuple):
 
     port: the address that answers. answer: the message it answers with.
     repeats: the fields of the request that its answer carries again.
+    through: the field with the seq of an earlier event that has those fields; empty if the request has them.
     owner: the field that names the agent the request is for; empty if that is the sender.
     waits: True if the port may act only once the log is durable up to this request.
     announces: builds a post that says that the port starts; it must be durable before the port acts.
     cancelled: builds the answer to a request that certainly did not start.
     given_up: builds the answer to a request of a stopped agent that an earlier process may have started.
-        The second argument is True if that process announced its start.
+        The last argument is True if that process announced its start.
     after_crash: builds the answer to a request of a living agent that an earlier process left unanswered,
         or returns None if the port is asked again.
     """
@@ -59,40 +63,37 @@ class PortRequest(NamedTuple):
     answer: type
     repeats: tuple[str, ...]
     owner: str = ""
+    through: str = ""
     waits: Callable[[Event], bool] = lambda request: False
     announces: Callable[[Event], Post | None] = lambda request: None
     cancelled: Answer | None = None
-    given_up: Callable[[Event, bool], Post] | None = None
-    after_crash: Callable[[Event, bool], Post | None] = lambda request, has_started: None
+    given_up: Callable[[Event, Repeated, bool], Post] | None = None
+    after_crash: Callable[[Event, Repeated, bool], Post | None] = lambda request, repeated, has_started: None
 
 
-def interrupted(request: Event) -> Post:
+def interrupted(request: Event, repeated: Repeated) -> Post:
     """Return the answer to a tool call that a crash cut off."""
-    body = request.body
-    assert isinstance(body, CallTool)
-    return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", INTERRUPTED))
+    turn, call = repeated
+    return Post(request.sender, ToolReturned(turn, call, "interrupted", INTERRUPTED))
 
 
 # --- model calls ------------------------------------------------------------------
 
 
-def _model_cancelled(request: Event) -> Post:
-    body = request.body
-    assert isinstance(body, CallModel)
-    return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled", usage=ZERO))
+def _model_cancelled(request: Event, repeated: Repeated) -> Post:
+    turn, attempt = repeated
+    return Post(owner_of(request), ModelReplied(turn, attempt, "cancelled", usage=ZERO))
 
 
-def _model_given_up(request: Event, has_started: bool) -> Post:
-    body = request.body
-    assert isinstance(body, CallModel)
+def _model_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
+    turn, attempt = repeated
     # Without `usage`: the call may have started, so what it used is not known and the reservation is charged.
-    return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))
+    return Post(owner_of(request), ModelReplied(turn, attempt, "cancelled"))
 
 
-def _model_lost(request: Event, has_started: bool) -> Post:
-    body = request.body
-    assert isinstance(body, CallModel)
-    return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost"))
+def _model_lost(request: Event, repeated: Repeated, has_started: bool) -> Post:
+    turn, attempt = repeated
+    return Post(owner_of(request), ModelReplied(turn, attempt, "lost"))
 
 
 # --- tools ------------------------------------------------------------------------
@@ -108,34 +109,32 @@ def _tool_announces(request: Event) -> Post | None:
     return Post(request.sender, ToolStarted(body.turn, body.call)) if body.effect == "write" else None
 
 
-def _tool_cancelled(request: Event) -> Post:
-    body = request.body
-    assert isinstance(body, CallTool)
-    return Post(request.sender, ToolReturned(body.turn, body.call, "cancelled", NEVER_STARTED))
+def _tool_cancelled(request: Event, repeated: Repeated) -> Post:
+    turn, call = repeated
+    return Post(request.sender, ToolReturned(turn, call, "cancelled", NEVER_STARTED))
 
 
-def _tool_given_up(request: Event, has_started: bool) -> Post:
+def _tool_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
     # An idempotent tool announces no start, so it may have acted wherever its request is in the log.
     is_idempotent = isinstance(request.body, CallTool) and request.body.effect == "idempotent"
-    return interrupted(request) if is_idempotent or has_started else _tool_cancelled(request)
+    answer = interrupted if is_idempotent or has_started else _tool_cancelled
+    return answer(request, repeated)
 
 
-def _tool_after_crash(request: Event, has_started: bool) -> Post | None:
-    return interrupted(request) if has_started else None
+def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:
+    return interrupted(request, repeated) if has_started else None
 
 
 # --- approvals --------------------------------------------------------------------
 
 
-def _approval_cancelled(request: Event) -> Post:
-    body = request.body
-    assert isinstance(body, RequestApproval)
-    given = ApprovalGiven(body.turn, body.call, "cancelled", is_repeat=body.is_repeat)
-    return Post(request.sender, given)
+def _approval_cancelled(request: Event, repeated: Repeated) -> Post:
+    turn, call, is_repeat = repeated
+    return Post(request.sender, ApprovalGiven(turn, call, "cancelled", is_repeat=is_repeat))
 
 
-def _approval_given_up(request: Event, has_started: bool) -> Post:
-    return _approval_cancelled(request)
+def _approval_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
+    return _approval_cancelled(request, repeated)
 
 
 PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
@@ -144,6 +143,7 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
         ModelReplied,
         repeats=("turn", "attempt"),
         owner="agent",
+        through="request",
         cancelled=_model_cancelled,
         given_up=_model_given_up,
         after_crash=_model_lost,
@@ -175,14 +175,3 @@ def owner_of(request: Event) -> str:
     """Return the address of the agent that a port request is made for."""
     row = PORT_REQUESTS.get(type(request.body))
     return getattr(request.body, row.owner) if row is not None and row.owner else request.sender
-
-
-def cancelled(request: Event) -> Post:
-    """Return the answer to a request that certainly did not start.
-
-    Raises KeyError for a message that is no port request, TypeError for one that the supervisor makes.
-    """
-    build = PORT_REQUESTS[type(request.body)].cancelled
-    if build is None:
-        raise TypeError(f"a {request.kind} is never cancelled: the supervisor is not stopped")
-    return build(request)

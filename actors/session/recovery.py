@@ -31,7 +31,7 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin, ToolStarted
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
-from callboard.actors.session.port_table import PORT_REQUESTS, cancelled, owner_of
+from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.session.step import ActorState
 
 
@@ -188,14 +188,15 @@ class _Recovery:
             return self.refused[request.seq]
         build = PORT_REQUESTS[type(request.body)].given_up
         if request.seq > len(self.events) or build is None:  # posted here, so it has not started
-            answer = cancelled(request)
+            answer = self.gate.cancelled(request)
         else:
-            answer = build(request, request.seq in self.started)
+            answer = build(request, self.gate.repeated_in(request), request.seq in self.started)
         return self.gate.without_false_claim(request, answer)
 
     def _left_by_crash(self, request: Event) -> Post | None:
         """Return the answer to a request of a living agent; None if the port is to be asked again."""
-        return PORT_REQUESTS[type(request.body)].after_crash(request, request.seq in self.started)
+        repeated, has_started = self.gate.repeated_in(request), request.seq in self.started
+        return PORT_REQUESTS[type(request.body)].after_crash(request, repeated, has_started)
 
     def result(self) -> Recovered:
         """Return the session as recovery leaves it."""

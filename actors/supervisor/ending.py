@@ -77,7 +77,9 @@ def retire(work: UnitOfWork, record: Record) -> None:
     if record.turn_timer or record.deadline_timer:
         work.cancel_timer(record.turn_timer)
         work.cancel_timer(record.deadline_timer)
-    work.update_record(record.address, is_running=False, wanted=None, turn_timer=0, deadline_timer=0)
+    work.update_record(
+        record.address, is_running=False, wanted=None, wanted_at=0, turn_timer=0, deadline_timer=0
+    )
 
 
 def agent_crashed(work: UnitOfWork, address: str, detail: str) -> None:

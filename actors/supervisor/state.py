@@ -69,7 +69,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     budget, spent, reserved: what may be spent, was spent, and is reserved for calls in flight, by the agent
     and all below it.
     is_stopped: whether it was told to drain; one that finished or reported was not.
-    wanted: the turn it asked for, if that is not granted yet; ticket: its place in line, parked: the scope
+    wanted: the turn it asked for, if that is not granted yet; wanted_at: the seq of that request;
+    ticket: its place in line, parked: the scope
     whose budget it waits for. waiting: who waits for the budget of this one, by ticket.
     granted: (turn, attempt) in flight, and grant what is reserved for it.
     """
@@ -92,6 +93,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     parked: str = ""
     waiting: IntMap[str] = IntMap()
     granted: tuple[int, int] = (0, 0)
+    wanted_at: int = 0
     grant: Need | None = None
     deadline_timer: int = 0
     turn_timer: int = 0

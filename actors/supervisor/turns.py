@@ -40,9 +40,11 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         budget = record.budget
         if budget.closing is not NOTHING:
             budget = replace(budget, closing=NOTHING)
-        record = replace(record, wanted=request, turn=request.turn, turn_children=0, budget=budget)
+        record = replace(
+            record, wanted=request, wanted_at=work.seq, turn=request.turn, turn_children=0, budget=budget
+        )
     else:
-        record = replace(record, wanted=request)
+        record = replace(record, wanted=request, wanted_at=work.seq)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         work.put_records((replace(record, turn_timer=timer),))
@@ -97,14 +99,20 @@ def _look_at(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> No
 
 
 def _grant(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
-    agent, need, turn, attempt = chain[-1], wanted.need, wanted.turn, wanted.attempt
-    reserved = budgets.reserve(chain, need)
+    agent, need = chain[-1], wanted.need
     chain[-1] = replace(
-        agent, reserved=reserved, granted=(turn, attempt), grant=need, wanted=None, ticket=0, parked=""
+        agent,
+        reserved=budgets.reserve(chain, need),
+        granted=(wanted.turn, wanted.attempt),
+        grant=need,
+        wanted=None,
+        wanted_at=0,
+        ticket=0,
+        parked="",
     )
     work.put_records(chain)
     work.in_flight += 1
-    work.posts.append(Post(MODEL, CallModel(agent.address, turn, attempt, need, wanted.digest)))
+    work.posts.append(Post(MODEL, CallModel(agent.address, agent.wanted_at)))
 
 
 def _refuse(work: UnitOfWork, address: str, where: str) -> None:

@@ -157,7 +157,7 @@ def _said_by_agent(body: FromAgent) -> str:
 def _asked_of_port(body: PortInput) -> str:
     match body:
         case CallModel():
-            return f"for {body.agent}, turn {body.turn}, attempt {body.attempt}"
+            return f"for {body.agent}, asked for by event {body.request}"
         case CallTool():
             return f"{body.tool} {_json(body.arguments)}"
         case RequestApproval():

@@ -9,7 +9,6 @@ from typing import Final
 from callboard.actors.agent.state import AgentState, fixed_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval
-from callboard.actors.session.port_table import cancelled
 from callboard.runtime.approvals import Answer, Approval, Approver
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.ports.tasks import Tasks
@@ -50,7 +49,7 @@ class ApprovalPort:
         try:
             given = await asking
         except asyncio.CancelledError:
-            self._board.answer(request, cancelled(request))
+            self._board.answer(request, self._board.gate.cancelled(request))
         else:
             self._board.answer(request, Post(request.sender, given))
 

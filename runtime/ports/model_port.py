@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
@@ -19,6 +20,7 @@ from callboard.actors.protocol.messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.actors.session.port_table import owner_of
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
@@ -43,6 +45,9 @@ _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
 
 _WHOLE: Final = {int}
 
+_GIVEN_UP: Final = ModelReplied(0, 0, "cancelled")
+"""Started, and given up: whether the service has finished the call, and what it used, is not known."""
+
 _TEXT_CHARS_MAX: Final = 1_000
 """Characters of what a service says of a failure, a reason or a name."""
 
@@ -59,7 +64,7 @@ class ModelPort:
         self._models = models
         self._on_text = on_text
         self._tasks = Tasks(self._lost, self._expired)
-        self._waiting: dict[int, Post] = {}
+        self._waiting: dict[int, ModelReplied] = {}
 
     def start(self, request: Event) -> None:
         """Call the model. One that knows its answer at once gives it at once."""
@@ -70,7 +75,7 @@ class ModelPort:
             self._board.fail(CallboardError(f"{grant.agent} has a grant and is not there"))
             return
         asked = request_of(state)
-        if asked.digest != grant.digest:
+        if asked.digest != self._board.gate.wish_of(request).digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
         live = self._board.secrets.stream(asked.address, self._on_text)
@@ -82,11 +87,11 @@ class ModelPort:
             answer = self._crashed(error)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             limit = state.limits.model_timeout_s or DEFAULTS.model_timeout_s
-            work = self._wait(request, grant, answer, live)
+            work = self._wait(request, answer, live)
             self._tasks.spawn(request.seq, work, answer, limit)
         else:
             live.end()
-            self._answer(request, grant, answer)
+            self._answer(request, answer)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call; False if there is none under way. An answer that is there already is given."""
@@ -105,59 +110,63 @@ class ModelPort:
             return ModelAnswer(failure=ModelFailure("unknown_model", why))
         return model.call(asked, on_text)
 
-    async def _wait(
-        self, request: Event, grant: CallModel, work: Awaitable[ModelAnswer], live: LiveText
-    ) -> None:
+    async def _wait(self, request: Event, work: Awaitable[ModelAnswer], live: LiveText) -> None:
         try:
             try:
                 answer = await work
             finally:
                 live.end()
         except asyncio.CancelledError:
-            # Started, and given up: whether the service has finished it, and what it used, is not known.
-            replied = ModelReplied(grant.turn, grant.attempt, "cancelled")
-            self._board.answer(request, Post(grant.agent, replied))
+            self._post(request, _GIVEN_UP)
         else:
-            self._waiting[request.seq] = Post(grant.agent, self._made(grant, answer))
+            self._waiting[request.seq] = self._made(answer)
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
 
     def _let_in(self, request: Event) -> bool:
         """Post the answer that waits for the actors to have done their work, if there is one."""
         answer = self._waiting.pop(request.seq, None)
         if answer is not None:
-            self._board.answer(request, answer)
+            self._post(request, answer)
         return answer is not None
 
     def _expired(self, seq: int, limit_s: float) -> None:
         """A call has taken too long: that is its answer."""
         request = self._board.gate.open.get(seq)
-        if request is not None and isinstance(request.body, CallModel):
+        if request is not None:
             why = f"no answer within {limit_s:g} s (model_timeout_s)"
             failure = ModelFailure("timeout", why, is_retryable=True)
-            self._answer(request, request.body, ModelAnswer(failure=failure))
+            self._answer(request, ModelAnswer(failure=failure))
 
     def _lost(self, seq: int, error: BaseException) -> None:
         """A call ended in an exception: that is its answer."""
         request = self._board.gate.open.get(seq)
-        if request is not None and isinstance(request.body, CallModel):
-            self._answer(request, request.body, self._crashed(error))
+        if request is not None:
+            self._answer(request, self._crashed(error))
 
-    def _answer(self, request: Event, grant: CallModel, answer: object) -> None:
-        self._board.answer(request, Post(grant.agent, self._made(grant, answer)))
+    def _answer(self, request: Event, answer: object) -> None:
+        self._post(request, self._made(answer))
 
-    def _made(self, grant: CallModel, answer: object) -> ModelReplied:
-        """What is posted for an answer, whatever it is."""
+    def _post(self, request: Event, reply: ModelReplied) -> None:
+        """Post a reply as the answer to this request, unless it has one."""
+        gate = self._board.gate
+        if gate.may_answer(request.seq):
+            wish = gate.wish_of(request)
+            reply = replace(reply, turn=wish.turn, attempt=wish.attempt)
+            self._board.answer(request, Post(owner_of(request), reply))
+
+    def _made(self, answer: object) -> ModelReplied:
+        """Make a reply of whatever a model answered; its turn is filled in when it is posted."""
         try:
-            return self._replied(grant, checked(answer))
+            return self._replied(checked(answer))
         except (TypeError, ValueError) as error:
-            return self._replied(grant, self._crashed(error))
+            return self._replied(self._crashed(error))
 
     def _crashed(self, error: BaseException) -> ModelAnswer:
         told = self._board.secrets.redactor.told(error)
         logger.error("a model raised instead of answering\n%s", told)
         return ModelAnswer(failure=ModelFailure("model_crashed", f"{type(error).__name__}: {error}"))
 
-    def _replied(self, grant: CallModel, answer: ModelAnswer) -> ModelReplied:
+    def _replied(self, answer: ModelAnswer) -> ModelReplied:
         """The answer, cleaned, as it goes into the log; the agent judges whether it can read it."""
         model = self._short(answer.model)
         failure, content = answer.failure, NULL
@@ -168,11 +177,9 @@ class ModelPort:
                 failure = ModelFailure("garbage", str(error), is_retryable=True)
         if failure is not None:
             told = self._cleaned(failure)
-            return ModelReplied(
-                grant.turn, grant.attempt, "error", usage=answer.usage, failure=told, model=model
-            )
+            return ModelReplied(0, 0, "error", usage=answer.usage, failure=told, model=model)
         reason = self._short(answer.stop_reason)
-        return ModelReplied(grant.turn, grant.attempt, "ok", content, reason, answer.usage, model=model)
+        return ModelReplied(0, 0, "ok", content, reason, answer.usage, model=model)
 
     def _cleaned(self, failure: ModelFailure) -> ModelFailure:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None

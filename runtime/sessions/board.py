@@ -30,7 +30,6 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.session.core import Mailbox, Said, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
-from callboard.actors.session.port_table import cancelled
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
@@ -288,7 +287,7 @@ class Board:
     def abort(self, request: Event) -> None:
         """Have a port give up; a request that never started is answered here."""
         if not self.ports[request.recipient].abort(request):
-            self.answer(request, cancelled(request))
+            self.answer(request, self.gate.cancelled(request))
 
     def arm(self, arm: Arm) -> None:
         """Set a timer."""

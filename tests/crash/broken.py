@@ -18,8 +18,8 @@ from typing import Final
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied
 from callboard.actors.protocol.usage import ZERO
-from callboard.actors.session import recovery
-from callboard.actors.session.port_table import cancelled, interrupted
+from callboard.actors.session import port_table, recovery
+from callboard.actors.session.port_table import interrupted
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.ports.tool_port import ToolPort
@@ -33,14 +33,15 @@ def _reruns_writes() -> None:
     def left(self: "recovery._Recovery", request: Event) -> Post | None:
         body = request.body
         if isinstance(body, CallModel):
-            return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost"))
+            turn, attempt = self.gate.repeated_in(request)
+            return Post(body.agent, ModelReplied(turn, attempt, "lost"))
         return None
 
     patch(recovery._Recovery, "_left_by_crash", left)
 
 
 def _denies_writes() -> None:
-    patch(recovery, "interrupted", cancelled)
+    patch(port_table, "interrupted", port_table._tool_cancelled)
 
 
 def _tells_early() -> None:
@@ -84,8 +85,9 @@ def _gives_back() -> None:
     def left(self: "recovery._Recovery", request: Event) -> Post | None:
         body = request.body
         if isinstance(body, CallModel):
-            return Post(body.agent, ModelReplied(body.turn, body.attempt, "lost", usage=ZERO))
-        return interrupted(request) if request.seq in self.started else None
+            turn, attempt = self.gate.repeated_in(request)
+            return Post(body.agent, ModelReplied(turn, attempt, "lost", usage=ZERO))
+        return interrupted(request, self.gate.repeated_in(request)) if request.seq in self.started else None
 
     patch(recovery._Recovery, "_left_by_crash", left)
 

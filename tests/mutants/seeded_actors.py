@@ -163,8 +163,8 @@ RECOVERY: Final = (
         "write-runs-again",
         "A write tool that had started is run again on resume.",
         "session.port_table",
-        "def _tool_after_crash(request: Event, has_started: bool) -> Post | None:\n    return interrupted(request) if has_started else None",
-        "def _tool_after_crash(request: Event, has_started: bool) -> Post | None:\n    return None",
+        "def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    return interrupted(request, repeated) if has_started else None",
+        "def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    return None",
     ),
     Mutant(
         "model-asked-again-for-free",
@@ -178,8 +178,8 @@ RECOVERY: Final = (
         "lost-call-is-free",
         "A model call that was cut off counts as one that used nothing.",
         "session.port_table",
-        '    return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))',
-        "    return _model_cancelled(request)",
+        '    return Post(owner_of(request), ModelReplied(turn, attempt, "cancelled"))',
+        "    return _model_cancelled(request, repeated)",
     ),
     Mutant(
         "cancelled-claimed-for-write",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import CallModel, Delegate
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -107,7 +108,7 @@ def test_the_page_tells_a_mutant_that_one_seed_missed_as_not_found() -> None:
 
 def test_budgets_to_the_token_are_what_the_core_needs() -> None:
     world = SessionWorld(team(Limits(), Limits())).run()
-    needs = [(one.agent, one.need.tokens) for one in world.of(CallModel)]
+    needs = [(one.agent, granted_by(world.log, one).need.tokens) for one in world.of(CallModel)]
     assert sum(tokens for who, tokens in needs if who == "host.1") == SAVER_USES
     first = next(tokens for who, tokens in needs if who == "host.2")
     pair = sum(tokens for who, tokens in needs if who in ("host.2.1", "host.2.2"))

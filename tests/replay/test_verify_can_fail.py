@@ -202,12 +202,12 @@ def test_a_cut_tail_of_an_open_session_is_no_divergence_and_of_a_closed_one_is_n
 def test_a_report_names_seq_actor_field_both_values_and_how_it_came_to_it() -> None:
     (grant,) = [e for e in EVERYTHING if e.kind == "CallModel" and e.cause == 4]
     body = json.loads(encode(grant.body))
-    body["need"]["tokens"] += 1
+    body["request"] += 1
     events = [*EVERYTHING]
     events[grant.seq - 1] = replace(grant, body=decode(json.dumps(body)))
     lines = "\n".join(recorded(events).verify().lines())
     assert f"diverged at seq {grant.seq}: supervisor, deciding on event 4" in lines
-    assert "field body.need.tokens (changed)" in lines
-    assert str(body["need"]["tokens"]) in lines
+    assert "field body.request (changed)" in lines
+    assert str(body["request"]) in lines
     assert "4 host -> supervisor: TurnRequested" in lines
     assert "client -> supervisor: Ask" in lines

@@ -45,10 +45,14 @@ class Scope:
         return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
 
 
-class Settlement(NamedTuple):
-    """The end of a grant, as its agent told it. seq: of the message that tells it."""
+_NO_WISH = TurnRequested(0)
+"""Stands in for what a log does not hold; other rules find that."""
 
-    grant: CallModel
+
+class Settlement(NamedTuple):
+    """The end of a grant, as its agent told it. grant: what it had asked for. seq: of the telling message."""
+
+    grant: TurnRequested
     who: str
     usage: Usage | None
     seq: int
@@ -57,13 +61,15 @@ class Settlement(NamedTuple):
 class Ledger:
     """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
 
-    ask_spent: what was spent when the running ask began. settlement: what the last event settled, if any.
+    asked: the latest turn that each agent requested. ask_spent: what was spent when the running ask began.
+    settlement: what the last event settled, if any.
     """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.scopes: dict[str, Scope] = {}
-        self.grants: dict[str, CallModel] = {}
+        self.grants: dict[str, TurnRequested] = {}
+        self.asked: dict[str, TurnRequested] = {}
         self.wishes: dict[str, Need] = {}
         self.ask_spent: Usage = ZERO
         self.settlement: Settlement | None = None
@@ -79,6 +85,8 @@ class Ledger:
         event, outputs = handled
         body = event.body
         self.settlement = self._settle(event)
+        if isinstance(body, TurnRequested):
+            self.asked[event.sender] = body
         if isinstance(body, TurnRequested) and event.sender in self.scopes:
             self.wishes[event.sender] = body.need
             if body.attempt == 1:
@@ -113,9 +121,9 @@ class Ledger:
         if isinstance(body, Begin):
             self.scopes[output.recipient] = self._scope(output.recipient, body)
         elif isinstance(body, CallModel):
-            self.grants[body.agent] = body
+            wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             for scope in self.above(body.agent):
-                scope.reserved = add(scope.reserved, body.need)
+                scope.reserved = add(scope.reserved, wish.need)
 
     def above(self, address: str) -> Iterator[Scope]:
         """The scopes of an agent and of all above it."""

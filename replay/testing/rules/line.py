@@ -8,7 +8,7 @@ from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CallModel, Finished, Stop, Stopped, TimerFired, TurnRequested
 from callboard.actors.protocol.usage import NOTHING, Need
-from callboard.actors.supervisor.budgets import add
+from callboard.actors.supervisor.budgets import add, subtract
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.ledger import Ledger, Scope
@@ -31,7 +31,7 @@ class Closing(Invariant):
             kept = NOTHING
             for who, scope in _above(self.ledger, body.agent):
                 kept = add(kept, scope.closing) if who != body.agent else kept
-                held = add(kept, _reserved(scope, who, grants[place + 1 :]))
+                held = add(kept, _reserved(self.ledger, scope, who, grants[place + 1 :]))
                 if not scope.may_hold(held):
                     self.broken(grant.seq, f"in the scope of {who} nothing is left for a closing turn")
                     break
@@ -175,7 +175,7 @@ class FirstCome(Invariant):
             kept = add(kept, scope.closing) if address != who else kept
             if not scope.may_hold(kept):
                 return {who}  # it ends as soon as it is looked at
-            if not scope.may_hold(add(kept, _reserved(scope, address, not_yet))):
+            if not scope.may_hold(add(kept, _reserved(self.ledger, scope, address, not_yet))):
                 found.add(address)
         return found
 
@@ -190,12 +190,13 @@ def _above(ledger: Ledger, address: str) -> list[tuple[str, Scope]]:
     return found
 
 
-def _reserved(scope: Scope, address: str, not_yet: list[Event]) -> Need:
-    """What was reserved before these grants were made."""
+def _reserved(ledger: Ledger, scope: Scope, address: str, not_yet: list[Event]) -> Need:
+    """Return what was reserved before these grants were made."""
     reserved = scope.reserved
     for grant in not_yet:
         body = grant.body
         assert isinstance(body, CallModel)
-        if body.agent == address or body.agent.startswith(f"{address}."):
-            reserved = Need(reserved.tokens - body.need.tokens, reserved.cost - body.need.cost)
+        is_below = body.agent == address or body.agent.startswith(f"{address}.")
+        if is_below and body.agent in ledger.asked:
+            reserved = subtract(reserved, ledger.asked[body.agent].need)
     return reserved

@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
     ReportJudged,
     Stopped,
     ToolReturned,
+    TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.base import Breach
@@ -74,6 +75,8 @@ def check_requests(
             found += grants.hear(event, request)
             found += appending.hear(event, request)
             found += sources.hear(event, request)
+        elif kind is TurnRequested:
+            found += grants.hear(event, None)
         elif kind in _SOURCES:
             found += sources.hear(event, None)
             if kind is Begin:
@@ -89,22 +92,23 @@ class _Grants:
     """Grants and requests fit together, and requests can be sent. Of each only what is new is read."""
 
     def __init__(self) -> None:
+        self._wishes: dict[str, TurnRequested] = {}
         self._read: dict[str, int] = {}
         self._owed: dict[str, list[object]] = {}
 
     def hear(self, event: Event, request: ModelRequest | None) -> Iterator[Breach]:
         """The next event, and the request that it grants."""
+        if isinstance(event.body, TurnRequested):
+            self._wishes[event.sender] = event.body
         if not isinstance(event.body, CallModel):
             return
-        grant = event.body
-        if request is None or (request.digest, request.turn, request.attempt) != (
-            grant.digest,
-            grant.turn,
-            grant.attempt,
-        ):
-            yield _breach("granted", event.seq, f"{grant.agent} does not ask for what it got")
+        agent = event.body.agent
+        wish = self._wishes.pop(agent, TurnRequested(0))
+        asked = None if request is None else (request.digest, request.turn, request.attempt)
+        if request is None or asked != (wish.digest, wish.turn, wish.attempt):
+            yield _breach("granted", event.seq, f"{agent} does not ask for what it got")
         elif why := self._why_unsendable(request):
-            yield _breach("sendable", event.seq, f"{grant.agent}, turn {grant.turn}: {why}")
+            yield _breach("sendable", event.seq, f"{agent}, turn {wish.turn}: {why}")
 
     def _why_unsendable(self, request: ModelRequest) -> str:
         """Why a service would refuse this conversation; nothing if it would not."""

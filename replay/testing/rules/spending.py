@@ -7,6 +7,7 @@ from callboard.actors.protocol.messages import (
     CallModel,
     ModelReplied,
     SessionClosed,
+    TurnRequested,
 )
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts
@@ -28,6 +29,7 @@ class Spending(Invariant):
         self._needs: dict[int, tuple[int, int]] = {}
         self._charged: list[tuple[int, str, int, int]] = []
         self._failed: set[str] = set()
+        self._asked_for: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._is_in_doubt = False
 
@@ -36,10 +38,15 @@ class Spending(Invariant):
         assert isinstance(event.body, Ask)
         self._asked.setdefault(event.body.request_id, event.seq)
 
+    def on_TurnRequested(self, event: Event) -> None:
+        """Note what a call may use, should it be granted."""
+        assert isinstance(event.body, TurnRequested)
+        self._asked_for[event.sender] = event.body.need.tokens
+
     def on_CallModel(self, event: Event) -> None:
-        """What a call may use."""
+        """Note what a call may use."""
         assert isinstance(event.body, CallModel)
-        self._needs[event.seq] = event.seq, event.body.need.tokens
+        self._needs[event.seq] = event.seq, self._asked_for.get(event.body.agent, 0)
 
     def on_DeciderFailed(self, event: Event) -> None:
         """One whose word may be missing."""

@@ -40,20 +40,20 @@ class Timers(Invariant):
         self._for: dict[int, tuple[str, str]] = {}
         self._fired: set[int] = set()
         self._doubtful: tuple[int, str] | None = None
-        self._due: dict[tuple[str, int, int], int] = {}
+        self._due: dict[int, int] = {}
 
     def on_TurnRequested(self, event: Event) -> None:
         """A back-off."""
         body = event.body
         assert isinstance(body, TurnRequested)
         if body.after_ms:
-            self._due[event.sender, body.turn, body.attempt] = event.at + body.after_ms
+            self._due[event.seq] = event.at + body.after_ms
 
     def on_CallModel(self, event: Event) -> None:
         """A call that may have had to wait."""
         call = event.body
         assert isinstance(call, CallModel)
-        due = self._due.pop((call.agent, call.turn, call.attempt), 0)
+        due = self._due.pop(call.request, 0)
         if event.at < due:
             self.broken(event.seq, f"{call.agent} calls {due - event.at} ms before its back-off is over")
 

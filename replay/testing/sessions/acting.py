@@ -18,7 +18,6 @@ from callboard.actors.protocol.messages import (
     RequestApproval,
     SessionClosed,
 )
-from callboard.actors.session.port_table import cancelled
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
 from callboard.replay.testing.sessions.faults import Weather
@@ -73,7 +72,8 @@ class Acting(Board):
         event, bent = request.event, fault or request.bent
         self.close_request(request)
         if event.seq in self.aborted and fault != "finished":
-            answer = cancelled(event) if fault == "unstarted" else ports.given_up(event)
+            is_unstarted = fault == "unstarted"
+            answer = self.gate.cancelled(event) if is_unstarted else ports.given_up(event, self.gate)
         else:
             answer = self._answer(request, bent)
             if self.memory is not None:
@@ -87,7 +87,8 @@ class Acting(Board):
         if isinstance(body, CallModel):
             asked = self.asked[event.seq]
             says = ports.policy_says(self.scenario, asked)
-            return ports.replied(asked, body, ports.bent_says(bent, says) if bent else says)
+            wish = self.gate.wish_of(event)
+            return ports.replied(asked, wish, ports.bent_says(bent, says) if bent else says)
         if isinstance(body, CallTool):
             return self._use(event, body, bent)
         if isinstance(body, RequestApproval):

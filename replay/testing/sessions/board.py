@@ -197,7 +197,7 @@ class Board:
         body = request.body
         if isinstance(body, CallModel):
             self._note(request, body)
-            chain, label = f"model {model_subject(body)}", "answers"
+            chain, label = f"model {model_subject(body.agent, self.gate.wish_of(request))}", "answers"
         elif isinstance(body, CallTool):
             chain, label = f"tool {tool_subject(request.sender, body)}", "returns"
         elif isinstance(body, RequestApproval):
@@ -215,7 +215,7 @@ class Board:
     def _note(self, request: Event, grant: CallModel) -> None:
         """What the model is asked, as the agent's state says at the moment of the grant."""
         state = self.states.get(grant.agent)
-        if not isinstance(state, AgentState) or state.digest != grant.digest:
+        if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
             return
         self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)

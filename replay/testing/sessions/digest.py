@@ -24,6 +24,7 @@ _SEQS = frozenset(
     {
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
+        ("CallModel", "request"), ("Record", "wanted_at"),
     }
 )  # fmt: skip
 """Fields that hold seqs of events."""
@@ -127,7 +128,7 @@ class _Plain:
         if (type(value).__name__, field) == ("Record", "delegation"):
             return getattr(value, "address", "") == HOST
         is_key = (type(value).__name__, field) == ("Delegation", "key")
-        return is_key and getattr(value, "copies", ()) == (0,)
+        return is_key and getattr(value, "racers", ()) == (0,)
 
     def _named(self, seqs: object) -> object:
         if isinstance(seqs, tuple):

@@ -12,7 +12,6 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     ApprovalGiven,
     Ask,
-    CallModel,
     CallTool,
     Delegate,
     DelegationEnded,
@@ -33,7 +32,7 @@ _CALLS = frozenset(
         Delegate, DelegationEnded, ReportBack, ReportJudged,
     }
 )  # fmt: skip
-_TURNS = frozenset({TurnRequested, CallModel, ModelReplied})
+_TURNS = frozenset({TurnRequested, ModelReplied})
 
 
 def _number(body: AnyMessage) -> tuple[object, ...]:
@@ -90,9 +89,9 @@ def title(event: Event) -> str:
     return " ".join(words)
 
 
-def model_subject(call: CallModel) -> str:
-    """A model call: `host.1/3`."""
-    return f"{call.agent}/{turn_name(call.turn, call.attempt)}"
+def model_subject(agent: str, wish: TurnRequested) -> str:
+    """Name a model call: `host.1/3`."""
+    return f"{agent}/{turn_name(wish.turn, wish.attempt)}"
 
 
 def tool_subject(sender: str, call: CallTool) -> str:

@@ -25,11 +25,12 @@ from callboard.actors.protocol.messages import (
     RequestApproval,
     SchemaChecked,
     ToolReturned,
+    TurnRequested,
 )
 from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
-from callboard.actors.session.port_table import cancelled
+from callboard.actors.session.port_gate import PortGate
 from callboard.replay.testing.sessions.says import Says
 from callboard.replay.testing.sessions.scenario import Scenario
 
@@ -63,15 +64,15 @@ def policy_says(scenario: Scenario, request: ModelRequest) -> Says:
         return Says(failure=ModelFailure("model_crashed", why), usage=None)
 
 
-def replied(request: ModelRequest, grant: CallModel, says: Says) -> Post:
-    """A model's answer, as it goes into the log."""
-    turn, attempt = grant.turn, grant.attempt
+def replied(request: ModelRequest, wish: TurnRequested, says: Says) -> Post:
+    """Make a model's answer, as it goes into the log."""
+    turn, attempt, agent = wish.turn, wish.attempt, request.address
     if says.is_lost:
-        return Post(grant.agent, ModelReplied(turn, attempt, "lost"))
-    usage = says.used(grant.need, request.model.max_tokens)
+        return Post(agent, ModelReplied(turn, attempt, "lost"))
+    usage = says.used(wish.need, request.model.max_tokens)
     if says.failure is not None:
-        return Post(grant.agent, ModelReplied(turn, attempt, "error", usage=usage, failure=says.failure))
-    return Post(grant.agent, ModelReplied(turn, attempt, "ok", says.blocks(turn), says.stop_reason, usage))
+        return Post(agent, ModelReplied(turn, attempt, "error", usage=usage, failure=says.failure))
+    return Post(agent, ModelReplied(turn, attempt, "ok", says.blocks(turn), says.stop_reason, usage))
 
 
 def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
@@ -110,14 +111,15 @@ def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str
     return Post(request.sender, answer)
 
 
-def given_up(request: Event) -> Post:
-    """The answer to a call that was under way when its agent was stopped."""
+def given_up(request: Event, gate: PortGate) -> Post:
+    """Make the answer to a call that was under way when its agent was stopped."""
     body = request.body
     if isinstance(body, CallModel):  # what it used is not known
-        return Post(body.agent, ModelReplied(body.turn, body.attempt, "cancelled"))
+        turn, attempt = gate.repeated_in(request)
+        return Post(body.agent, ModelReplied(turn, attempt, "cancelled"))
     if isinstance(body, CallTool) and body.effect != "read":
         return Post(request.sender, ToolReturned(body.turn, body.call, "interrupted", UNKNOWN_EFFECT))
-    return cancelled(request)
+    return gate.cancelled(request)
 
 
 # --- answers that a fault bends ---------------------------------------------------

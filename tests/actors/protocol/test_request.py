@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from callboard.actors.agent.state import fixed_of, initial_agent, request_of
+from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.says import Says, calls
@@ -61,7 +62,7 @@ def test_the_grant_names_the_digest_of_the_request() -> None:
     world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"))).ask().run()
     (grant,) = world.of(CallModel)
     (request,) = world.asked.values()
-    assert grant.digest == request.digest
+    assert granted_by(world.log, grant).digest == request.digest
 
 
 def test_the_report_tool_is_forced_only_in_the_turn_after_being_told() -> None:

@@ -10,12 +10,12 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
     Begin,
-    CallModel,
+    CallTool,
     Cancel,
     DeciderFailed,
     ModelReplied,
@@ -147,9 +147,8 @@ def test_decisions_together_are_those_one_after_the_other() -> None:
 
 def test_a_request_that_is_posted_with_a_later_stop_is_not_started() -> None:
     driver = asked()
-    (call,) = [event.body for event in driver.log if isinstance(event.body, CallModel)]
     driver.did.clear()
-    driver.post(SUPERVISOR, 0, (Post("model", call), Post(HOST, Stop("cancelled"))))
+    driver.post(HOST, 0, (Post("tools", CallTool(1, 0, "look", "read", NULL)), Post(HOST, Stop("cancelled"))))
     assert driver.did == ["abort 5", "abort 6"]
 
 

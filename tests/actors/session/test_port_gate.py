@@ -22,11 +22,12 @@ from callboard.actors.protocol.messages import (
     TimerFired,
     ToolReturned,
     ToolStarted,
+    TurnRequested,
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start
-from callboard.actors.session.port_table import NEVER_STARTED, cancelled, interrupted, owner_of
+from callboard.actors.session.port_table import NEVER_STARTED, interrupted, owner_of
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 
@@ -44,7 +45,8 @@ class Counter(PortGate):
         return tuple(self.on_events((event,)))
 
     def grant(self, agent: str) -> tuple[Action, ...]:
-        return self.post("supervisor", "model", CallModel(agent, 1, 1, Need(5), "d"))
+        self.post(agent, "supervisor", TurnRequested(1, 1, Need(5), "d"))
+        return self.post("supervisor", "model", CallModel(agent, self.last.seq))
 
     def use(self, agent: str, effect: Effect = "read", call: int = 0) -> tuple[Action, ...]:
         return self.post(agent, "tools", CallTool(1, call, "look", effect, Json(b"{}"), "c1"))
@@ -60,7 +62,7 @@ class Counter(PortGate):
 def test_a_granted_call_may_start_without_waiting_for_the_disk() -> None:
     gate = Counter()
     assert gate.grant("host") == (Start(gate.last),)
-    assert gate.may_answer(1)
+    assert gate.may_answer(gate.last.seq)
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
@@ -81,12 +83,12 @@ def test_a_call_that_may_have_run_before_is_not_said_never_to_have_started(
     gate = Counter()
     gate.use("host", effect)
     request = gate.last
-    assert gate.without_false_claim(request, cancelled(request)) == cancelled(request), (
+    assert gate.without_false_claim(request, gate.cancelled(request)) == gate.cancelled(request), (
         "posted here, by this process"
     )
     assert gate.repeat(request) == gate.start_of(request)
-    known = gate.without_false_claim(request, cancelled(request))
-    assert known == (interrupted(request) if may_have_run else cancelled(request))
+    known = gate.without_false_claim(request, gate.cancelled(request))
+    assert known == (interrupted(request, (1, 0)) if may_have_run else gate.cancelled(request))
     done = Post("host", ToolReturned(1, 0, "ok", text_json("x")))
     assert gate.without_false_claim(request, done) == done
 
@@ -125,19 +127,22 @@ def test_what_is_refused_is_answered_and_then_closed() -> None:
     gate.stop("host.1")
     (refused,) = gate.grant("host.1")
     assert isinstance(refused, Refuse)
-    assert gate.may_answer(2)
-    gate.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=2)
-    assert not gate.may_answer(2)
+    seq = refused.request.seq
+    assert gate.may_answer(seq)
+    gate.post(refused.sender, refused.answer.recipient, refused.answer.body, cause=seq)
+    assert not gate.may_answer(seq)
 
 
 def test_a_stop_gives_up_what_is_under_way_for_that_agent_in_the_order_of_the_log() -> None:
     gate = Counter()
     gate.use("host.1", "write")
+    first = gate.last
     gate.grant("host")
     gate.use("host.1", "read", 1)
+    answered = gate.last.seq
     gate.use("host.1", "read", 2)
-    gate.post("tools", "host.1", ToolReturned(1, 1, "ok", text_json("x")), cause=3)
-    first, _, _, last = gate.events[:4]
+    last = gate.last
+    gate.post("tools", "host.1", ToolReturned(1, 1, "ok", text_json("x")), cause=answered)
     assert gate.stop("host.1") == (Abort(first), Abort(last))
     assert gate.stop("host.2") == ()
 
@@ -189,13 +194,14 @@ def test_a_request_is_made_for_an_agent_or_for_the_supervisor() -> None:
     gate.grant("host.1")
     gate.use("host.2")
     gate.post("supervisor", "schema", CheckSchema(1, "accept", Json(b"{}")))
-    assert [owner_of(event) for event in gate.events] == ["host.1", "host.2", "supervisor"]
+    requests = [event for event in gate.events if event.recipient != "supervisor"]
+    assert [owner_of(event) for event in requests] == ["host.1", "host.2", "supervisor"]
 
 
 def test_a_cancelled_call_used_nothing() -> None:
     gate = Counter()
     gate.grant("host")
-    answer = cancelled(gate.last).body
+    answer = gate.cancelled(gate.last).body
     assert isinstance(answer, ModelReplied)
     assert answer.usage == ZERO
 
@@ -206,7 +212,10 @@ def test_nothing_is_kept_of_what_is_over() -> None:
         agent = f"host.{number}"
         gate.use(agent)
         gate.post("tools", agent, ToolReturned(1, 0, "ok", text_json("x")), cause=len(gate.events))
+        gate.grant(agent)
+        gate.post("model", agent, ModelReplied(1, 1, "ok"), cause=len(gate.events))
     assert (gate.open, gate._of, gate._stopped) == ({}, {}, set())
+    assert (gate._repeats, gate._wanted, gate._wishes, gate._answered) == ({}, {}, {}, set())
 
 
 @pytest.mark.parametrize("effect", ["idempotent", "write"])
@@ -216,16 +225,16 @@ def test_a_call_that_was_interrupted_and_is_made_again_is_never_said_not_to_have
     """The first attempt may have had its effect, whatever becomes of the second."""
     gate = Counter()
     gate.use("host", effect)
-    cut = interrupted(gate.last)
+    cut = interrupted(gate.last, (1, 0))
     gate.post("tools", "host", cut.body, cause=gate.last.seq)
     gate.use("host", effect)
     again = gate.last
-    assert gate.without_false_claim(again, cancelled(again)) == interrupted(again)
-    gate.post("tools", "host", interrupted(again).body, cause=again.seq)
+    assert gate.without_false_claim(again, gate.cancelled(again)) == interrupted(again, (1, 0))
+    gate.post("tools", "host", interrupted(again, (1, 0)).body, cause=again.seq)
     gate.stop("host")
     (refused,) = gate.use("host", effect)
     assert isinstance(refused, Refuse)
-    assert refused.answer == interrupted(gate.last)
+    assert refused.answer == interrupted(gate.last, (1, 0))
     (other,) = gate.use("host", effect, call=1)
     assert isinstance(other, Refuse)
-    assert other.answer == cancelled(gate.last)
+    assert other.answer == gate.cancelled(gate.last)

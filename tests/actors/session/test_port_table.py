@@ -7,17 +7,20 @@ from typing import get_args
 import pytest
 
 from callboard.actors.protocol.addresses import PORTS
+from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     AgentInput,
+    CallModel,
     CheckSchema,
     PortInput,
-    SetTimer,
     SupervisorInput,
-    ToolReturned,
+    TurnRequested,
 )
-from callboard.actors.session.port_table import PORT_REQUESTS, cancelled
+from callboard.actors.protocol.usage import Need
+from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.port_table import PORT_REQUESTS
 from tests.mutants.mutant import ROOT
 
 TIMERS = {"SetTimer", "ExtendTimer", "CancelTimer"}
@@ -34,7 +37,9 @@ def test_a_row_fits_its_messages(request_: type) -> None:
     row = PORT_REQUESTS[request_]
     assert row.port in PORTS
     assert row.answer in {*get_args(AgentInput), *get_args(SupervisorInput)}
+    source = TurnRequested if row.through else request_
     for field in row.repeats:
+        assert field in source.__struct_fields__  # type: ignore[attr-defined]
         assert field in row.answer.__struct_fields__  # type: ignore[attr-defined]
     assert not row.owner or row.owner in request_.__struct_fields__  # type: ignore[attr-defined]
 
@@ -45,11 +50,18 @@ def test_each_kind_of_answer_belongs_to_one_kind_of_request() -> None:
 
 
 def test_what_the_supervisor_asks_for_is_never_cancelled() -> None:
+    gate = PortGate()
+    check = Event(1, 0, "supervisor", "schema", 0, CheckSchema(1, "accept", NULL, NULL, 1))
+    gate.on_events([check])
     with pytest.raises(TypeError, match="CheckSchema is never cancelled"):
-        cancelled(Event(1, 0, "supervisor", "schema", 0, CheckSchema(1, "accept", NULL, NULL, 1)))
-    with pytest.raises(KeyError):
-        cancelled(Event(1, 0, "supervisor", "clock", 0, SetTimer(1, 1)))
-    assert ToolReturned not in PORT_REQUESTS
+        gate.cancelled(check)
+
+
+def test_a_grant_of_what_was_not_requested_is_refused() -> None:
+    gate = PortGate()
+    gate.on_events([Event(1, 0, "host", "supervisor", 0, TurnRequested(1, 1, Need(5), "d"))])
+    with pytest.raises(Diverged, match="event 3 grants a turn that its agent did not request"):
+        gate.on_events([Event(3, 0, "supervisor", "model", 0, CallModel("host", 2))])
 
 
 @pytest.mark.slow

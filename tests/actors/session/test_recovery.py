@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.addresses import CLIENT, MODEL, SUPERVISOR, TOOLS
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import Diverged
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, granted_by
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -188,12 +188,14 @@ def test_a_model_call_is_lost_charged_as_reserved_and_made_again() -> None:
     before = world.log[grant - 1].body
     assert isinstance(before, CallModel)
     assert isinstance(again.body, CallModel)
-    assert (again.body.turn, again.body.attempt, again.body.digest) == (1, 2, before.digest)
+    first = granted_by(world.log, before)
+    second = granted_by([*world.log[:grant], *found.posted], again.body)
+    assert (second.turn, second.attempt, second.digest) == (1, 2, first.digest)
     assert [start.request for start in found.starts] == [again]
     later = resumed(world, grant)
     (end,) = later.of(AskEnded)
     assert end.usage.unknown_calls == 1
-    assert end.usage.charged_tokens == before.need.tokens
+    assert end.usage.charged_tokens == first.need.tokens
 
 
 def using(effect: Effect) -> SessionWorld:

@@ -44,6 +44,7 @@ class Table:
         assert isinstance(grant, CallModel)
         board: Any = SimpleNamespace(
             core=world.core,
+            gate=world.gate,
             secrets=NO_SECRETS,
             answer=lambda request, post: self.answers.append(post),
         )

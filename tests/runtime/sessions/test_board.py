@@ -2,12 +2,12 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 
-from callboard import Agent, Runtime, ScriptedModel, SessionFailed, call, say, tool
+from callboard import Agent, Limits, Runtime, ScriptedModel, SessionFailed, call, say, tool
 from callboard.actors.agent.decider import decide_agent
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
@@ -29,6 +29,7 @@ from callboard.actors.protocol.messages import (
     SessionOpened,
     Stop,
     ToolReturned,
+    TurnRequested,
 )
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
@@ -141,7 +142,8 @@ class World:
             self.board.answer(request, Post("host", ModelReplied(1, 1, "cancelled")))
 
 
-CALL_MODEL = CallModel("host", 1, 1, Need(1), "digest")
+WISH = TurnRequested(1, 1, Need(1), "digest")
+CALL_MODEL = CallModel("host", 1)
 
 
 @asynccontextmanager
@@ -154,13 +156,16 @@ async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tup
     board.core.mailboxes.clear()  # no actor decides here
     world = World(board, is_quick=is_quick)
     board.ports = {MODEL: world, TOOLS: world}
+    board.say("host", 0, (Post(SUPERVISOR, WISH),))
+    board.flush()
     yield board, world
     await board.aclose()
     await writer.aclose()
 
 
 async def kinds_in(log: MemoryLog) -> list[str]:
-    return [type(event.body).__name__ for event in Recording.open(MemoryReader(log), "s").events]
+    """Return what follows the wish that every board begins with."""
+    return [type(event.body).__name__ for event in Recording.open(MemoryReader(log), "s").events[1:]]
 
 
 def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_was_said() -> None:
@@ -169,9 +174,9 @@ def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_
         async with boards(log) as (board, world):
             board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
             board.say("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
-            assert (board.seq, world.started) == (0, [])
+            assert (board.seq, world.started) == (1, [])
             await asyncio.sleep(0)
-            assert [(event.seq, event.recipient) for event in world.started] == [(1, MODEL), (3, TOOLS)]
+            assert [(event.seq, event.recipient) for event in world.started] == [(2, MODEL), (4, TOOLS)]
             await board.durable()
             assert await kinds_in(log) == ["CallModel", "Stop", "CallTool"]
 
@@ -199,9 +204,9 @@ def test_a_request_that_is_posted_together_with_a_later_stop_does_not_start(
             await board.durable()
             assert world.started == []
             assert await kinds_in(log) == [type(request_).__name__, "Stop", answer], "and is not announced"
-            (told,) = Recording.open(MemoryReader(log), "s").events[2:]
+            (told,) = Recording.open(MemoryReader(log), "s").events[3:]
             assert isinstance(told.body, ModelReplied | ToolReturned)
-            assert (told.cause, told.body.status) == (1, "cancelled")
+            assert (told.cause, told.body.status) == (2, "cancelled")
 
     asyncio.run(run())
 
@@ -249,7 +254,7 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
             assert board.error.__cause__ is error
             board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             board.flush()
-            assert board.seq == 1, "nothing more is posted"
+            assert board.seq == 2, "nothing more is posted"
 
     asyncio.run(run())
 
@@ -301,3 +306,35 @@ def test_models_and_tools_see_the_context_in_which_the_session_was_opened() -> N
 
     asyncio.run(run())
     assert seen == ["the opener's"] * 3
+
+
+def test_a_port_answer_and_all_that_deciders_make_of_it_are_published_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two publications a turn with one tool: after the model's answer and after the tool's."""
+    turns, published = 40, list[int]()
+    real = GroupWriter.stage
+
+    def stage(writer: GroupWriter, session_id: str, epoch: int, events: Sequence[Event]) -> None:
+        published.append(len(events))
+        real(writer, session_id, epoch, events)
+
+    @tool(effect="read")
+    async def look(page: int) -> str:
+        """Look at a page."""
+        return f"page {page}"
+
+    def says(request: ModelRequest) -> Step:
+        return call("look", page=request.turn) if request.turn < turns else say("done")
+
+    async def run() -> None:
+        async with Runtime(":memory:", model=ScriptedModel(says)) as runtime:
+            outcome = await runtime.run(
+                Agent("host", tools=[look]), "go", limits=Limits(max_iterations=turns)
+            )
+            assert outcome.text == "done"
+
+    monkeypatch.setattr(GroupWriter, "stage", stage)
+    asyncio.run(run())
+    assert len(published) <= 2 * turns + 4
+    assert sum(published) >= 6 * (turns - 1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, fail, say, tool
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.events import Event, granted_by
 from callboard.actors.protocol.messages import (
     CallModel,
     CallTool,
@@ -279,7 +279,7 @@ def test_a_budget_holds_over_a_resume_with_lost_calls_charged_in_full(tmp_path: 
         assert one.outcome.usage.tokens <= limit
         answered = {e.cause for e in one.before if isinstance(e.body, ModelReplied)}
         grants = [(e.seq, e.body) for e in one.before if isinstance(e.body, CallModel)]
-        needs = [grant.need.tokens for seq, grant in grants if seq not in answered]
+        needs = [granted_by(one.before, grant).need.tokens for seq, grant in grants if seq not in answered]
         assert one.outcome.usage.unknown_calls == len(needs)
         assert one.outcome.usage.charged_tokens == sum(needs)
         lost += len(needs)

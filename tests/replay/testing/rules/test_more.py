@@ -174,7 +174,7 @@ def test_who_waits_for_two_budgets_is_not_passed_by_one_below_the_wider_one() ->
     assert not granted & {"host.1.2", "host.2.1"}
     wish = asked["host.2.1"].body
     assert isinstance(wish, TurnRequested)
-    grant = CallModel("host.2.1", 1, 1, wish.need, wish.digest)
+    grant = CallModel("host.2.1", asked["host.2.1"].seq)
     passed = appended(log, "supervisor", "model", asked["host.2.1"].seq, grant)
     found = check_log(passed, is_at_rest=True, kinds=(FirstCome,))
     assert [breach.detail for breach in found] == [

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.leavings import GIVEN_UP, RESUMED, GivenUp, Resumes
@@ -57,6 +58,7 @@ def test_what_was_asked_for_after_the_crash_is_not_lost_to_it() -> None:
     assert fresh
     grant = next(one for one in fresh if isinstance(one.body, CallModel))
     assert isinstance(grant.body, CallModel)
-    lost = ModelReplied(grant.body.turn, grant.body.attempt, "lost")
+    asked = granted_by(world.log, grant.body)
+    lost = ModelReplied(asked.turn, asked.attempt, "lost")
     world.log.append(type(grant)(len(world.log) + 1, grant.at, "model", grant.body.agent, grant.seq, lost))
     assert Resumes().after(world, 1, 0) is not None

@@ -15,6 +15,7 @@ from callboard.actors.protocol.messages import (
     SessionClosed,
     TimerFired,
     ToolReturned,
+    TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
@@ -26,6 +27,7 @@ from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, 
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Covers, Heals
 from callboard.replay.verify import Verifier
+from tests.poison import poison_supervisor
 from tests.replay.testing.casts import RICH, TWO
 
 DONE = Scenario([profile("host")], lambda request: Says("done"), [ask()])
@@ -182,12 +184,7 @@ def test_a_decider_that_raises_is_recorded_as_it_is_live(monkeypatch: pytest.Mon
 
 
 def test_a_supervisor_that_raises_ends_the_session_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from callboard.actors.supervisor import decider as supervisor
-
-    def boom(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(supervisor, "on_turn_requested", boom)
+    poison_supervisor(monkeypatch, TurnRequested, ZeroDivisionError())
     world = SessionWorld(DONE).run()
     assert isinstance(world.failure, ZeroDivisionError)
     assert {breach.name for breach in breaches_of(world)} >= {"fails-by-fault"}
