@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from callboard.actors.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import frames
+from callboard.runtime.schemas import worker_protocol
 from callboard.runtime.schemas.engine import failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
 
@@ -147,7 +147,7 @@ async def _greet(worker: Process) -> None:
             hello = await _read(worker)
     except TimeoutError:
         raise WorkerLost(f"the schema worker did not start within {START_S:g} s") from None
-    if hello != frames.HELLO:
+    if hello != worker_protocol.HELLO:
         raise WorkerLost("the schema worker is of another version: reinstall callboard")
 
 
@@ -155,9 +155,9 @@ async def _exchange(worker: Process, request: CheckSchema) -> SchemaChecked:
     if worker.stdin is None:
         raise WorkerLost("the schema worker has no input")
     try:
-        worker.stdin.write(frames.message_frame(request))
+        worker.stdin.write(worker_protocol.message_frame(request))
         await worker.stdin.drain()
-        return frames.ANSWERS.decode(await _read(worker))
+        return worker_protocol.ANSWERS.decode(await _read(worker))
     except (ConnectionError, msgspec.DecodeError):
         raise WorkerLost("the schema worker ended in the middle of the check") from None
 
@@ -167,8 +167,10 @@ async def _read(worker: Process) -> bytes:
     if worker.stdout is None:
         raise WorkerLost("the schema worker has no output")
     try:
-        (length,) = frames.LENGTH.unpack(await worker.stdout.readexactly(frames.LENGTH.size))
-        if length <= frames.FRAME_BYTES_MAX:
+        (length,) = worker_protocol.LENGTH.unpack(
+            await worker.stdout.readexactly(worker_protocol.LENGTH.size)
+        )
+        if length <= worker_protocol.FRAME_BYTES_MAX:
             return await worker.stdout.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
         raise WorkerLost("the schema worker ended in the middle of the check") from None
