@@ -11,7 +11,7 @@ from callboard.runtime.schemas.limits import (
     SCHEMA_BYTES_MAX,
     SCHEMA_DEPTH_MAX,
 )
-from callboard.runtime.schemas.step_budget import steps_per_value
+from callboard.runtime.schemas.step_budget import has_large_numbers, steps_per_value
 from callboard.runtime.schemas.subschema_index import index_of
 from callboard.runtime.schemas.wording import problem, show
 
@@ -76,7 +76,9 @@ def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
 
         raise Refused(*schema_problems(schema, index.patterns, str(error))) from None
     # jsonschema sends the names that `unevaluatedProperties` may not know through Python's `re`.
-    return Accepted(validator, None if index.has_unevaluated else schema, steps)
+    return Accepted(
+        validator, None if index.has_unevaluated else schema, None if has_large_numbers(text) else steps
+    )
 
 
 def _object(text: bytes) -> dict[str, object]:

@@ -24,7 +24,7 @@ def test_an_everyday_schema_is_accepted() -> None:
         "additionalProperties": False,
         "$defs": {"n": {"type": "string", "pattern": "^[a-z]+$", "format": "email"}},
     }
-    assert accepted(schema).steps == 117
+    assert accepted(schema).steps == 217
 
 
 def test_an_object_without_keywords_is_a_schema() -> None:
