@@ -53,7 +53,7 @@ def refuse_by_length(length: int) -> None:
 def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
     """Return the schema of this text. Raises Refused.
 
-    is_bounded: raise TooMuch instead of doing what may take the event loop too long.
+    is_bounded: raise TooMuch instead of work that may take too long on the event loop.
     """
     refuse_by_length(len(text))
     if is_bounded and len(text) > INLINE_SCHEMA_BYTES:

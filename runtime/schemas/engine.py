@@ -1,7 +1,7 @@
 """Answers checks: on the event loop the cheap ones, in the worker all.
 
-jsonschema-rs judges in both places, so an answer does not depend on the place where it is made; jsonschema
-words what is wrong, in the worker only. On the loop a check that is not cheap raises TooMuch.
+jsonschema-rs judges in both places, so an answer does not depend on the place where it is made. jsonschema
+words the errors, in the worker only. On the loop a check that is not cheap raises TooMuch.
 """
 
 from collections import OrderedDict

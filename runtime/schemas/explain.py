@@ -1,4 +1,4 @@
-"""Errors of jsonschema as problems that a model can act on: where, what is wanted, what was there.
+"""Errors of jsonschema as problems that a model can act on: the place, the wanted value, the given one.
 
 For `anyOf` and `oneOf` the alternative that the value comes closest to is explained, not all of them:
 the one of the right type, then the one whose tag (a `const` or `enum` directly beneath) fits, then the one
@@ -30,7 +30,7 @@ def problems_of(errors: Sequence[ValidationError]) -> tuple[SchemaProblem, ...]:
 
 
 def bounded(problems: Iterable[SchemaProblem]) -> tuple[SchemaProblem, ...]:
-    """Leave out what was said before, and what is too much."""
+    """Leave out repeated problems, and those beyond the bound."""
     distinct = list(dict.fromkeys(problems))
     if len(distinct) <= PROBLEMS_MAX:
         return tuple(distinct)

@@ -22,7 +22,7 @@ class TooDeep(Unreadable):
 
 
 def parse(text: bytes) -> object:
-    """Return the value of a JSON text: dict, list, str, int, float, bool or None. Raises Unreadable."""
+    """Return the value of a JSON text, in Python's own types. Raises Unreadable."""
     try:
         return _DECODER.decode(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""One walk over a schema: its subschemas by JSON pointer, what they refer to, and what is not accepted.
+"""One walk over a schema: its subschemas by JSON pointer, their references, and reasons to refuse it.
 
 Only the places where the draft expects a schema are walked: a `$ref` inside `const`, `enum`, `default` or
 `examples` is data, and so is a property named `$ref`. The shape of keywords is not judged here.

@@ -21,7 +21,7 @@ _GRACE_S = 1.0
 """Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives."""
 
 _DAY_S = 86_400.0
-"""No check takes longer; faulthandler refuses what its clock cannot count."""
+"""No check takes longer; faulthandler refuses times that its clock cannot count."""
 
 
 def main() -> None:
