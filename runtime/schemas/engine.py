@@ -46,14 +46,14 @@ class Engine:
             return failed(request, f"the schema itself is not accepted: {reasons}")
         except _Failed as error:
             return failed(request, str(error))
-        except TooMuch:
+        except (TooMuch, KeyboardInterrupt, SystemExit):
             raise
         except (RecursionError, MemoryError) as error:
             if self._is_bounded:
                 raise TooMuch from None
             lack = "memory" if isinstance(error, MemoryError) else "stack"
             return failed(request, f"the check needs more {lack} than there is: simplify the schema")
-        except Exception as error:  # a check is answered even if we are at fault; the class names the fault
+        except BaseException as error:  # a panic of jsonschema-rs is no Exception
             return failed(request, f"the check itself broke: {type(error).__name__}")
 
     def _answer(self, request: CheckSchema) -> SchemaChecked:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from callboard.actors.messages import CheckSchema
 from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.acceptance import TooMuch
+from callboard.runtime.schemas.engine import Engine
 from tests.runtime.schemas.kit import (
     DOUBLING,
     ENDLESS,
@@ -140,6 +141,33 @@ def test_a_fault_of_ours_is_an_answer_that_names_its_class(monkeypatch: pytest.M
     monkeypatch.setattr(engine, "_answer", broken)
     answer = engine.check(accept_request({}))
     assert (answer.status, answer.problems[0].message) == ("failed", "the check itself broke: KeyError")
+
+
+class PanicException(BaseException):
+    """As jsonschema-rs raises where its Rust code panics."""
+
+
+@pytest.mark.parametrize("is_bounded", [True, False])
+def test_a_panic_of_jsonschema_rs_is_an_answer(monkeypatch: pytest.MonkeyPatch, is_bounded: bool) -> None:
+    engine = Engine(is_bounded=is_bounded)
+
+    def panic(_: object) -> None:
+        raise PanicException
+
+    monkeypatch.setattr(engine, "_answer", panic)
+    answer = engine.check(accept_request({}))
+    assert (answer.status, answer.problems[0].message) == ("failed", "the check itself broke: PanicException")
+
+
+def test_an_interrupt_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = on_the_loop()
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "_answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.check(accept_request({}))
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError])
