@@ -39,7 +39,7 @@ from callboard.runtime.agent import Agent, roster
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.sanitize import check_json
-from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
+from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
 from callboard.runtime.tools.tool import Tool
@@ -216,8 +216,7 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
 
 def checker() -> Check:
     """The check of a live session, without its worker: each pair of schema and value is checked once."""
-    engine = Engine(IN_THE_WORKER)
-    engine.load()
+    engine = Engine()
     known: dict[tuple[str, bytes, bytes], SchemaChecked] = {}
 
     def check(request: CheckSchema) -> SchemaChecked:

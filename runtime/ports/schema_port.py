@@ -23,7 +23,7 @@ class SchemaPort:
         self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
-        """Check. What is cheap for sure is answered at once."""
+        """Check a schema or a report; answer a cheap check at once."""
         assert isinstance(request.body, CheckSchema)
         answer = self._checker.check(request.body)
         if isinstance(answer, SchemaChecked):
@@ -32,7 +32,7 @@ class SchemaPort:
             self._tasks.spawn(request.seq, self._wait(request, answer), answer)
 
     def abort(self, request: Event) -> bool:
-        """Checks belong to the supervisor and are not given up when an agent stops."""
+        """Return True and go on: checks belong to the supervisor, whichever agent stops."""
         return True
 
     async def aclose(self) -> None:
@@ -43,7 +43,7 @@ class SchemaPort:
         self._board.answer(request, Post(SUPERVISOR, await work))
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """A check that ended in an exception could not answer."""
+        """Answer for a check that ended in an exception."""
         request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CheckSchema):
             problem = SchemaProblem("", f"the check failed with {type(error).__name__}")

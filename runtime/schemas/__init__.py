@@ -1,1 +1,1 @@
-"""The engine of the `schema` port: which schemas are accepted, and whether a report matches one."""
+"""The engine of the `schema` port: accepts schemas and checks reports against them."""

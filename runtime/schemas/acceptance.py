@@ -1,17 +1,26 @@
-"""Is this text a schema we accept? The answer needs no network, no files and no jsonschema."""
+"""Which texts are accepted as schemas. The answer needs no network and no files."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.graph import link, width_of
-from callboard.runtime.schemas.jsontext import Unreadable, is_deeper, parse
-from callboard.runtime.schemas.limits import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX
-from callboard.runtime.schemas.outline import Outline, outline_of
+from callboard.runtime.schemas.json_text import Unreadable, is_deeper, parse
+from callboard.runtime.schemas.limits import (
+    INLINE_PATTERNS,
+    INLINE_SCHEMA_BYTES,
+    SCHEMA_BYTES_MAX,
+    SCHEMA_DEPTH_MAX,
+)
+from callboard.runtime.schemas.step_budget import has_large_numbers, steps_per_value
+from callboard.runtime.schemas.subschema_index import index_of
 from callboard.runtime.schemas.wording import problem, show
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
 
 
 class Refused(Exception):
-    """The text is no schema that we accept. problems: why, and what to change."""
+    """The text is no schema that we accept. problems: the reasons, and what to change."""
 
     def __init__(self, *problems: SchemaProblem) -> None:
         super().__init__(problems)
@@ -19,15 +28,19 @@ class Refused(Exception):
 
 
 class TooMuch(Exception):
-    """More work than is allowed here. Somebody else may be allowed more."""
+    """More work than the event loop may do. The worker may do it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Accepted:
-    """A schema that is accepted. width: see graph.py."""
+    """A schema that is accepted.
 
-    outline: Outline
-    width: int | None
+    worded: the schema, None if jsonschema cannot word its errors safely. steps: see step_budget.py.
+    """
+
+    validator: "Draft202012Validator"
+    worded: dict[str, object] | None
+    steps: int | None
 
 
 def refuse_by_length(length: int) -> None:
@@ -37,24 +50,38 @@ def refuse_by_length(length: int) -> None:
         raise Refused(problem("", why))
 
 
-def accept(text: bytes, pattern_work: int | None = None) -> Accepted:
-    """The schema of this text. Raises Refused, or TooMuch if its patterns need more than pattern_work."""
+def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
+    """Return the schema of this text. Raises Refused.
+
+    is_bounded: raise TooMuch instead of work that may take too long on the event loop.
+    """
     refuse_by_length(len(text))
+    if is_bounded and len(text) > INLINE_SCHEMA_BYTES:
+        raise TooMuch
     schema = _object(text)
-    outline = outline_of(schema)
-    if not outline.problems:
-        link(outline)
-    if outline.problems:
-        raise Refused(*outline.problems)
-    width = width_of(outline)
-    if not outline.problems:
-        _check_patterns(outline, pattern_work)
-    if outline.problems:
-        raise Refused(*outline.problems)
-    return Accepted(outline, width)
+    index = index_of(schema)
+    steps = None if index.problems else steps_per_value(index)
+    if index.problems:
+        raise Refused(*index.problems)
+    if is_bounded and len(index.patterns) > INLINE_PATTERNS:
+        raise TooMuch
+    from callboard.runtime.schemas.compiled import Unfit, compile_schema  # imported when first used
+
+    try:
+        validator = compile_schema(schema, is_linear=is_bounded)
+    except Unfit as error:
+        if is_bounded:
+            raise TooMuch from None
+        from callboard.runtime.schemas.validation import schema_problems  # only to word a refusal
+
+        raise Refused(*schema_problems(schema, index.patterns, str(error))) from None
+    # jsonschema sends the names that `unevaluatedProperties` may not know through Python's `re`.
+    return Accepted(
+        validator, None if index.has_unevaluated else schema, None if has_large_numbers(text) else steps
+    )
 
 
-def _object(text: bytes) -> object:
+def _object(text: bytes) -> dict[str, object]:
     try:
         schema = parse(text)
     except Unreadable as error:
@@ -70,18 +97,3 @@ def _object(text: bytes) -> object:
             problem("", f"nests more than {SCHEMA_DEPTH_MAX} levels deep: move inner schemas into $defs")
         )
     return schema
-
-
-def _check_patterns(outline: Outline, pattern_work: int | None) -> None:
-    if not outline.patterns:
-        return
-    from callboard.runtime.schemas.patterns import Pattern, Unfit, estimate  # few schemas need RE2
-
-    if pattern_work is not None and sum(estimate(each) for _, each in outline.patterns) > pattern_work:
-        raise TooMuch
-    for path, pattern in outline.patterns:
-        try:
-            Pattern(pattern)
-        except Unfit as error:
-            why = f"RE2 cannot use this regular expression, {error}"
-            outline.refuse(path, f"{why}: RE2 has neither look-around nor back-references")

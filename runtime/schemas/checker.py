@@ -1,11 +1,10 @@
-"""The engine of the `schema` port: checks on the event loop what is provably cheap, the rest in a worker.
+"""The engine of the `schema` port: checks cheap reports on the event loop, the rest in a worker.
 
-    accepted schema, common keywords, valid report     fast.py, on the loop           a few us
-    small schema and value, anything else              jsonschema, on the loop        0.1 to 5 ms
-    large, or more steps than allowed on the loop      jsonschema, in a worker        0.2 ms and up
-    longer than the request's time                     the worker is killed, `failed`
+    small schema, valid report                       jsonschema-rs, on the loop    4 us
+    invalid, large, or a schema that refers to itself    in a worker                   1 ms and up
+    longer than the request's time                       the worker is killed, `failed`
 
-Nothing here reads a file or the network for a schema, blocks the loop for 100 ms, or raises for any
+Nothing here reads a file or the network for a schema, holds the loop for 50 ms, or raises for any
 schema or value.
 """
 
@@ -14,7 +13,7 @@ from collections.abc import Awaitable
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.acceptance import TooMuch
-from callboard.runtime.schemas.engine import ON_THE_LOOP, Engine, NotLoaded, import_jsonschema
+from callboard.runtime.schemas.engine import Engine, import_compiled
 from callboard.runtime.schemas.pool import Pool
 
 
@@ -22,18 +21,19 @@ class SchemaChecker:
     """Answers `CheckSchema` requests. Belongs to one event loop; close it when done."""
 
     def __init__(self) -> None:
-        self._engine = Engine(ON_THE_LOOP)
+        self._engine = Engine(is_bounded=True)
         self._pool = Pool()
+        self._is_loaded = False
 
     def check(self, request: CheckSchema) -> SchemaChecked | Awaitable[SchemaChecked]:
-        """The answer, at once if it is cheap, else to be awaited, which may be cancelled at any time.
+        """Answer at once if that is cheap; else return an awaitable, which may be cancelled at any time.
 
         Never raises for a schema or value.
         """
+        if not self._is_loaded:
+            return self._load_and_check(request)
         try:
             return self._engine.check(request)
-        except NotLoaded:
-            return self._load_and_check(request)
         except TooMuch:
             return self._pool.check(request)
 
@@ -42,8 +42,7 @@ class SchemaChecker:
         await self._pool.aclose()
 
     async def _load_and_check(self, request: CheckSchema) -> SchemaChecked:
-        """Import jsonschema on a thread, which takes 0.1 s once, then check."""
-        await asyncio.to_thread(import_jsonschema)
-        self._engine.load()
+        await asyncio.to_thread(import_compiled)
+        self._is_loaded = True
         answer = self.check(request)
         return answer if isinstance(answer, SchemaChecked) else await answer

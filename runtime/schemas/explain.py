@@ -1,4 +1,4 @@
-"""Errors of jsonschema as problems that a model can act on: where, what is wanted, what was there.
+"""Errors of jsonschema as problems that a model can act on: the place, the wanted value, the given one.
 
 For `anyOf` and `oneOf` the alternative that the value comes closest to is explained, not all of them:
 the one of the right type, then the one whose tag (a `const` or `enum` directly beneath) fits, then the one
@@ -6,15 +6,15 @@ with the fewest errors, then the first. If no type or no tag fits, all of them a
 to the root come first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from jsonschema.exceptions import ValidationError
 
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.jsontext import pointer
+from callboard.runtime.schemas.json_text import pointer
 from callboard.runtime.schemas.limits import PROBLEMS_MAX
-from callboard.runtime.schemas.wording import count, listing, problem, show
+from callboard.runtime.schemas.wording import count, listing, names, problem, show
 
 Path: TypeAlias = tuple[str | int, ...]
 Found: TypeAlias = tuple[Path, str]
@@ -23,18 +23,23 @@ _CLOSEST: Final = " (closest of the"
 
 
 def problems_of(errors: Sequence[ValidationError]) -> tuple[SchemaProblem, ...]:
-    """The problems of these errors, most general first, within the bounds."""
+    """Return the problems of these errors, most general first, within the bounds."""
     found = [each for error in errors for each in _found((), error)]
     found.sort(key=lambda each: len(each[0]))  # stable: errors of one level keep the schema's order
-    distinct = list(dict.fromkeys(problem(pointer(path), text) for path, text in found))
+    return bounded(problem(pointer(path), text) for path, text in found)
+
+
+def bounded(problems: Iterable[SchemaProblem]) -> tuple[SchemaProblem, ...]:
+    """Leave out repeated problems, and those beyond the bound."""
+    distinct = list(dict.fromkeys(problems))
     if len(distinct) <= PROBLEMS_MAX:
         return tuple(distinct)
-    rest = problem("", "there are more problems than these: mend these first")
+    rest = problem("", "there are more problems than these: fix these first")
     return (*distinct[: PROBLEMS_MAX - 1], rest)
 
 
 def _found(above: Path, error: ValidationError) -> list[Found]:
-    """What one error says; several things if it is an alternative that nearly fits."""
+    """Return the places and messages of one error; several if it is an alternative that nearly fits."""
     path = (*above, *error.relative_path)
     if error.validator in ("anyOf", "oneOf") and error.context:
         return _alternative(path, error)
@@ -64,13 +69,17 @@ def _alternative(path: Path, error: ValidationError) -> list[Found]:
 
 
 def _other_tag(path: Path, branches: list[list[ValidationError]]) -> Found | None:
-    """All the tags that there are, if the value has none of them."""
+    """Return all the tags that there are, if the value has none of them."""
     tags = [each for errors in branches for each in errors if _is_tag(each)]
     places = {tuple(each.relative_path) for each in tags}
     if len(branches) < 2 or len(tags) != len(branches) or len(places) != 1:
         return None
-    wanted = dict.fromkeys(show(value) for each in tags for value in _choices(each))
-    return (*path, *places.pop()), f"must be one of {listing(wanted)}, got {show(tags[0].instance)}"
+    wanted = [value for each in tags for value in _choices(each)]
+    return (*path, *places.pop()), _not_one_of(wanted, tags[0].instance)
+
+
+def _not_one_of(wanted: list[object], value: object) -> str:
+    return f"must be one of {listing(dict.fromkeys(map(show, wanted)))}, got {show(value)}"
 
 
 def _distance(errors: list[ValidationError]) -> tuple[bool, int]:
@@ -100,7 +109,7 @@ def _wanted(types: list[str], value: object) -> str:
 
 
 def _text(error: ValidationError) -> str:
-    """The message of one error: made here for jsonschema's own keywords, else as it is."""
+    """Return the message of one error: made here for jsonschema's own keywords, else as it is."""
     make = _TEXTS.get(error.validator)
     return error.message if make is None else make(error, error.validator_value)
 
@@ -124,6 +133,21 @@ def _forbidden(error: ValidationError, schema: object) -> str:
     return f"must not match the schema under not, but {show(error.instance)} does"
 
 
+def _required(error: ValidationError, wanted: object) -> str:
+    # jsonschema has one error for each name; they become one problem, as their texts are equal.
+    missing = [name for name in wanted if name not in error.instance] if isinstance(wanted, list) else []
+    return f"required {'property' if len(missing) == 1 else 'properties'} missing: {names(missing)}"
+
+
+def _dependent_required(error: ValidationError, wanted: object) -> str:
+    texts = [
+        f"where {show(name)} is present, {names(missing)} must be present too"
+        for name, others in (wanted.items() if isinstance(wanted, dict) else ())
+        if name in error.instance and (missing := [each for each in others if each not in error.instance])
+    ]
+    return "; ".join(texts)
+
+
 def _too_many_items(error: ValidationError, wanted: object) -> str:
     before = error.schema.get("prefixItems", ()) if isinstance(error.schema, dict) else ()
     return f"must have at most {count(len(before), 'item')}, got {len(error.instance):,}"
@@ -131,10 +155,12 @@ def _too_many_items(error: ValidationError, wanted: object) -> str:
 
 _TEXTS: Final[Mapping[str, Callable[[ValidationError, object], str]]] = {
     "type": lambda error, _: _wanted(_types(error), error.instance),
+    "enum": lambda error, _: _not_one_of(_choices(error), error.instance),
+    "const": lambda error, wanted: f"must be exactly {show(wanted)}, got {show(error.instance)}",
     "minimum": _bound("at least"),
     "maximum": _bound("at most"),
-    "exclusiveMinimum": _bound("more than"),
-    "exclusiveMaximum": _bound("less than"),
+    "exclusiveMinimum": _bound("above"),
+    "exclusiveMaximum": _bound("below"),
     "minLength": _sized("at least", "character"),
     "maxLength": _sized("at most", "character"),
     "minItems": _sized("at least", "item"),
@@ -146,6 +172,12 @@ _TEXTS: Final[Mapping[str, Callable[[ValidationError, object], str]]] = {
     "minContains": lambda _, least: f"too few items match the schema under contains, {show(least)} must",
     "maxContains": lambda _, most: (
         f"too many items match the schema under contains, at most {show(most)} may"
+    ),
+    "required": _required,
+    "dependentRequired": _dependent_required,
+    "multipleOf": _bound("a multiple of"),
+    "pattern": lambda error, wanted: (
+        f"must match the regular expression {show(wanted)}, got {show(error.instance)}"
     ),
     "not": _forbidden,
     "oneOf": lambda error, _: (

@@ -1,158 +1,89 @@
-"""The keywords of draft 2020-12 as one table: what each must look like, and where its subschemas are.
+"""Keywords that jsonschema's own functions do not do well enough; each says why.
 
-The table says what the draft's meta-schema says. jsonschema's `check_schema` says it too, but takes
-1.3 ms for a schema of three keywords and 16 ms for one of fifty properties; the table takes 10 us and
-100 us, and gives a message that names what to change. Tests hold the two against each other.
-
-Keywords that are not in the table are annotations: allowed, and without effect (`format` as well, which
-draft 2020-12 makes an annotation by default).
+explain.py words the errors that have no message here.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol, TypeAlias
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+from jsonschema.exceptions import ValidationError
 
-TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+from callboard.runtime.schemas.compiled import expression
+from callboard.runtime.schemas.json_text import canonical
+from callboard.runtime.schemas.wording import names, show
 
-Place: TypeAlias = Literal["one", "list", "map"]
-"""How a keyword holds subschemas: itself one, a list of them, or an object whose values they are."""
+Schema: TypeAlias = Mapping[str, object]
+Errors: TypeAlias = Iterator[ValidationError]
 
-PLACES: Final[Mapping[str, Place]] = {
-    "$defs": "map",
-    "definitions": "map",
-    "properties": "map",
-    "patternProperties": "map",
-    "dependentSchemas": "map",
-    "allOf": "list",
-    "anyOf": "list",
-    "oneOf": "list",
-    "prefixItems": "list",
-    "items": "one",
-    "contains": "one",
-    "additionalProperties": "one",
-    "propertyNames": "one",
-    "unevaluatedItems": "one",
-    "unevaluatedProperties": "one",
-    "contentSchema": "one",
-    "not": "one",
-    "if": "one",
-    "then": "one",
-    "else": "one",
+
+class Validator(Protocol):
+    """The part of jsonschema's validator that keywords use."""
+
+    def descend(self, instance: object, schema: object, path: str | int | None = None) -> Errors:
+        """Yield the errors of a value under a subschema."""
+
+
+Keyword: TypeAlias = Callable[[Validator, object, object, Schema], Errors]
+"""A keyword as jsonschema calls it: validator, the keyword's value, the instance, the whole subschema."""
+
+
+def matches(pattern: object, text: str) -> bool:
+    """Return True if the regular expression matches anywhere in the text."""
+    # Python's own `re` differs from ECMA-262, and `^(a+)+$` on 28 letters takes it 35 s.
+    return isinstance(pattern, str) and expression(pattern).is_valid(str.__str__(text))
+
+
+def _pattern(_: Validator, pattern: object, value: object, __: Schema) -> Errors:
+    if isinstance(value, str) and not matches(pattern, value):
+        yield ValidationError("")
+
+
+def _pattern_properties(validator: Validator, patterns: object, value: object, _: Schema) -> Errors:
+    if isinstance(value, dict) and isinstance(patterns, dict):
+        for pattern, subschema in patterns.items():
+            for name, each in value.items():
+                if matches(pattern, name):
+                    yield from validator.descend(each, subschema, path=name)
+
+
+def _additional_properties(validator: Validator, subschema: object, value: object, schema: Schema) -> Errors:
+    if not isinstance(value, dict):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    assert isinstance(known, dict)
+    assert isinstance(patterns, dict)
+    extras = [name for name in value if name not in known and not any(matches(p, name) for p in patterns)]
+    if subschema is not False:
+        for name in extras:
+            yield from validator.descend(value[name], subschema, path=name)
+    elif extras:
+        noun = "unknown property" if len(extras) == 1 else "unknown properties"
+        allowed = f"allowed are {names(known)}" if known else "none is allowed"
+        yield ValidationError(f"{noun} {names(extras)}: {allowed}")
+
+
+def _property_names(validator: Validator, subschema: object, value: object, _: Schema) -> Errors:
+    # jsonschema's errors do not say which name.
+    for name in value if isinstance(value, dict) else ():
+        if errors := list(validator.descend(name, subschema)):
+            yield ValidationError(f"the property name {show(name)} is not allowed", context=errors)
+
+
+def _unique_items(_: Validator, is_asked: object, value: object, __: Schema) -> Errors:
+    # jsonschema compares every pair: 16.5 s for 3,000 small objects.
+    if not is_asked or not isinstance(value, list):
+        return
+    first: dict[str, int] = {}
+    for index, each in enumerate(value):
+        if (other := first.setdefault(canonical(each), index)) != index:
+            yield ValidationError(f"items must all be different, but items {other} and {index} are equal")
+            return
+
+
+KEYWORDS: Final[Mapping[str, Keyword]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "propertyNames": _property_names,
+    "uniqueItems": _unique_items,
 }
-
-SAME_VALUE: Final = frozenset(
-    {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
-)
-"""Keywords whose subschemas look at the value itself, not at a part of it: a loop of these never ends."""
-
-NEVER_APPLIED: Final = frozenset({"$defs", "definitions", "contentSchema"})
-"""Keywords whose subschemas look at nothing unless something refers to them."""
-
-REFUSED: Final[Mapping[str, str]] = {
-    "$id": "remove $id: a schema stands alone here, nothing is fetched or found by its address",
-    "$dynamicRef": "write $ref with a place in this schema (#/$defs/...) instead of $dynamicRef",
-    "$dynamicAnchor": "write $anchor, or $defs and $ref, instead of $dynamicAnchor",
-    "$recursiveRef": "write $ref instead of $recursiveRef, which belongs to draft 2019-09",
-    "$recursiveAnchor": "remove $recursiveAnchor, which belongs to draft 2019-09",
-    "$vocabulary": "remove $vocabulary, which belongs to meta-schemas",
-    "dependencies": "write dependentRequired or dependentSchemas instead of dependencies (draft 7)",
-}
-"""Keywords that are not accepted, and what to do instead."""
-
-
-class Shape(NamedTuple):
-    """What a keyword's own value must be."""
-
-    fits: Callable[[object], bool]
-    wanted: str
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a JSON number: Python's bool is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int | float) and is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-def _is_map(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_full_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value)
-
-
-def _is_names(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and all(isinstance(each, str) for each in value)
-        and len(set(value)) == len(value)
-    )
-
-
-def _is_types(value: object) -> bool:
-    if isinstance(value, str):
-        return value in TYPES
-    return isinstance(value, list) and bool(value) and _is_names(value) and TYPES.issuperset(value)
-
-
-def _is_names_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_names, value.values()))
-
-
-def _is_anchor(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[A-Za-z_][-A-Za-z0-9._]*", value) is not None
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and is_number(value) and value > 0
-
-
-_SIZE = Shape(_is_size, "a whole number that is not negative")
-_NUMBER = Shape(is_number, "a number")
-_TEXT = Shape(_is_text, "a string")
-_FLAG = Shape(_is_flag, "true or false")
-_LIST = Shape(_is_list, "an array")
-_PLACE_SHAPES: Final[Mapping[Place, Shape]] = {
-    "one": Shape(lambda _: True, "a schema"),
-    "list": Shape(_is_full_list, "an array of at least one schema"),
-    "map": Shape(_is_map, "an object whose values are schemas"),
-}
-
-SHAPES: Final[Mapping[str, Shape]] = {
-    **{keyword: _PLACE_SHAPES[place] for keyword, place in PLACES.items()},
-    "$schema": _TEXT,
-    "$ref": _TEXT,
-    "$comment": _TEXT,
-    "$anchor": Shape(_is_anchor, "a name of letters, digits, `-`, `.` and `_`"),
-    "type": Shape(_is_types, f"one of {', '.join(sorted(TYPES))}, or an array of different ones of these"),
-    "enum": _LIST,
-    "multipleOf": Shape(_is_positive, "a number above 0"),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _SIZE),
-    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _SIZE),
-    "pattern": _TEXT,
-    "uniqueItems": _FLAG,
-    "required": Shape(_is_names, "an array of different strings"),
-    "dependentRequired": Shape(_is_names_by_name, "an object whose values are arrays of different strings"),
-    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _TEXT),
-    **dict.fromkeys(("deprecated", "readOnly", "writeOnly"), _FLAG),
-    "examples": _LIST,
-}
-"""What the value of each keyword must be; a wrong one is refused."""

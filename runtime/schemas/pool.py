@@ -1,7 +1,7 @@
 """The worker processes of a checker: started when first needed, killed when they take too long.
 
 A worker inherits no environment and no files but its pipes, and runs in a session of its own, so that
-Ctrl-C in a terminal reaches the parent alone. It answers one check at a time; what does not fit waits.
+Ctrl-C in a terminal reaches the parent alone. It answers one check at a time; further checks wait.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import frames
+from callboard.runtime.schemas import worker_protocol
 from callboard.runtime.schemas.engine import failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
 
@@ -28,15 +28,14 @@ _BOOT = (
 is handed over instead, so that a checkout, a wheel and a zip file all work."""
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""What some interpreters need of the environment to start at all. Nothing else is handed over."""
-
+"""Variables without which some interpreters do not start. Nothing else is handed over."""
 
 _END_S = 5.0
 """Seconds that a worker without work may take to end by itself."""
 
 
 class WorkerLost(Exception):
-    """The worker did not start, ended, or said what it may not say; the message says which."""
+    """The worker did not start, ended, or broke the protocol; the message says which."""
 
 
 class Pool:
@@ -50,7 +49,7 @@ class Pool:
         self._is_closed = False
 
     async def check(self, request: CheckSchema) -> SchemaChecked:
-        """The worker's answer, or `failed`. The request's time counts from when a worker is free."""
+        """Return the worker's answer, or `failed`. The request's time counts from when a worker is free."""
         try:
             async with self._slots, self._worker() as worker:
                 async with asyncio.timeout(request.timeout_ms / 1_000):
@@ -81,7 +80,7 @@ class Pool:
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[Process]:
-        """A worker that is ready; kept if all goes well, ended if anything does not, a cancel included."""
+        """Lend a ready worker. Keep it if all goes well, end it if anything does not, a cancel included."""
         worker = self._take_idle()
         is_new = worker is None
         if worker is None:
@@ -105,7 +104,7 @@ class Pool:
             self._busy.discard(worker)
 
     def _take_idle(self) -> Process | None:
-        """An idle worker that still lives."""
+        """Return an idle worker that still lives, if there is one."""
         self._check_open()
         while self._idle:
             worker = self._idle.pop()
@@ -119,7 +118,7 @@ class Pool:
             raise WorkerLost("the schema checker is closed")
 
     def _end(self, worker: Process) -> None:
-        """Collect what is left of a worker in the background: whoever waited may have stopped waiting."""
+        """Collect a worker in the background, as the check that used it may have been cancelled."""
         ending = asyncio.get_running_loop().create_task(_collect(worker))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
@@ -147,7 +146,7 @@ async def _greet(worker: Process) -> None:
             hello = await _read(worker)
     except TimeoutError:
         raise WorkerLost(f"the schema worker did not start within {START_S:g} s") from None
-    if hello != frames.HELLO:
+    if hello != worker_protocol.HELLO:
         raise WorkerLost("the schema worker is of another version: reinstall callboard")
 
 
@@ -155,24 +154,26 @@ async def _exchange(worker: Process, request: CheckSchema) -> SchemaChecked:
     if worker.stdin is None:
         raise WorkerLost("the schema worker has no input")
     try:
-        worker.stdin.write(frames.message_frame(request))
+        worker.stdin.write(worker_protocol.message_frame(request))
         await worker.stdin.drain()
-        return frames.ANSWERS.decode(await _read(worker))
+        return worker_protocol.ANSWERS.decode(await _read(worker))
     except (ConnectionError, msgspec.DecodeError):
         raise WorkerLost("the schema worker ended in the middle of the check") from None
 
 
 async def _read(worker: Process) -> bytes:
-    """The body of the next frame."""
+    """Return the body of the next frame."""
     if worker.stdout is None:
         raise WorkerLost("the schema worker has no output")
     try:
-        (length,) = frames.LENGTH.unpack(await worker.stdout.readexactly(frames.LENGTH.size))
-        if length <= frames.FRAME_BYTES_MAX:
+        (length,) = worker_protocol.LENGTH.unpack(
+            await worker.stdout.readexactly(worker_protocol.LENGTH.size)
+        )
+        if length <= worker_protocol.FRAME_BYTES_MAX:
             return await worker.stdout.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
         raise WorkerLost("the schema worker ended in the middle of the check") from None
-    raise WorkerLost("the schema worker sent what is no answer")
+    raise WorkerLost("the schema worker sent no answer but something else")
 
 
 def _kill(worker: Process) -> None:

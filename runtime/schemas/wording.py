@@ -1,4 +1,4 @@
-"""How values, names and lists are put into a message: short, and never longer for a longer value."""
+"""Values, names and lists in a message: short, and never longer for a longer value."""
 
 import json
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ _SHOWN_NAMES = 6
 
 
 def clip(text: str, chars: int = TEXT_CHARS_MAX) -> str:
-    """The text, cut to so many characters."""
+    """Cut a text to so many characters."""
     return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
 def problem(path: str, message: str) -> SchemaProblem:
-    """A problem within the bounds."""
+    """Return a problem within the bounds."""
     return SchemaProblem(clip(path), clip(message))
 
 
 def show(value: object) -> str:
-    """A value as JSON writes it, if that is short; else what it is and how large.
+    """Write a value as JSON does, if that is short; else give its kind and size.
 
     >>> show("a"), show([1, 2]), show(None)
     ('"a"', 'an array of 2 items', 'null')
@@ -38,24 +38,24 @@ def show(value: object) -> str:
 
 
 def quote(text: str) -> str:
-    """A string in its JSON quotes, cut."""
+    """Put a string into its JSON quotes, cut."""
     return json.dumps(clip(str.__str__(text), _SHOWN_CHARS), ensure_ascii=False)
 
 
 def names(keys: Iterable[str]) -> str:
-    """Some names, quoted; the first few if they are many."""
+    """Quote some names; the first few if they are many."""
     return listing(quote(key) for key in keys)
 
 
 def listing(parts: Iterable[str], joint: str = ", ", most: int = _SHOWN_NAMES) -> str:
-    """The parts in a row; the first few if they are many."""
+    """Join the parts; the first few if they are many."""
     shown = list(parts)
     more = f"{joint}and {len(shown) - most} more" if len(shown) > most else ""
     return joint.join(shown[:most]) + more
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """A number and its noun.
+    """Write a number and its noun.
 
     >>> count(1, "item"), count(2, "item")
     ('1 item', '2 items')

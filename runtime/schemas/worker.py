@@ -9,18 +9,19 @@ import faulthandler
 import os
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import frames, limits
-from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
+from callboard.runtime.schemas import limits, worker_protocol
+from callboard.runtime.schemas.engine import Engine
 
 _GRACE_S = 1.0
 """Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives."""
 
 _DAY_S = 86_400.0
-"""No check takes longer; faulthandler refuses what its clock cannot count."""
+"""No check takes longer; faulthandler refuses times that its clock cannot count."""
 
 
 def main() -> None:
@@ -35,13 +36,13 @@ def main() -> None:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer every request of the stream; its end ends this."""
-    engine = Engine(IN_THE_WORKER)
-    engine.load()
-    _write(answers, frames.frame(frames.HELLO))
-    while header := requests.read(frames.LENGTH.size):
-        (length,) = frames.LENGTH.unpack(header)
-        request = frames.REQUESTS.decode(requests.read(length))
-        _write(answers, frames.message_frame(_answer(engine, request)))
+    import_module("callboard.runtime.schemas.validation")  # before HELLO: no check's time pays for it
+    engine = Engine()
+    _write(answers, worker_protocol.frame(worker_protocol.HELLO))
+    while header := requests.read(worker_protocol.LENGTH.size):
+        (length,) = worker_protocol.LENGTH.unpack(header)
+        request = worker_protocol.REQUESTS.decode(requests.read(length))
+        _write(answers, worker_protocol.message_frame(_answer(engine, request)))
 
 
 def _serve() -> None:

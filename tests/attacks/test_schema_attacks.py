@@ -1,7 +1,7 @@
 """Attack cases S1-S16: schemas and reports that are meant to read, leak, stall, crash or confuse.
 
 Everywhere: the answer comes, it is the one expected, and meanwhile the event loop was never away for
-100 ms. The bound is the product's; what is measured is below 20 ms on an idle machine.
+50 ms. The bound is the product's; on an idle machine the figure is below 25 ms.
 """
 
 import asyncio
@@ -17,7 +17,10 @@ from typing import TypeAlias
 import pytest
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.runtime.schemas.acceptance import TooMuch
 from callboard.runtime.schemas.checker import SchemaChecker
+from callboard.runtime.schemas.engine import Engine
+from callboard.runtime.schemas.limits import INLINE_SCHEMA_BYTES
 from tests.runtime.schemas.kit import (
     DOUBLING,
     ENDLESS,
@@ -29,7 +32,7 @@ from tests.runtime.schemas.kit import (
     report_request,
 )
 
-GAP_S = 0.1
+GAP_S = 0.05
 """Seconds that the event loop may be away at most."""
 
 Checks: TypeAlias = Callable[[SchemaChecker], Coroutine[None, None, list[SchemaChecked]]]
@@ -130,10 +133,30 @@ def test_s2_a_reference_to_a_file_is_refused_and_its_content_is_in_no_message(tm
 
 @pytest.mark.usefixtures("no_sockets")
 def test_s3_a_relative_reference_with_a_remote_base_is_refused() -> None:
-    refused({"$id": "http://127.0.0.1:9/base/", "$ref": "item.json"}, "/$id", "remove $id")
+    refused({"$id": "http://127.0.0.1:9/base/", "$ref": "item.json"}, "/$ref", "must start with #")
     refused({"$ref": "item.json"}, "/$ref", "must start with #")
-    refused({"properties": {"a": {"$id": "http://127.0.0.1:9/"}}}, "/properties/a/$id")
-    refused({"$dynamicRef": "http://127.0.0.1:9/#a"}, "/$dynamicRef", "write $ref")
+    refused({"properties": {"a": {"$id": "http://127.0.0.1:9/", "$ref": "b"}}}, "/properties/a/$ref")
+    refused({"$dynamicRef": "http://127.0.0.1:9/#a"}, "/$dynamicRef", "nothing is fetched")
+
+
+@pytest.mark.usefixtures("no_sockets")
+def test_s3_an_address_is_a_name_and_is_looked_up_in_the_schema_only() -> None:
+    schema = {
+        "$id": "http://127.0.0.1:9/base/",
+        "items": {"$ref": "item.json"},
+        "$defs": {"item": {"$id": "item.json", "type": "null"}},
+    }
+    answers = ask(accept_request(schema), report_request(schema, [None]), report_request(schema, [1]))
+    assert [each.status for each in answers] == ["ok", "ok", "invalid"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", ["file:///dev/zero", "file:///proc/self/mem", "item.json"])
+def test_s3_a_worker_that_is_handed_a_reference_reads_nothing(reference: str) -> None:
+    large = {"$ref": reference, "description": "x" * INLINE_SCHEMA_BYTES}
+    accept, report = ask(accept_request(large), report_request(large, {}))
+    assert (accept.status, report.status) == ("invalid", "failed")
+    assert accept.problems[0].path == "/$ref"
 
 
 def test_s4_a_pattern_that_holds_python_for_half_a_minute_is_answered_at_once() -> None:
@@ -150,10 +173,22 @@ def test_s4_a_thousand_such_patterns_do_not_stall_the_loop() -> None:
 
 
 @pytest.mark.slow
-def test_s4_a_pattern_that_is_dear_even_for_re2_is_stopped_when_its_time_is_over() -> None:
-    dear = {"items": {"anyOf": [{"pattern": f"(.{{100}}){{10}}{index}"} for index in range(100)]}}
-    [answer] = ask(report_request(dear, ["é" * 9_000] * 100, timeout_ms=300))
+def test_s4_a_pattern_that_is_dear_even_in_linear_time_is_stopped_when_its_time_is_over() -> None:
+    dear = {"items": {"anyOf": [{"pattern": f"[ab]*a[ab]{{500}}{index}"} for index in range(100)]}}
+    [answer] = ask(report_request(dear, ["ab" * 4_500] * 100, timeout_ms=300))
     assert answer.status == "failed"
+
+
+@pytest.mark.slow
+def test_s4_a_pattern_that_backtracks_is_stopped_when_its_time_is_over() -> None:
+    schema = {"pattern": "^(a*)(a*)(a*)(a*)(a*)(a*)(a*)(a*)\\1\\2b"}
+    accept, short, long = ask(
+        accept_request(schema),
+        report_request(schema, "aab"),
+        report_request(schema, "a" * 5_000, timeout_ms=300),
+    )
+    assert (accept.status, short.status, long.status) == ("ok", "ok", "failed")
+    assert "took longer than 300 ms" in long.problems[0].message
 
 
 def test_s5_such_a_pattern_for_property_names_is_answered_at_once() -> None:
@@ -173,6 +208,32 @@ def test_s6_doubling_thirty_times_is_refused() -> None:
     [answer] = ask(accept_request(schema))
     assert answer.status == "invalid"
     assert "once references are followed: simplify it" in answer.problems[0].message
+
+
+def doubled(combinator: str, levels: int) -> dict[str, object]:
+    """A schema of a few hundred bytes that stands for 2 ** levels subschemas."""
+    definitions: dict[str, object] = {
+        str(index): {combinator: [{"$ref": f"#/$defs/{index + 1}"}] * 2} for index in range(levels)
+    }
+    return {"$ref": "#/$defs/0", "$defs": {**definitions, str(levels): {"type": "string"}}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("combinator", ["allOf", "anyOf", "oneOf"])
+def test_s6_many_doubled_levels_are_left_to_the_worker_and_answered_in_time(combinator: str) -> None:
+    for levels in (15, 18, 26):
+        schema = doubled(combinator, levels)
+        with pytest.raises(TooMuch):
+            Engine(is_bounded=True).check(report_request(schema, 1))
+        accept, report = ask(accept_request(schema), report_request(schema, 1, timeout_ms=300))
+        assert accept.status == "ok"
+        assert report.status in ("invalid", "failed")
+
+
+@pytest.mark.parametrize("combinator", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("levels", [28, 40, 100])
+def test_s6_more_doubled_levels_are_refused(combinator: str, levels: int) -> None:
+    refused(doubled(combinator, levels), "", "once references are followed: simplify it")
 
 
 @pytest.mark.slow
@@ -223,6 +284,29 @@ def test_s10_numbers_with_equal_hashes_are_compared_no_slower() -> None:
     assert answer.status == "ok"
 
 
+@pytest.mark.slow
+def test_s10_numbers_beyond_64_bits_are_never_compared_on_the_loop() -> None:
+    huge = [10**25 + index for index in range(2_000)]
+    [answer] = ask(report_request({"uniqueItems": True}, huge, timeout_ms=300))
+    assert answer.status == "failed", "2,000 take jsonschema-rs 2.4 s"
+
+
+@pytest.mark.slow
+def test_s10_objects_of_an_enum_are_not_compared_on_the_loop() -> None:
+    schema = {"items": {"enum": [{"a": index} for index in range(1_000)]}}
+    [answer] = ask(report_request(schema, [{"a": 999}] * 2_000))
+    assert answer.status == "ok"
+
+
+@pytest.mark.slow
+def test_s6_nested_unevaluated_keywords_are_stopped_when_their_time_is_over() -> None:
+    schema: object = {"type": "object", "properties": {"b": True}}
+    for _ in range(15):
+        schema = {"oneOf": [schema], "unevaluatedProperties": {"type": "integer"}}
+    [answer] = ask(report_request(schema, {"b": 1, "c": 1}, timeout_ms=300))
+    assert answer.status == "failed"
+
+
 def test_s11_a_schema_of_ten_mebibytes_is_refused_by_its_length() -> None:
     request = accept_request(b'{"description": "' + b"x" * (10 * 1024 * 1024) + b'"}')
     [answer] = ask(request)
@@ -246,9 +330,9 @@ def test_s12_as_many_alternatives_as_allowed_are_answered() -> None:
     assert answer.status == "invalid"
 
 
-@pytest.mark.parametrize("pattern", ["[", "(", "*a", "a{5,1}", "(?<=a)b", "(a)\\1", "\\p{Nope}", "a{100000}"])
+@pytest.mark.parametrize("pattern", ["[", "(", "*a", "a{5,1}", "\\p{Nope}", "\\p{L}{1,1000}"])
 def test_s13_an_expression_that_cannot_be_compiled_is_refused_with_its_place(pattern: str) -> None:
-    refused({"items": {"pattern": pattern}}, "/items/pattern", "RE2 cannot use this regular expression")
+    refused({"items": {"pattern": pattern}}, "/items/pattern", "is no regular expression that can be used")
     [answer] = ask(accept_request({"patternProperties": {pattern: {}}}))
     assert answer.problems[0].path == f"/patternProperties/{pattern}"
 

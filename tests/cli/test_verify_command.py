@@ -77,7 +77,7 @@ def test_code_that_does_something_else_is_found_and_explained(callboard: Callboa
     for words in (
         "diverged at seq 4",
         "body.attempt",
-        "expected (this code): nothing",
+        "expected (this code): null",
         "actual (the log) : 7",
     ):
         assert words in done.stdout

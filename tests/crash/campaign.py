@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from callboard.runtime.schemas.engine import import_jsonschema
+from callboard.runtime.schemas.engine import import_compiled
 from tests.crash import child
 from tests.crash.child import Job, Talk
 from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
@@ -192,7 +192,7 @@ def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
 
 def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:
     """Rounds until so many processes were killed, or something is wrong. told: the result after each."""
-    import_jsonschema()  # once, and not in every run
+    import_compiled()  # once, and not in every run
     result = Result({})
     number = plan.first
     while result.killed < plan.kills and not result.wrong:

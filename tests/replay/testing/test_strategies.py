@@ -25,7 +25,7 @@ from callboard.replay.testing.strategies import (
     rosters,
     schema_cases,
 )
-from callboard.runtime.schemas.engine import IN_THE_WORKER, Engine
+from callboard.runtime.schemas.engine import Engine
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -40,8 +40,7 @@ def test_no_session_that_is_drawn_breaks_a_rule(plan: DelegationPlan, wrong: Fau
 
 @pytest.mark.slow
 def test_schemas_accept_the_right_report_and_no_wrong_one() -> None:
-    engine = Engine(IN_THE_WORKER)
-    engine.load()
+    engine = Engine()
 
     @QUICK
     @given(schema_cases())

@@ -13,7 +13,7 @@ import msgspec
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.acceptance import Accepted, Refused, accept
 from callboard.runtime.schemas.checker import SchemaChecker
-from callboard.runtime.schemas.engine import IN_THE_WORKER, ON_THE_LOOP, Engine
+from callboard.runtime.schemas.engine import Engine
 
 
 def text(value: object) -> bytes:
@@ -32,16 +32,12 @@ def report_request(schema: object, value: object, timeout_ms: int = 5_000) -> Ch
 @cache
 def unbounded() -> Engine:
     """An engine that is allowed anything, as in the worker."""
-    engine = Engine(IN_THE_WORKER)
-    engine.load()
-    return engine
+    return Engine()
 
 
 def on_the_loop() -> Engine:
-    """A new engine with the allowance of the event loop, loaded."""
-    engine = Engine(ON_THE_LOOP)
-    engine.load()
-    return engine
+    """A new engine with the bounds of the event loop."""
+    return Engine(is_bounded=True)
 
 
 def report(schema: object, value: object) -> SchemaChecked:
@@ -79,12 +75,12 @@ def chain_of(depth: int, innermost: object, name: str = "a") -> object:
 
 DOUBLING = {
     "$ref": "#/$defs/n",
-    "$defs": {"n": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}}] * 2}},
+    "$defs": {"n": {"type": "object", "anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}}] * 2}},
 }
 """Looks at each next level of a value twice as often as at the one above: 2 ** depth in all."""
 
 ENDLESS = chain_of(60, 1)
-"""A value that DOUBLING would take 36,000 years for."""
+"""A value that jsonschema would take 36,000 years to word the errors of under DOUBLING."""
 
 
 class Heartbeat:

@@ -1,6 +1,7 @@
 """Values and schemas made by Hypothesis, small enough to collide often."""
 
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 names = st.sampled_from(["a", "b", "c"])
 numbers = st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 1.5, -2.5, 1e20, 10**20])
@@ -68,8 +69,22 @@ def _rooted(schema: object) -> dict[str, object]:
     return {"allOf": [schema], "$defs": _DEFINITIONS}
 
 
-common_schemas = st.recursive(plain | st.booleans(), with_parts, max_leaves=6).map(_rooted)
-"""Schemas of the keywords that the fast path knows."""
-
 all_schemas = st.recursive(plain | st.booleans(), with_every_part, max_leaves=8).map(_rooted)
-"""Schemas of all keywords that look at values, but for `multipleOf`, which we do otherwise."""
+"""Schemas of all keywords that look at values, but for `multipleOf`, which jsonschema computes in doubles."""
+
+_KEYWORDS = sorted(
+    set(Draft202012Validator.VALIDATORS) - {"$ref", "$dynamicRef", "pattern", "patternProperties"}
+    | {"$defs", "then", "else", "title", "description", "deprecated", "examples", "$comment", "$anchor"}
+    | {"minContains", "maxContains", "format", "contentEncoding", "contentSchema", "default"}
+)
+_one = st.sampled_from([{}, True, False, {"type": "string"}])
+_odd: st.SearchStrategy[object] = st.sampled_from(
+    [None, True, False, 0, 1, -1, 1.0, 1.5, -0.5, 10**30, "", "string", "a/b", [], {}, ["x", "x"]]
+)
+_shaped = st.sampled_from(
+    [["string"], ["string", "null"], ["a", "b"], [1], {"a": ["b"]}, {"a": ["b", "b"]}, {"a": 1}]
+)
+_held = st.lists(_one | _odd, max_size=2) | st.dictionaries(st.sampled_from("ab"), _one | _odd, max_size=2)
+
+odd_schemas = st.dictionaries(st.sampled_from(_KEYWORDS), _odd | _shaped | _one | _held, max_size=2)
+"""Schemas whose keywords have values of any shape."""

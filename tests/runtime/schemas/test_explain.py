@@ -25,8 +25,21 @@ PETS = {
         ({"type": ["integer", "null"]}, 1.5, "must be integer or null, got 1.5"),
         ({"minimum": 0}, -1, "must be at least 0, got -1"),
         ({"maximum": 10}, 11, "must be at most 10, got 11"),
-        ({"exclusiveMinimum": 0}, 0, "must be more than 0, got 0"),
-        ({"exclusiveMaximum": 0}, 0, "must be less than 0, got 0"),
+        ({"exclusiveMinimum": 0}, 0, "must be above 0, got 0"),
+        ({"exclusiveMaximum": 0}, 0, "must be below 0, got 0"),
+        ({"multipleOf": 0.01}, 19.995, "must be a multiple of 0.01, got 19.995"),
+        ({"enum": ["red", 1, None]}, "blue", 'must be one of "red", 1, null, got "blue"'),
+        (
+            {"const": {"a": 1}},
+            {"a": 2},
+            "must be exactly an object with 1 property, got an object with 1 property",
+        ),
+        ({"required": ["a", "b", "c"]}, {"b": 1}, 'required properties missing: "a", "c"'),
+        (
+            {"dependentRequired": {"a": ["b"], "c": ["d"]}},
+            {"a": 1, "c": 1},
+            'where "a" is present, "b" must be present too; where "c" is present, "d" must be present too',
+        ),
         ({"minLength": 3}, "ab", "must have at least 3 characters, got 2"),
         ({"maxLength": 1}, "ab", "must have at most 1 character, got 2"),
         ({"minItems": 1}, [], "must have at least 1 item, got 0"),
@@ -113,7 +126,7 @@ def test_nested_alternatives_are_followed_to_the_bottom() -> None:
 def test_more_than_ten_problems_are_cut_and_it_is_said() -> None:
     found = problems({"items": {"type": "string"}}, list(range(500)))
     assert len(found) == 10
-    assert found[-1] == ("", "there are more problems than these: mend these first")
+    assert found[-1] == ("", "there are more problems than these: fix these first")
 
 
 def test_equal_problems_are_told_once() -> None:

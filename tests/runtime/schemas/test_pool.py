@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import frames, pool
+from callboard.runtime.schemas import pool
 from callboard.runtime.schemas.limits import WORKERS_MAX
 from callboard.runtime.schemas.pool import Pool
+from callboard.runtime.schemas.worker_protocol import HELLO, frame, message_frame
 from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, report_request
 
 pytestmark = pytest.mark.slow
@@ -160,10 +161,13 @@ def test_a_worker_that_died_while_idle_is_replaced() -> None:
     [
         ("", "ended in the middle"),
         ("import sys; sys.stdout.write('\\xff' * 100)", "no answer"),
-        (f"import sys; sys.stdout.buffer.write({frames.frame(b'hello')!r})", "another version"),
-        (f"import sys; sys.stdout.buffer.write({frames.frame(frames.HELLO)!r})", "ended in the middle"),
+        (f"import sys; sys.stdout.buffer.write({frame(b'hello')!r})", "another version"),
         (
-            f"import sys; sys.stdout.buffer.write({frames.frame(frames.HELLO) + frames.frame(b'{}')!r}); "
+            f"import sys; sys.stdout.buffer.write({frame(HELLO)!r})",
+            "ended in the middle",
+        ),
+        (
+            f"import sys; sys.stdout.buffer.write({frame(HELLO) + frame(b'{}')!r}); "
             "sys.stdout.flush(); sys.stdin.read()",
             "ended in the middle",
         ),
@@ -194,7 +198,10 @@ def test_a_worker_that_never_gets_ready_is_given_up(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_worker_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hello, ok = frames.frame(frames.HELLO), frames.message_frame(SchemaChecked(1, "ok"))
+    hello, ok = (
+        frame(HELLO),
+        message_frame(SchemaChecked(1, "ok")),
+    )
     pretend(
         monkeypatch,
         f"import sys, threading; sys.stdout.buffer.write({hello + ok!r}); sys.stdout.flush(); "
@@ -209,8 +216,11 @@ def test_a_worker_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.Monk
 
 def test_a_worker_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLBOARD_TEST_SECRET", "canary")
-    hello, ok = frames.frame(frames.HELLO), frames.message_frame(SchemaChecked(1, "ok"))
-    bad = frames.message_frame(SchemaChecked(1, "invalid"))
+    hello, ok = (
+        frame(HELLO),
+        message_frame(SchemaChecked(1, "ok")),
+    )
+    bad = message_frame(SchemaChecked(1, "invalid"))
     pretend(
         monkeypatch,
         "import os, sys; secret = 'canary' in str(os.environ); "

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import frames
+from callboard.runtime.schemas import worker_protocol
 from callboard.runtime.schemas.pool import _BOOT
 from callboard.runtime.schemas.worker import serve
 from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, chain_of, report_request
@@ -17,17 +17,17 @@ from tests.runtime.schemas.kit import DOUBLING, ENDLESS, accept_request, chain_o
 
 def bodies(stream: bytes) -> list[bytes]:
     found, rest = [], io.BytesIO(stream)
-    while header := rest.read(frames.LENGTH.size):
-        found.append(rest.read(frames.LENGTH.unpack(header)[0]))
+    while header := rest.read(worker_protocol.LENGTH.size):
+        found.append(rest.read(worker_protocol.LENGTH.unpack(header)[0]))
     return found
 
 
 def answers(*requests: CheckSchema) -> list[SchemaChecked]:
     written = io.BytesIO()
-    serve(io.BytesIO(b"".join(map(frames.message_frame, requests))), written)
+    serve(io.BytesIO(b"".join(map(worker_protocol.message_frame, requests))), written)
     hello, *rest = bodies(written.getvalue())
-    assert hello == frames.HELLO
-    return [frames.ANSWERS.decode(each) for each in rest]
+    assert hello == worker_protocol.HELLO
+    return [worker_protocol.ANSWERS.decode(each) for each in rest]
 
 
 def command(code: str = _BOOT) -> list[str]:
@@ -61,18 +61,22 @@ def test_a_worker_without_requests_ends() -> None:
 @pytest.mark.slow
 def test_a_worker_ends_with_its_parent_and_leaves_nothing_on_stderr() -> None:
     with started() as process:
-        out, err = process.communicate(frames.message_frame(accept_request({"type": "object"})), timeout=30)
+        out, err = process.communicate(
+            worker_protocol.message_frame(accept_request({"type": "object"})), timeout=30
+        )
     assert process.returncode == 0
-    assert [frames.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok"]
+    assert [worker_protocol.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok"]
     assert err == b""
 
 
 @pytest.mark.slow
 def test_a_worker_in_the_middle_of_a_check_ends_when_its_time_is_over_even_without_a_parent() -> None:
     with started() as process:
-        out, _ = process.communicate(frames.message_frame(report_request(DOUBLING, ENDLESS, 100)), timeout=30)
+        out, _ = process.communicate(
+            worker_protocol.message_frame(report_request(DOUBLING, ENDLESS, 100)), timeout=30
+        )
     assert process.returncode not in (None, 0)
-    assert bodies(out) == [frames.HELLO]
+    assert bodies(out) == [worker_protocol.HELLO]
 
 
 @pytest.mark.slow
@@ -82,8 +86,8 @@ def test_the_deepest_value_under_the_longest_chain_fits_on_the_workers_stack() -
     schema = {"$ref": "#/$defs/0", "$defs": {**chain, "14": last}}
     with started() as process:
         requests = [report_request(schema, chain_of(63, innermost)) for innermost in (None, 1)]
-        out, _ = process.communicate(b"".join(map(frames.message_frame, requests)), timeout=30)
-    assert [frames.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok", "invalid"]
+        out, _ = process.communicate(b"".join(map(worker_protocol.message_frame, requests)), timeout=30)
+    assert [worker_protocol.ANSWERS.decode(each).status for each in bodies(out)[1:]] == ["ok", "invalid"]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What passes between a checker and its worker: a length of four bytes, then JSON."""
+"""The frames between a checker and its worker: a length of four bytes, then JSON."""
 
 import struct
 from typing import Final
@@ -9,7 +9,7 @@ from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 
 LENGTH: Final = struct.Struct(">I")
 
-HELLO: Final = b"callboard schema worker 1"
+HELLO: Final = b"callboard schema worker 2"
 """A worker's first frame, when it is ready."""
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -21,10 +21,10 @@ ANSWERS: Final = msgspec.json.Decoder(SchemaChecked)
 
 
 def frame(body: bytes) -> bytes:
-    """A frame around a body."""
+    """Put a frame around a body."""
     return LENGTH.pack(len(body)) + body
 
 
 def message_frame(message: CheckSchema | SchemaChecked) -> bytes:
-    """A frame around a message."""
+    """Put a frame around a message."""
     return frame(_ENCODER.encode(message))

@@ -1,6 +1,6 @@
 """JSON texts: read totally, measured cheaply, pointed into, compared as JSON compares.
 
-Nothing here raises anything but `Unreadable`, whatever the bytes are.
+Nothing here raises anything but `Unreadable`, whichever bytes it is given.
 """
 
 import json
@@ -22,7 +22,7 @@ class TooDeep(Unreadable):
 
 
 def parse(text: bytes) -> object:
-    """The value of a JSON text, of dict, list, str, int, float, bool and None. Raises Unreadable."""
+    """Return the value of a JSON text, in Python's own types. Raises Unreadable."""
     try:
         return _DECODER.decode(text)
     except RecursionError:
@@ -32,12 +32,12 @@ def parse(text: bytes) -> object:
 
 
 def values_bound(text: bytes) -> int:
-    """An upper bound of how many values a JSON text holds; commas inside strings are counted too."""
+    """Return an upper bound of the number of values in a JSON text; commas inside strings count too."""
     return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def is_deeper(text: bytes, value: object, levels: int) -> bool:
-    """Whether the value, read from this text, nests more than so many levels of arrays and objects."""
+    """Return True if the value, read from this text, nests more than so many levels."""
     if text.count(b"[") + text.count(b"{") <= levels:
         return False
     layer = [value] if isinstance(value, dict | list) else []
@@ -46,16 +46,9 @@ def is_deeper(text: bytes, value: object, levels: int) -> bool:
     return bool(layer)
 
 
-def longest(text: bytes, value: object, bound: int) -> int:
-    """The most entries of any array or object, or 0 if the text is too short for more than `bound`."""
-    if len(text) <= 2 * bound:
-        return 0
-    most = 0
-    layer = [value] if isinstance(value, dict | list) else []
-    while layer:
-        most = max([most, *(len(each) for each in layer)])
-        layer = [child for each in layer for child in _children(each) if isinstance(child, dict | list)]
-    return most
+def size(value: object) -> int:
+    """Return the number of values in a value, itself included."""
+    return 1 + sum(map(size, _children(value)))
 
 
 def _children(value: object) -> Iterable[object]:
@@ -65,23 +58,19 @@ def _children(value: object) -> Iterable[object]:
 
 
 def escape(token: str) -> str:
-    """One part of a JSON pointer (RFC 6901)."""
+    """Escape one part of a JSON pointer (RFC 6901)."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
 def pointer(parts: Iterable[str | int]) -> str:
-    """A JSON pointer: `/items/0/name`, or nothing for the root."""
+    """Return a JSON pointer: `/items/0/name`, or nothing for the root."""
     return "".join(f"/{escape(str(part))}" for part in parts)
 
 
 def canonical(value: object) -> str:
-    """A text that two values share exactly if JSON Schema calls them equal: 1 is 1.0, true is not 1.
-
-    Texts, not Python objects, are compared and hashed: hashes of numbers and tuples are not keyed, so a
-    value could be made whose parts all collide.
-    """
-    if isinstance(value, str):
-        return f'"{value}'  # no other text starts like this
+    """Return a text that two values share exactly if JSON Schema calls them equal: 1 is 1.0, not true."""
+    # Texts, not Python objects, are compared: hashes of numbers and tuples are not keyed, so a value could be
+    # made whose parts all collide.
     return _CANONICAL.encode(_plain(value))
 
 
