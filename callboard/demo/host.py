@@ -1,0 +1,72 @@
+"""The host, and the two agents that show the limits that stop an agent: a runaway and a digger."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from callboard.demo.inquiry import Answer, Inquiry, Step
+from callboard.demo.reports import Depth, Finding, Modules
+from callboard.demo.text import one_line, printable
+from callboard.runtime.models.scripted import call
+
+_TESTED: Final = "Which testing framework does this project use? Give evidence."
+_MODULES: Final = "Summarise the modules of this project, with a sub-agent for each."
+_BEGIN: Final = "Where does this program begin? For a library, say none."
+_DIG: Final = "Delegate this same task to a sub-agent of your own, as deep as it goes."
+TASKS: Final = (
+    call("task", agent="tester", prompt=_TESTED),
+    call("task", agent="surveyor", prompt=_MODULES),
+    call("task", agents=["packager", "reader"], prompt=_BEGIN),
+    call("task", agent="runaway", prompt="Watch this folder until nothing changes any more."),
+    call("task", agent="digger", prompt=_DIG),
+)
+
+
+def host(prompt: str) -> Inquiry[str]:
+    """Delegate everything at once, then sum up the reports."""
+    tester, surveyor, racers, runaway, digger = yield Step("I delegate all of this at once.", TASKS)
+    depth = digger.read(Depth)
+    deep = (
+        f"{depth.levels} levels of diggers, then refused: {depth.refused}" if depth.levels else _words(digger)
+    )
+    lines = [*_found("Testing framework", tester), *_found("Entry point", racers), *_modules(surveyor)]
+    return "\n".join(map(printable, [*lines, f"Runaway: {_words(runaway)}", f"Depth: {deep}"]))
+
+
+def runaway(prompt: str) -> Inquiry[str]:
+    """Look at the folder again and again: only a limit stops this agent."""
+    while True:
+        yield Step("I look once more.", [call("list_files", path=".")])
+
+
+def digger(prompt: str) -> Inquiry[Depth]:
+    """Delegate the same task to a digger, and report how deep that went."""
+    (answer,) = yield Step("Deeper.", [call("task", prompt=prompt)])
+    below = answer.read(Depth)
+    return Depth(below.levels + 1, below.refused or _words(answer))
+
+
+def _found(title: str, answer: Answer) -> Iterator[str]:
+    found = answer.read(Finding)
+    basis = f" ({found.basis})" if found.basis != "none" else ""
+    yield f"{title}: {found.answer}{basis}{_failure(answer)}"
+    for place in found.evidence[:3]:
+        yield f"  {place.file}{f':{place.line}' if place.line else ''}: {place.why}"
+    yield from (f"  note: {note}" for note in found.notes[:3])
+
+
+def _modules(answer: Answer) -> Iterator[str]:
+    found = answer.read(Modules)
+    yield f"Modules: {len(found.modules) or 'none'}{_failure(answer)}"
+    for module in found.modules:
+        defines = f" Defines {', '.join(module.definitions[:4])}." if module.definitions else ""
+        yield f"  {module.path}: {module.summary}{defines}"
+    if found.left_out:
+        yield f"  and {len(found.left_out)} more that were not summarised"
+
+
+def _failure(answer: Answer) -> str:
+    return f". {_words(answer)}" if answer.is_error else ""
+
+
+def _words(answer: Answer) -> str:
+    return one_line(answer.content.split("\n")[0], 200)

@@ -1,0 +1,167 @@
+"""The agent that finds the testing framework in use.
+
+Tests that use a framework weigh more than its configuration, a command and a dependency, in this order. A
+lock file shows no use: it names what dependencies need.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from callboard.demo.facts import Census, Hit, PythonFile, Setting
+from callboard.demo.inquiry import Inquiry, ask
+from callboard.demo.paths import MANIFESTS, SAMPLES, programs
+from callboard.demo.reports import Evidence, Finding
+from callboard.demo.text import many
+from callboard.runtime.models.scripted import call
+
+BASES: Final = ("used", "configured", "run", "declared", "locked")
+TRIAL, PYTEST, NOSE, UNITTEST, PLAIN = "Twisted Trial", "pytest", "nose", "unittest", "plain tests"
+
+_TESTS: Final = r"(^|/)((test_[^/]*|[^/]*_tests?|tests?|conftest)\.py|tests?/(.*/)?[^/]+\.py)$"
+_COLLECTED: Final = r"(^|/)(test_[^/]*|[^/]*_test)\.py$"
+_MODULES: Final = {"pytest": PYTEST, "nose": NOSE, "nose2": "nose2", "ward": "ward", "twisted.trial": TRIAL}
+_DOCTESTS: Final = r"^[^#\n]*\bdoctest\.(testmod|testfile|DocTestSuite|DocFileSuite)\("
+_PACKAGE: Final = r"[\"']?(?P<name>pytest|nose2|nose|ward)(-[\w-]+)?[ \t]*([\[<>=!~;#@\\\"'.]|$)"
+_COMMANDS: Final = {
+    PYTEST: r"(^|[ \t/])(pytest|py\.test)([ \t]|$)",
+    NOSE: r"(^|[ \t/])nosetests([ \t]|$)",
+    TRIAL: r"-m[ \t]+twisted\.trial|^trial[ \t]",
+    UNITTEST: r"-m[ \t]+unittest|manage\.py[ \t]+test",
+}
+_KEYS: Final = {
+    "configured": r"^(tool\.|tool:)?pytest\b",
+    "run": r"^(testenv[^.]*\.commands|aliases\.test|tool\.\w+\.(.*\.)?(tasks|scripts))\b",
+    "declared": r"^(project\.(optional-)?dependencies|dependency-groups|tool\..*dependencies|(dev-)?packages"
+    r"|(options\.)?(tests|install|setup|extras)_require|testenv[^.]*\.deps)\b",
+}
+_LINES: Final = {
+    "configured": (r"(^|/)(\.?pytest\.ini|pytest\.toml|conftest\.py)$", ""),
+    "declared": (r"(^|/)([^/]*requirements[^/]*\.(txt|in)|environment[^/]*\.ya?ml)$", rf"^[ \t-]*{_PACKAGE}"),
+    "locked": (r"(^|/)(poetry|uv|pdm|pylock|Pipfile)\.(lock|toml)$", rf"^[ \t]*(name = )?{_PACKAGE}"),
+}
+
+
+class Sighting(NamedTuple):
+    """A place that speaks for a framework."""
+
+    framework: str
+    basis: str
+    place: Evidence
+
+
+def tester(prompt: str) -> Inquiry[Finding]:
+    """Find the testing framework by test code, configuration, commands and dependencies."""
+    (census,) = yield from ask("Which languages are here?", Census, [call("count_code")])
+    looks = [call("parse_python", files=_TESTS, without=SAMPLES)]
+    looks.append(call("parse_python", files=r"\.py$", without=SAMPLES, containing=_DOCTESTS))
+    tests, doctests = yield from ask("What do the tests import and define?", list[PythonFile], looks)
+    reads = [call("read_config", files=MANIFESTS, without=SAMPLES)]
+    (settings,) = yield from ask("How are they configured, run and declared?", list[Setting], reads)
+    searches = [call("search", pattern=line, files=files, without=SAMPLES) for files, line in _LINES.values()]
+    hits = yield from ask("What do the other files say?", list[Hit], searches)
+    seen = [*_in_tests(tests, doctests), *_in_settings(settings), *_in_lines(hits)]
+    notes = [f"Not read: {file.problem}" for file in tests if file.problem][:2]
+    notes += ["There is more here than was looked at."] if census.is_cut else []
+    named = (
+        f"{many(census.files, 'file')}, {len(tests)} in folders named like tests"
+        if census.files
+        else "no files"
+    )
+    notes += [] if seen else [f"The folder has {named}: nothing names a framework that I know."]
+    return _verdict(seen, census, notes)
+
+
+def _in_tests(tests: Iterable[PythonFile], doctests: Iterable[PythonFile]) -> Iterator[Sighting]:
+    for file in tests:
+        found = [
+            (name, module) for module in file.imports for own, name in _MODULES.items() if _is_in(module, own)
+        ]
+        for name, module in found:
+            yield Sighting(name, "used", Evidence(file.path, file.imports[module], f"imports `{module}`"))
+        collected = file.tests if re.search(_COLLECTED, file.path) else {}
+        for style, names in ((UNITTEST, file.test_cases), (PLAIN, collected)):
+            for name, line in [*names.items()][:1]:
+                yield Sighting(
+                    style, "used", Evidence(file.path, line, f"defines `{name}`, and a framework runs it")
+                )
+    for file in (file for file in doctests if "doctest" in file.imports):
+        yield Sighting("doctest", "used", Evidence(file.path, file.imports["doctest"], "imports `doctest`"))
+
+
+def _is_in(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
+
+
+def _in_settings(settings: Iterable[Setting]) -> Iterator[Sighting]:
+    for setting in settings:
+        for basis in (basis for basis, keys in _KEYS.items() if re.search(keys, setting.key)):
+            found = [re.match(_PACKAGE, part) for part in (setting.value, *setting.key.split("."))]
+            names = {
+                "configured": [PYTEST],
+                "run": [name for name, words in _COMMANDS.items() if re.search(words, setting.value)],
+                "declared": [match["name"] for match in found if match],
+            }
+            value = f" `{setting.value}`" if setting.line else ""
+            place = Evidence(setting.path, setting.line, setting.key + value)
+            yield from (Sighting(name, basis, place) for name in names[basis])
+
+
+def _in_lines(answers: Iterable[list[Hit]]) -> Iterator[Sighting]:
+    for (basis, (_, pattern)), hits in zip(_LINES.items(), answers, strict=False):
+        for hit in hits:
+            named = re.search(pattern, hit.text) if pattern else None
+            place = (
+                Evidence(hit.path, hit.line, f"{basis}: `{hit.text}`")
+                if named
+                else Evidence(hit.path, 0, "pytest reads it")
+            )
+            yield Sighting(named["name"] if named else PYTEST, basis, place)
+
+
+def _runner(seen: list[Sighting], style: str, needs: set[str]) -> str:
+    """Return the framework that runs the tests of a style here, if anything says so."""
+    names = (style, TRIAL, PYTEST, NOSE) if style == UNITTEST else (style, PYTEST, NOSE)
+    bases = {name: {each.basis for each in seen if each.framework == name} for name in names}
+    trusted = [name for name in names[1:] if bases[name] & needs or bases[name] >= {"used", "declared"}]
+    best = min(trusted, key=lambda name: min(map(BASES.index, bases[name])), default="")
+    is_contested = best and "run" in bases[style] and not bases[best] & {"used", "run"}
+    return "" if is_contested or "used" not in bases[style] else best
+
+
+def _verdict(seen: list[Sighting], census: Census, notes: list[str]) -> Finding:
+    """Rank the frameworks by their strongest evidence, then by the number of places."""
+    if runner := _runner(seen, UNITTEST, {"configured", "run"}):
+        notes.insert(0, f"There are unittest.TestCase classes, which {runner} runs.")
+        seen = [each._replace(framework=runner) if each.framework == UNITTEST else each for each in seen]
+    plain = [each for each in seen if each.framework == PLAIN]
+    kin = [each for each in seen if each.framework in (UNITTEST, TRIAL) and each.basis == "used"]
+    runner = _runner(seen, PLAIN, {"configured", "run", "declared"}) or (
+        PYTEST if len(plain) >= len(kin) else ""
+    )
+    places: dict[str, list[Sighting]] = {}
+    for each in sorted(seen, key=lambda each: BASES.index(each.basis)):
+        places.setdefault(runner if each.framework == PLAIN else each.framework, []).append(each)
+    places.pop("", None)
+    order = {
+        name: (BASES.index(each[0].basis), name == "doctest", -len(each), name)
+        for name, each in places.items()
+    }
+    ranked = sorted(places, key=lambda name: order[name])
+    for name, (_, basis, place) in ((name, places[name][0]) for name in ranked):
+        if basis == "locked":
+            notes.append(f"{name} is only in a lock file ({place.file}): that shows no use.")
+        elif basis != "used":
+            notes.append(f"{name} is only {basis} ({place.file}): no test shows its use.")
+    found = [name for name in ranked if places[name][0].basis != "locked"]
+    others = [name for name in programs(census.languages) if name != "Python"]
+    notes += [f"Not judged: tests in {', '.join(others)}."] if others else []
+    if not found or programs(census.languages)[:1] == others[:1] != []:
+        is_certain = (
+            census.is_counted and not others and not any(note.startswith("Not read") for note in notes)
+        )
+        return Finding("none" if is_certain else "unknown", also=tuple(found), notes=tuple(notes))
+    main = places[found[0]]
+    notes = ["No test code was found.", *notes] if main[0].basis != "used" else notes
+    evidence = tuple(dict.fromkeys(each.place for each in main))
+    return Finding(found[0], main[0].basis, evidence[:5], tuple(found[1:]), tuple(notes))
