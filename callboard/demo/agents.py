@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from callboard.actors.limits import Limits
-from callboard.actors.request import ModelRequest
 from callboard.demo.entry import packager, reader
 from callboard.demo.host import digger, host, runaway
 from callboard.demo.inquiry import Policy, policy_of
@@ -13,7 +12,7 @@ from callboard.demo.reports import Depth, Finding, Module, Modules, Report, sche
 from callboard.demo.tester import tester
 from callboard.demo.tools import FolderTools
 from callboard.runtime.agent import Agent
-from callboard.runtime.models.scripted import Reply, ScriptedModel
+from callboard.runtime.models.scripted import ScriptedModel
 from callboard.runtime.tools.tool import tool
 
 PROMPT: Final = "Explain this project: how is it tested, what are its modules, where does it begin?"
@@ -60,8 +59,4 @@ def demo_host(root: str | Path) -> Agent:
 
 def demo_model() -> ScriptedModel:
     """Return one model that plays every part: a pure function of the answers of the tools."""
-
-    def played(request: ModelRequest) -> Reply:
-        return CAST[request.profile].policy(request)
-
-    return ScriptedModel(played, name="demo", max_tokens=4_096)
+    return ScriptedModel(lambda request: CAST[request.profile].policy(request), name="demo", max_tokens=4_096)

@@ -3,8 +3,7 @@
 import ast
 import configparser
 import tomllib
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 from callboard.demo.facts import Setting
 from callboard.demo.python_source import syntax_tree
@@ -12,14 +11,12 @@ from callboard.demo.text import one_line
 
 
 def settings_of(path: str, text: str, problem: str = "") -> list[Setting]:
-    """Return the values of a file, one for each of their lines; the problem of one that cannot be parsed."""
-    parse = next((parse for end, parse in _FORMATS.items() if path.endswith(end)), None)
+    """Return the values of a file, one for each of their lines; one without a key if it cannot be parsed."""
+    parse = _ini if path.endswith((".ini", ".cfg")) else tomllib.loads
     try:
-        if problem or parse is None:
-            raise ValueError(problem or f"only {', '.join(_FORMATS)} can be read as settings")
-        pairs = list(_flat(parse(text), ""))
+        pairs = list(_flat(_setup_call(text) if path.endswith(".py") else parse(text), ""))
     except (ValueError, configparser.Error, RecursionError) as error:
-        return [Setting(path, "", one_line(f"It cannot be parsed: {error}"))]
+        return [Setting(path, "", one_line(problem or f"cannot be parsed: {error}"))]
     lines = text.split("\n")
     return [
         Setting(path, one_line(key), one_line(value), _line_of(key, value, lines)) for key, value in pairs
@@ -45,7 +42,7 @@ def _line_of(key: str, value: str, lines: list[str]) -> int:
     return 0
 
 
-def _ini(text: str) -> object:
+def _ini(text: str) -> dict[str, object]:
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=", ":"))
     parser.read_string(text)
     return {name: {key: value or "" for key, value in parser.items(name)} for name in parser.sections()}
@@ -62,14 +59,3 @@ def _setup_call(text: str) -> object:
                 except (ValueError, TypeError, RecursionError):  # it is worked out at run time
                     found[str(word.arg)] = ""
     return found
-
-
-_FORMATS: Final[dict[str, Callable[[str], object]]] = dict(
-    [
-        (".toml", tomllib.loads),
-        ("Pipfile", tomllib.loads),
-        (".ini", _ini),
-        (".cfg", _ini),
-        ("setup.py", _setup_call),
-    ]
-)

@@ -20,6 +20,7 @@ _KEYS: Final = {
     r"^(options\.)?entry_points\.(console|gui)_scripts\b": ("console script", 0),
     r"^(options\.)?scripts(\.\d+)?$": ("script", 1),
 }
+_NAME: Final = r"^((project|tool\.poetry|metadata)\.)?name$"
 _FILES: Final = {
     r"(^|/)__main__\.py$": ("package run with python -m", 0),
     r"(^|/)manage\.py$": ("Django's command", 1),
@@ -48,15 +49,15 @@ def packager(prompt: str) -> Inquiry[Finding]:
     """Find the entry point by packaging metadata; failing that, by sources."""
     settings = yield from _settings()
     found = _declared(settings)
-    found += [] if _is_settled(found) else (yield from _programs())
-    return (yield from _finding(sorted(found), settings))
+    others = [] if _is_settled(found) else (yield from _programs())
+    return (yield from _finding(found + others, settings))
 
 
 def reader(prompt: str) -> Inquiry[Finding]:
     """Find the entry point by sources; failing that, by packaging metadata."""
     found = yield from _programs()
     settings = [] if _is_settled(found) else (yield from _settings())
-    return (yield from _finding(sorted(found + _declared(settings)), settings))
+    return (yield from _finding(found + _declared(settings), settings))
 
 
 def _settings() -> Inquiry[list[Setting]]:
@@ -65,9 +66,7 @@ def _settings() -> Inquiry[list[Setting]]:
 
 
 def _declared(settings: list[Setting]) -> list[Candidate]:
-    names = [
-        each.value for each in settings if re.search(r"^((project|tool\.poetry|metadata)\.)?name$", each.key)
-    ]
+    names = [each.value for each in settings if re.search(_NAME, each.key)]
     found = []
     for each in settings:
         for match, (kind, rank) in ((re.search(key, each.key), row) for key, row in _KEYS.items()):
@@ -77,7 +76,7 @@ def _declared(settings: list[Setting]) -> list[Candidate]:
                 answer = f"{name} = {target.strip()}" if name else each.value
                 place = (each.path, each.line, f"{each.key} `{each.value}`" if each.line else each.key)
                 found.append(Candidate(rank, each.path.count("/"), name not in names, answer, kind, place))
-    return sorted(found)
+    return found
 
 
 def _programs() -> Inquiry[list[Candidate]]:
@@ -89,21 +88,20 @@ def _programs() -> Inquiry[list[Candidate]]:
         places = [(hit.path, 0, "a file of this name is there to be run") for hit in hits]
         found += [Candidate(rank, place[0].count("/"), 0, place[0], kind, place) for place in places]
     looks = [call("parse_python", files=r"\.py$", without=_NO_PROGRAM, containing=_MAIN)]
-    (files,) = yield from ask(
-        "Which files have a main part? It may stand in a string.", list[PythonFile], looks
-    )
+    (files,) = yield from ask("Which have a main part, not in a string?", list[PythonFile], looks)
     for file in (file for file in files if file.main_line or file.problem):
         stem, depth = file.path.rpartition("/")[2].removesuffix(".py"), file.path.count("/")
         order = next(place for place, name in enumerate(_USUAL) if name in (stem, ""))
         rank = 2 if not depth or "bin/" in file.path else 4 if _USUAL[order] else DOUBTFUL + 1
+        rank = DOUBTFUL + 2 if file.problem else rank
         answer, kind = ("unknown", "none") if file.problem else (file.path, "script")
         place = (file.path, file.main_line, file.problem or "its `__main__` part")
         found.append(Candidate(rank, depth, order, answer, kind, place))
-    return sorted(found)
+    return found
 
 
 def _is_settled(found: list[Candidate]) -> bool:
-    return bool(found) and found[0].rank < DOUBTFUL
+    return any(each.rank < DOUBTFUL for each in found)
 
 
 def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding]:
@@ -113,6 +111,7 @@ def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding
     languages = programs(census.languages)
     # Shell scripts beside a package serve its authors.
     others = [name for name in languages if name not in ("Python", *["Shell"][:is_package])]
+    found.sort()
     also = tuple(each.answer for each in found[:6])
     reason = "Nothing declares an entry point, and no file has a main part: a library, or no program."
     for best in found[:1]:
@@ -120,9 +119,8 @@ def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding
         is_alone = not is_package and (not best.depth or len(found) == 1)
         if best.answer != "unknown" and not is_foreign and (_is_settled(found) or is_alone):
             return Finding(best.answer, best.kind, (Evidence(*best.place),), also[1:])
-        reason = (
-            best.place[2] if best.answer == "unknown" else f"{best.answer} can be run; nothing says what for."
-        )
+        what = f"{best.answer} can be run, and nothing says what for."
+        reason = best.place[2] if best.answer == "unknown" else what
     notes = (reason, *(f"Not judged: programs in {name}." for name in others[:2]))
     is_certain = census.is_counted and not others and "unknown" not in also
     return Finding("none" if is_certain else "unknown", also=also, notes=notes)

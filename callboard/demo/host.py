@@ -3,31 +3,28 @@
 from collections.abc import Iterator
 from typing import Final
 
-from callboard.demo.inquiry import Answer, Inquiry, Step
+from callboard.demo.inquiry import Answer, Inquiry
 from callboard.demo.reports import Depth, Finding, Modules
 from callboard.demo.text import one_line, printable
 from callboard.runtime.models.scripted import call
 
-_TESTED: Final = "Which testing framework does this project use? Give evidence."
-_MODULES: Final = "Summarise the modules of this project, with a sub-agent for each."
-_BEGIN: Final = "Where does this program begin? For a library, say none."
-_DIG: Final = "Delegate this same task to a sub-agent of your own, as deep as it goes."
 TASKS: Final = (
-    call("task", agent="tester", prompt=_TESTED),
-    call("task", agent="surveyor", prompt=_MODULES),
-    call("task", agents=["packager", "reader"], prompt=_BEGIN),
+    call("task", agent="tester", prompt="Which testing framework does this project use? Give evidence."),
+    call("task", agent="surveyor", prompt="Summarise the modules of this project, a sub-agent for each."),
+    call(
+        "task", agents=["packager", "reader"], prompt="Where does this program begin? If nowhere, say none."
+    ),
     call("task", agent="runaway", prompt="Watch this folder until nothing changes any more."),
-    call("task", agent="digger", prompt=_DIG),
+    call("task", agent="digger", prompt="Delegate this same task to a sub-agent of your own, if you can."),
 )
 
 
 def host(prompt: str) -> Inquiry[str]:
     """Delegate everything at once, then sum up the reports."""
-    tester, surveyor, racers, runaway, digger = yield Step("I delegate all of this at once.", TASKS)
+    tester, surveyor, racers, runaway, digger = yield "I delegate all of this at once.", TASKS
     depth = digger.read(Depth)
-    deep = (
-        f"{depth.levels} levels of diggers, then refused: {depth.refused}" if depth.levels else _words(digger)
-    )
+    deep = f"{depth.levels} levels of diggers, then refused: {depth.refused}"
+    deep = deep if depth.levels else _words(digger)
     lines = [*_found("Testing framework", tester), *_found("Entry point", racers), *_modules(surveyor)]
     return "\n".join(map(printable, [*lines, f"Runaway: {_words(runaway)}", f"Depth: {deep}"]))
 
@@ -35,12 +32,12 @@ def host(prompt: str) -> Inquiry[str]:
 def runaway(prompt: str) -> Inquiry[str]:
     """Look at the folder again and again: only a limit stops this agent."""
     while True:
-        yield Step("I look once more.", [call("list_files", path=".")])
+        yield "I look once more.", [call("list_files", path=".")]
 
 
 def digger(prompt: str) -> Inquiry[Depth]:
     """Delegate the same task to a digger, and report how deep that went."""
-    (answer,) = yield Step("Deeper.", [call("task", prompt=prompt)])
+    (answer,) = yield "Deeper.", [call("task", prompt=prompt)]
     below = answer.read(Depth)
     return Depth(below.levels + 1, below.refused or _words(answer))
 

@@ -5,7 +5,7 @@ pure function of the request. The value that it returns is reported; text ends t
 """
 
 from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -29,12 +29,8 @@ class Answer(msgspec.Struct, frozen=True, tag="tool_result"):
             return kind()
 
 
-class Step(NamedTuple):
-    """One turn: words, and calls to make at once."""
-
-    text: str
-    calls: Sequence[Call]
-
+Step: TypeAlias = tuple[str, Sequence[Call]]
+"""One turn: words, and calls to make at once."""
 
 Inquiry: TypeAlias = Generator[Step, Sequence[Answer], T]
 Policy: TypeAlias = Callable[[ModelRequest], Reply]
@@ -42,7 +38,7 @@ Policy: TypeAlias = Callable[[ModelRequest], Reply]
 
 def ask(text: str, kind: type[T], calls: Sequence[Call]) -> Inquiry[list[T]]:
     """Make all calls at once, if any, and return their answers in the same order."""
-    answers = (yield Step(text, calls)) if calls else ()
+    answers = (yield text, calls) if calls else ()
     return [answer.read(kind) for answer in answers]
 
 
@@ -64,6 +60,6 @@ def policy_of(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]]) -> Policy
             return Reply(
                 "I report." if reports else end.value, [call("report_back", **each) for each in reports]
             )
-        return Reply(step.text, step.calls)
+        return Reply(*step)
 
     return policy

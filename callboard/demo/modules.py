@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from callboard.demo.facts import Census, Entry, Hit, PythonFile
-from callboard.demo.inquiry import Inquiry, Step, ask
+from callboard.demo.inquiry import Inquiry, ask
 from callboard.demo.paths import ASIDE, language_of, programs
 from callboard.demo.reports import Module, Modules
 from callboard.demo.text import many, one_line
@@ -33,7 +33,7 @@ def surveyor(prompt: str) -> Inquiry[Modules]:
     tasks = [
         call("task", agent="summariser", prompt=_PROMPT + json.dumps(path)) for path in found[:MODULES_MAX]
     ]
-    answers = (yield Step(f"{len(tasks)} modules: one sub-agent for each.", tasks)) if tasks else ()
+    answers = (yield f"{len(tasks)} modules: one sub-agent for each.", tasks) if tasks else ()
     failed = [
         Module(path, f"No summary: {one_line(each.content)}")
         for path, each in zip(found, answers, strict=False)

@@ -14,7 +14,7 @@ ASIDE: Final = SAMPLES + (
 )
 """Files that serve the authors of a project: tests, documents, scripts."""
 
-_CODE: Final = """Python py pyi pyx|Shell sh bash zsh bats|JavaScript js jsx mjs cjs vue svelte|PHP php|Lua lua
+_CODE: Final = """Python py pyi pyx|Shell sh bash zsh bats|JavaScript js jsx mjs cjs vue|PHP php|Lua lua
 TypeScript ts tsx mts cts|Go go|Rust rs|Java java|Kotlin kt kts|Scala scala|Groovy groovy|Clojure clj cljs
 C c h m|C++ cc cpp cxx hpp hh hxx|C# cs|F# fs|Ruby rb rake gemspec|Elixir ex exs|Erlang erl hrl|Haskell hs
 OCaml ml mli|Swift swift|Dart dart|Perl pl pm t|SQL sql|Julia jl|Zig zig|Nim nim|PowerShell ps1 psm1|R r"""

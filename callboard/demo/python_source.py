@@ -26,12 +26,14 @@ def syntax_tree(text: str) -> ast.Module:
         raise ValueError(f"not the syntax of this Python: {one_line(str(error))}") from None
 
 
-def python_file(path: str, text: str) -> PythonFile:
-    """Return the facts of a source."""
+def python_file(path: str, text: str, problem: str = "") -> PythonFile:
+    """Return the facts of a source; the problem of one that was not read or does not parse."""
     try:
         tree = syntax_tree(text)
     except ValueError as error:
         return PythonFile(path, problem=f"{path} is {error}.")
+    if problem:
+        return PythonFile(path, problem=problem)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     functions = [node for node in tree.body if isinstance(node, _Function)]
     definitions = {f"class {node.name}": node.lineno for node in classes}

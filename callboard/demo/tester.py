@@ -12,7 +12,6 @@ from callboard.demo.facts import Census, Hit, PythonFile, Setting
 from callboard.demo.inquiry import Inquiry, ask
 from callboard.demo.paths import MANIFESTS, SAMPLES, programs
 from callboard.demo.reports import Evidence, Finding
-from callboard.demo.text import many
 from callboard.runtime.models.scripted import call
 
 BASES: Final = ("used", "configured", "run", "declared", "locked")
@@ -63,22 +62,17 @@ def tester(prompt: str) -> Inquiry[Finding]:
     seen = [*_in_tests(tests, doctests), *_in_settings(settings), *_in_lines(hits)]
     notes = [f"Not read: {file.problem}" for file in tests if file.problem][:2]
     notes += ["There is more here than was looked at."] if census.is_cut else []
-    named = (
-        f"{many(census.files, 'file')}, {len(tests)} in folders named like tests"
-        if census.files
-        else "no files"
-    )
-    notes += [] if seen else [f"The folder has {named}: nothing names a framework that I know."]
+    if not seen:
+        named = f"{len(tests)} Python files named like tests" if census.files else "no files"
+        notes.append(f"The folder has {named}, and nothing names a framework.")
     return _verdict(seen, census, notes)
 
 
 def _in_tests(tests: Iterable[PythonFile], doctests: Iterable[PythonFile]) -> Iterator[Sighting]:
     for file in tests:
-        found = [
-            (name, module) for module in file.imports for own, name in _MODULES.items() if _is_in(module, own)
-        ]
-        for name, module in found:
-            yield Sighting(name, "used", Evidence(file.path, file.imports[module], f"imports `{module}`"))
+        for module, line in file.imports.items():
+            if name := _MODULES.get(module) or _MODULES.get(module.partition(".")[0]):
+                yield Sighting(name, "used", Evidence(file.path, line, f"imports `{module}`"))
         collected = file.tests if re.search(_COLLECTED, file.path) else {}
         for style, names in ((UNITTEST, file.test_cases), (PLAIN, collected)):
             for name, line in [*names.items()][:1]:
@@ -87,10 +81,6 @@ def _in_tests(tests: Iterable[PythonFile], doctests: Iterable[PythonFile]) -> It
                 )
     for file in (file for file in doctests if "doctest" in file.imports):
         yield Sighting("doctest", "used", Evidence(file.path, file.imports["doctest"], "imports `doctest`"))
-
-
-def _is_in(module: str, package: str) -> bool:
-    return f"{module}.".startswith(f"{package}.")
 
 
 def _in_settings(settings: Iterable[Setting]) -> Iterator[Sighting]:
@@ -111,11 +101,8 @@ def _in_lines(answers: Iterable[list[Hit]]) -> Iterator[Sighting]:
     for (basis, (_, pattern)), hits in zip(_LINES.items(), answers, strict=False):
         for hit in hits:
             named = re.search(pattern, hit.text) if pattern else None
-            place = (
-                Evidence(hit.path, hit.line, f"{basis}: `{hit.text}`")
-                if named
-                else Evidence(hit.path, 0, "pytest reads it")
-            )
+            why = f"{basis}: `{hit.text}`" if named else "pytest reads this file"
+            place = Evidence(hit.path, hit.line if named else 0, why)
             yield Sighting(named["name"] if named else PYTEST, basis, place)
 
 
@@ -136,30 +123,22 @@ def _verdict(seen: list[Sighting], census: Census, notes: list[str]) -> Finding:
         seen = [each._replace(framework=runner) if each.framework == UNITTEST else each for each in seen]
     plain = [each for each in seen if each.framework == PLAIN]
     kin = [each for each in seen if each.framework in (UNITTEST, TRIAL) and each.basis == "used"]
-    runner = _runner(seen, PLAIN, {"configured", "run", "declared"}) or (
-        PYTEST if len(plain) >= len(kin) else ""
-    )
+    default = PYTEST if len(plain) >= len(kin) else ""
+    runner = _runner(seen, PLAIN, {"configured", "run", "declared"}) or default
     places: dict[str, list[Sighting]] = {}
     for each in sorted(seen, key=lambda each: BASES.index(each.basis)):
         places.setdefault(runner if each.framework == PLAIN else each.framework, []).append(each)
     places.pop("", None)
-    order = {
-        name: (BASES.index(each[0].basis), name == "doctest", -len(each), name)
-        for name, each in places.items()
-    }
-    ranked = sorted(places, key=lambda name: order[name])
-    for name, (_, basis, place) in ((name, places[name][0]) for name in ranked):
-        if basis == "locked":
-            notes.append(f"{name} is only in a lock file ({place.file}): that shows no use.")
-        elif basis != "used":
-            notes.append(f"{name} is only {basis} ({place.file}): no test shows its use.")
-    found = [name for name in ranked if places[name][0].basis != "locked"]
+    basis = {name: each[0].basis for name, each in places.items()}
+    ranked = sorted(places, key=lambda n: (BASES.index(basis[n]), n == "doctest", -len(places[n]), n))
+    for name in (name for name in ranked if basis[name] != "used"):
+        said = "in a lock file" if basis[name] == "locked" else basis[name]
+        notes.append(f"{name} is only {said} ({places[name][0].place.file}): no test shows its use.")
+    found = [name for name in ranked if basis[name] != "locked"]
     others = [name for name in programs(census.languages) if name != "Python"]
     notes += [f"Not judged: tests in {', '.join(others)}."] if others else []
     if not found or programs(census.languages)[:1] == others[:1] != []:
-        is_certain = (
-            census.is_counted and not others and not any(note.startswith("Not read") for note in notes)
-        )
+        is_certain = census.is_counted and not others and "Not read" not in " ".join(notes)
         return Finding("none" if is_certain else "unknown", also=tuple(found), notes=tuple(notes))
     main = places[found[0]]
     notes = ["No test code was found.", *notes] if main[0].basis != "used" else notes

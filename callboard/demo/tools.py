@@ -42,18 +42,10 @@ class FolderTools:
         """List the entries of a folder. Links are never followed."""
         prefix = "" if path == "." else f"{path}/"
         below = [(p.path.removeprefix(prefix), p) for p in self._folder.places if p.path.startswith(prefix)]
-        if (
-            not below
-            and prefix not in (f"{p.path}/" * (p.kind == "folder") for p in self._folder.places)
-            and prefix
-        ):
-            raise NotADirectoryError(
-                f"{path} is not a folder in here; list_files without a path shows those that are."
-            )
+        if prefix and not any(place.path == path and place.kind == "folder" for place in self._folder.places):
+            raise NotADirectoryError(f"{path} is not a folder in here: list the folder above it.")
         files = Counter(name.split("/")[0] for name, place in below if place.kind == "file" and "/" in name)
-        return fitting(
-            [Entry(place.path, place.kind, files[name]) for name, place in below if "/" not in name]
-        )
+        return fitting([Entry(p.path, p.kind, files[name]) for name, p in below if "/" not in name])
 
     def count_code(self, files: str = "", lines: bool = False) -> Census:
         """Count files by language, and with `lines` their lines too."""
@@ -63,7 +55,7 @@ class FolderTools:
         return Census(len(texts), counted, dict(languages), self._folder.is_cut, is_counted=True)
 
     def search(self, pattern: str, files: str, without: str = "$.") -> Sequence[Hit]:
-        """Find the first line of each file that matches a regular expression; an empty one finds all files."""
+        """Find the first line of each file that matches a regular expression; an empty one finds all."""
         wanted = re.compile(pattern, re.MULTILINE)
         hits = []
         for path, text, _ in self._texts(files, without, is_read=bool(pattern)):
@@ -76,16 +68,13 @@ class FolderTools:
         """Parse Python files without running them. containing: only those with a line that matches this."""
         wanted = re.compile(containing, re.MULTILINE)
         found = (each for each in self._texts(files, without) if each[2] or wanted.search(each[1]))
-        parsed = (
-            PythonFile(path, problem=why) if why else python_file(path, text) for path, text, why in found
-        )
-        return fitting(list(islice(parsed, PARSED_MAX)))
+        parsed = [python_file(*each) for each in islice(found, PARSED_MAX + 1)]
+        few = fitting(parsed[:PARSED_MAX])
+        cut = PythonFile("", problem=f"Only {len(few)} files were parsed, and there are more.")
+        return few if len(few) == len(parsed) else (*few, cut)
 
     def read_config(self, files: str, without: str = "$.") -> Sequence[Setting]:
-        """Read the settings of TOML and INI files, and of a setup.py without running it. Keys are dotted.
-
-        A file that cannot be parsed is one setting without a key.
-        """
+        """Read the settings of TOML and INI files, and of a setup.py without running it. Keys are dotted."""
         return fitting([setting for each in self._texts(files, without) for setting in settings_of(*each)])
 
     def _texts(self, files: str, without: str, is_read: bool = True) -> Iterator[tuple[str, str, str]]:
