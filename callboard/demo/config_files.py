@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import re
 import tomllib
 from collections.abc import Iterator
 
@@ -36,8 +37,9 @@ def _flat(tree: object, key: str) -> Iterator[tuple[str, str]]:
 def _line_of(key: str, value: str, lines: list[str]) -> int:
     """Return the line of a setting, or 0. Parsers do not tell it, so its words are looked for."""
     for name in (key.rpartition(".")[2], ""):
-        for number, line in enumerate(lines, 1):
-            if value and value in line and name in line and not line.lstrip().startswith(("#", ";")):
+        words = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in (name, value) if word]
+        for number, line in enumerate(lines if value else (), 1):
+            if not line.lstrip().startswith(("#", ";")) and all(word.search(line) for word in words):
                 return number
     return 0
 

@@ -30,7 +30,7 @@ class Hit(Struct, frozen=True):
 
 
 class PythonFile(Struct, frozen=True):
-    """The names in a Python file, with their lines. problem: why the file was not parsed, else empty.
+    """The first names in a Python file, with their lines. problem: why it was not parsed, else empty.
 
     tests: functions and plain classes that only a framework runs. test_cases: classes of unittest.
     """

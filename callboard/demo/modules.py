@@ -51,11 +51,12 @@ def _folders(entries: list[Entry]) -> list[str]:
 
 def summariser(prompt: str) -> Inquiry[Module]:
     """Summarise one folder: count its code, and read the words of its files about themselves."""
-    path = json.loads(prompt.partition("path: ")[2])
+    named = re.search(r'^path: (".*")$', prompt, re.MULTILINE)
+    path = json.loads(named[1]) if named else "."
     folder = "^" if path == "." else f"^{re.escape(path)}/"
     counts = [call("count_code", files="^[^/]*$" if path == "." else folder, lines=True)]
     (census,) = yield from ask("How much of what is here?", Census, counts)
-    parses = [call("parse_python", files=folder + r"[^/]*\.py$")]
+    parses = [call("parse_python", files=folder + r"[^/]*\.py$", limit=6)]
     (files,) = yield from ask("What do its files say and define?", list[PythonFile], parses)
     looks = [call("search", pattern=r"^[A-Z][^<\[]{30}", files=f"{folder}(?i:readme)[^/]*$")]
     (readme,) = yield from ask("Is there a readme?", list[Hit], looks)

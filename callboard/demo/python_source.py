@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from callboard.demo.facts import PythonFile
 from callboard.demo.text import one_line
 
-NAMES_MAX: Final = 60
 _MAIN: Final = ("__name__ == '__main__'", "'__main__' == __name__")
 # Python keeps one warnings filter per process, so only one thread at a time may change it.
 _QUIET: Final = Lock()
@@ -59,7 +58,7 @@ def python_file(path: str, text: str, problem: str = "") -> PythonFile:
     says = one_line((ast.get_docstring(tree) or "").split("\n\n")[0].partition(". ")[0]).rstrip(".")
     says += "." if says else ""
     line = mains[0].lineno if mains else 0
-    return PythonFile(path, says, _few(imports), _few(public), _few(tests), _few(cases), line)
+    return PythonFile(path, says, _few(imports), _few(public, 12), _few(tests, 2), _few(cases, 2), line)
 
 
 def _imports(tree: ast.Module) -> dict[str, int]:
@@ -72,5 +71,5 @@ def _imports(tree: ast.Module) -> dict[str, int]:
     return found
 
 
-def _few(names: dict[str, int]) -> dict[str, int]:
-    return {name[:100]: line for name, line in islice(names.items(), NAMES_MAX)}
+def _few(names: dict[str, int], at_most: int = 60) -> dict[str, int]:
+    return {name[:100]: line for name, line in islice(names.items(), at_most)}

@@ -16,7 +16,7 @@ class Evidence(Report, frozen=True):
 
 
 class Finding(Report, frozen=True):
-    """One answer with its evidence; `none` if there is none, `unknown` if these agents cannot tell.
+    """One answer with its evidence: `none` for no such thing, `unknown` if these agents cannot tell.
 
     basis: the kind of evidence. also: further answers.
     """

@@ -24,7 +24,6 @@ T = TypeVar("T")
 ANSWER_CHARS_MAX: Final = 45_000
 """Below the default of `Limits.max_tool_output_chars`, so that an answer reaches the model whole."""
 SCAN_BYTES_MAX: Final = 128_000_000
-PARSED_MAX: Final = 200
 
 
 class FolderTools:
@@ -64,12 +63,14 @@ class FolderTools:
                 hits.append(Hit(path, line, one_line(text.split("\n")[line - 1])))
         return fitting(hits)
 
-    def parse_python(self, files: str, without: str = "$.", containing: str = "") -> Sequence[PythonFile]:
+    def parse_python(
+        self, files: str, without: str = "$.", containing: str = "", limit: int = 80
+    ) -> Sequence[PythonFile]:
         """Parse Python files without running them. containing: only those with a line that matches this."""
         wanted = re.compile(containing, re.MULTILINE)
         found = (each for each in self._texts(files, without) if each[2] or wanted.search(each[1]))
-        parsed = [python_file(*each) for each in islice(found, PARSED_MAX + 1)]
-        few = fitting(parsed[:PARSED_MAX])
+        parsed = [python_file(*each) for each in islice(found, limit + 1)]
+        few = fitting(parsed[:limit])
         cut = PythonFile("", problem=f"Only {len(few)} files were parsed, and there are more.")
         return few if len(few) == len(parsed) else (*few, cut)
 
@@ -93,4 +94,4 @@ class FolderTools:
 def fitting(items: Sequence[T]) -> tuple[T, ...]:
     """Return the first items, as many as one answer has room for."""
     sizes = accumulate(len(msgspec.json.encode(item).decode()) + 1 for item in items)
-    return tuple(item for item, size in zip(items, sizes, strict=True) if size < ANSWER_CHARS_MAX)
+    return tuple(item for item, size in zip(items, sizes, strict=True) if size < ANSWER_CHARS_MAX - 1_000)

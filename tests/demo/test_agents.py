@@ -1,0 +1,108 @@
+"""The cast as a whole: it fits together, it repeats itself, and no answer of a tool breaks it."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from callboard.demo.agents import CAST, RUNAWAY_ITERATIONS
+from callboard.demo.reports import schema_of
+from callboard.demo.tools import FolderTools
+from tests.demo.folders import build
+from tests.demo.play import Play, validator_of
+
+REPORTERS = [name for name, role in CAST.items() if role.report]
+TOOL_NAMES = ["list_files", "count_code", "search", "parse_python", "read_config"]
+TURNS_MAX = 8
+NONSENSE: tuple[object, ...] = (
+    None,
+    7,
+    "text",
+    [],
+    {},
+    {"files": 10**18, "languages": {"\x1b": -1, "Python": 3}, "is_counted": True},
+    [{"path": "\x1b", "kind": "folder", "files": 1}],
+    [{"path": "../x", "line": -5, "text": "pytest"}, {"path": "", "line": 0, "text": ""}],
+    [{"path": "\n", "imports": {"pytest": 0}, "tests": {"test_x": 10**9}, "main_line": 3}],
+    [{"path": "pyproject.toml", "key": "project.scripts.x", "value": " = \x00", "line": 1}],
+)
+
+
+def raising(**arguments: object) -> object:
+    raise OSError("it is not there")
+
+
+def test_every_tool_and_agent_of_the_cast_exists(tmp_path: Path) -> None:
+    assert list(FolderTools(tmp_path).all()) == TOOL_NAMES
+    for name, role in CAST.items():
+        assert set(role.tools.split()) <= set(TOOL_NAMES), name
+        assert set(role.agents.split()) <= set(CAST), name
+        assert role.job.endswith(".")
+
+
+@pytest.mark.parametrize("name", REPORTERS)
+def test_where_every_tool_fails_the_report_matches_its_schema_and_claims_nothing(name: str) -> None:
+    play = Play(dict.fromkeys(TOOL_NAMES, raising))
+    report = play.run(name).report
+    assert report is not None
+    assert report.get("answer", "unknown") == "unknown"
+    assert play.turns[name] <= TURNS_MAX
+
+
+@pytest.mark.parametrize("name", REPORTERS)
+@pytest.mark.parametrize("seed", range(20))
+def test_where_tools_talk_nonsense_the_report_still_matches_its_schema(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def nonsense(**arguments: object) -> object:
+        return chance.choice(NONSENSE)
+
+    tools: dict[str, Callable[..., object]] = dict.fromkeys(TOOL_NAMES, nonsense)
+    play = Play(tools)
+    assert play.run(name).report is not None
+    assert play.turns[name] <= TURNS_MAX
+
+
+@pytest.mark.parametrize("name", REPORTERS)
+def test_the_same_folder_gets_the_same_report(name: str, tmp_path: Path) -> None:
+    build("two_languages", tmp_path / "root")
+    first, second = (Play(FolderTools(tmp_path / "root").all()).run(name) for _ in range(2))
+    assert first == second
+
+
+def test_the_runaway_is_stopped_by_its_cap_alone(tmp_path: Path) -> None:
+    play = Play(FolderTools(tmp_path).all())
+    ending = play.run("runaway")
+    assert ending.is_error
+    assert (play.turns["runaway"], play.tool_calls["list_files"]) == (RUNAWAY_ITERATIONS, RUNAWAY_ITERATIONS)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_either_racer_may_win(first: int, tmp_path: Path) -> None:
+    truth = build("pytest_with_a_console_script", tmp_path / "root")
+    play = Play(FolderTools(tmp_path / "root").all(), first)
+    text = play.run("host").text
+    assert f"Entry point: {truth.entry[0]} (console script)" in text
+    assert ("reader" if first else "packager") in play.turns
+
+
+@pytest.mark.parametrize(
+    ("name", "report"),
+    [
+        ("tester", {"answer": "pytest", "basis": "used", "evidence": []}),
+        ("tester", {"answer": "none", "basis": "used", "evidence": []}),
+        ("packager", {"answer": "main.py", "basis": "none", "evidence": []}),
+        ("packager", {"answer": "main.py", "more": 1}),
+    ],
+)
+def test_no_schema_takes_an_answer_without_evidence(
+    name: str, report: dict[str, object], tmp_path: Path
+) -> None:
+    complete = Play(FolderTools(tmp_path).all()).run(name).report
+    assert complete is not None
+    kind = CAST[name].report
+    assert kind is not None
+    schema = schema_of(kind)
+    assert validator_of(schema).is_valid(complete)
+    assert not validator_of(schema).is_valid({**complete, **report})

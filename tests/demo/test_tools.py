@@ -1,0 +1,149 @@
+"""The tools as a model calls them: what they say, what they refuse, and that they never say too much."""
+
+import json
+import os
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from callboard.demo.tools import ANSWER_CHARS_MAX, FolderTools
+from callboard.runtime.tools.tool import tool
+from tests.demo.folders import write
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+def tools(root: Path, files: dict[str, str]) -> FolderTools:
+    root.mkdir(exist_ok=True)
+    write(root, files)
+    return FolderTools(root)
+
+
+def test_every_tool_can_be_given_to_an_agent(root: Path) -> None:
+    for name, function in tools(root, {}).all().items():
+        made = tool(effect="read")(function)
+        assert made.name == name
+        assert made.description
+        assert set(json.loads(bytes(made.input_schema))["properties"]) & {"path", "files"}
+
+
+def test_a_listing_counts_the_files_below_each_folder(root: Path) -> None:
+    found = tools(root, {"b.txt": "12345", "z/one": "", "z/y/two": "", ".git/HEAD": "", "zz/x": ""})
+    listed = {entry.path: (entry.kind, entry.files) for entry in found.list_files()}
+    assert listed == {
+        ".git": ("skipped", 0),
+        "b.txt": ("file", 0),
+        "z": ("folder", 2),
+        "zz": ("folder", 1),
+    }
+    assert [entry.path for entry in found.list_files("z")] == ["z/one", "z/y"]
+
+
+@pytest.mark.parametrize("path", ["..", "/etc", "missing", "b.txt", "z/../..", ""])
+def test_only_folders_of_the_walk_are_listed(path: str, root: Path) -> None:
+    with pytest.raises(NotADirectoryError, match="is not a folder in here"):
+        tools(root, {"b.txt": "", "z/one": ""}).list_files(path)
+
+
+def test_an_empty_folder_has_an_empty_listing(root: Path) -> None:
+    (root / "sub").mkdir(parents=True)
+    assert FolderTools(root).list_files("sub") == ()
+
+
+def test_code_is_counted_by_language(root: Path) -> None:
+    found = tools(root, {"a.py": "1\n2\n", "b.py": "3", "c.rs": "x", "sub/d.py": "", "data": "x"})
+    (root / "e.py").write_bytes(b"\0\0\n")
+    census = FolderTools(root).count_code(lines=True)
+    assert census.languages == {"Python": 4, "Rust": 1, "other": 1}
+    assert (census.files, census.lines) == (6, 5)
+    assert found.count_code(files="^sub/").files == 1
+
+
+def test_a_search_finds_the_first_line_of_each_file(root: Path) -> None:
+    found = tools(
+        root, {"a.py": "x = 1\nimport os\nimport sys\n", "b.py": "import os\n", "c.txt": "import os\n"}
+    )
+    hits = [(hit.path, hit.line, hit.text) for hit in found.search(r"^import \w+", r"\.py$", without="^b")]
+    assert hits == [("a.py", 2, "import os")]
+    assert [hit.path for hit in found.search("", ".")] == ["a.py", "b.py", "c.txt"]
+
+
+def test_a_file_that_cannot_be_parsed_says_why(root: Path) -> None:
+    found = tools(root, {"a.py": "def f(:\n", "b.py": "import os\n"})
+    (root / "c.py").write_bytes(b"\0")
+    problems = {file.path: file.problem for file in FolderTools(root).parse_python("")}
+    assert problems["a.py"].startswith("a.py is not the syntax of this Python")
+    assert problems["b.py"] == ""
+    assert problems["c.py"].startswith("c.py is binary")
+    assert [file.path for file in found.parse_python("", containing="^import")] == ["b.py"]
+
+
+def test_a_limit_that_cuts_is_said(root: Path) -> None:
+    found = tools(root, {f"{number}.py": "" for number in range(5)})
+    *few, last = found.parse_python("", limit=3)
+    assert [file.path for file in few] == ["0.py", "1.py", "2.py"]
+    assert last.problem == "Only 3 files were parsed, and there are more."
+    assert len(found.parse_python("", limit=5)) == 5
+
+
+def test_no_answer_is_longer_than_a_model_may_read(root: Path) -> None:
+    name = "n" * 200
+    wide = {f"{'/'.join([name] * 10)}/{number:03}{name}.py": "import os, sys\n" for number in range(300)}
+    found = tools(root, wide)
+    (root / "lots.py").write_text("\n".join(f"import {name}{n}, b{name}" for n in range(5_000)))
+    (root / "pyproject.toml").write_text("\n".join(f'{name}{n} = "{name}"' for n in range(2_000)))
+    found = FolderTools(root)
+    answers = [
+        found.list_files("/".join([name] * 10)),
+        found.search("import", r"\.py$"),
+        found.count_code(lines=True),
+        found.parse_python(r"\.py$"),
+        found.read_config(r"\.toml$"),
+    ]
+    assert max(len(msgspec.json.encode(answer).decode()) for answer in answers) <= ANSWER_CHARS_MAX
+
+
+def test_one_call_reads_only_so_many_bytes_and_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.demo.tools.SCAN_BYTES_MAX", 7)
+    first, second = tools(root, {"a.py": "x = 1", "b.py": "y = 2"}).parse_python("")
+    assert (first.problem, second.problem) == ("", "b.py: enough was read before.")
+
+
+def test_a_pattern_that_is_not_one_is_an_error(root: Path) -> None:
+    with pytest.raises(re.error):
+        tools(root, {}).search("(", "")
+
+
+def test_a_pipe_never_makes_a_tool_wait(root: Path) -> None:
+    tools(root, {})
+    os.mkfifo(root / "pipe.py")
+    os.mkfifo(root / "pyproject.toml")
+    found = FolderTools(root)
+
+    def use_every_tool() -> None:
+        found.list_files()
+        found.count_code(lines=True)
+        assert not [*found.search("x", ""), *found.parse_python(""), *found.read_config("")]
+
+    worker = threading.Thread(target=use_every_tool, daemon=True)
+    worker.start()
+    worker.join(timeout=5)
+    assert not worker.is_alive()
+
+
+def test_tools_can_be_called_from_many_threads_at_once(root: Path) -> None:
+    found = tools(root, {f"d{n}/test_{n}.py": "import os\n'\\d'\n" for n in range(50)})
+
+    def look(number: int) -> tuple[int, int, int]:
+        (parsed,) = found.parse_python(f"^d{number}/")
+        return found.count_code().files, len(found.search("import", r"\.py$")), len(parsed.imports)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(look, range(50))) == {(50, 50, 1)}
