@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from callboard.actors.limits import Limits
 from callboard.demo.entry import packager, reader
 from callboard.demo.host import digger, host, runaway
 from callboard.demo.inquiry import Policy, policy_of
 from callboard.demo.modules import summariser, surveyor
-from callboard.demo.reports import Depth, Finding, Module, Modules, Report, schema_of
+from callboard.demo.reports import Depth, Finding, Module, Modules, schema_of
 from callboard.demo.tester import tester
 from callboard.demo.tools import FolderTools
 from callboard.runtime.agent import Agent
@@ -17,8 +19,8 @@ from callboard.runtime.tools.tool import tool
 
 PROMPT: Final = "Explain this project: how is it tested, what are its modules, where does it begin?"
 RUNAWAY_ITERATIONS: Final = 5
-LOOKING: Final = "count_code search parse_python read_config"
-TEAM: Final = "tester surveyor packager reader runaway digger"
+_LOOKING: Final = "count_code search parse_python read_config"
+_TEAM: Final = "tester surveyor packager reader runaway digger"
 
 
 class Role(NamedTuple):
@@ -28,16 +30,16 @@ class Role(NamedTuple):
     job: str
     tools: str = ""
     agents: str = ""
-    report: type[Report] | None = None
+    report: type[Struct] | None = None
 
 
 CAST: Final = {
-    "host": Role(policy_of(host), "Delegates every question, then sums up the reports.", agents=TEAM),
-    "tester": Role(policy_of(tester), "Finds the testing framework in use.", LOOKING, report=Finding),
+    "host": Role(policy_of(host), "Delegates every question, then sums up the reports.", agents=_TEAM),
+    "tester": Role(policy_of(tester), "Finds the testing framework in use.", _LOOKING, report=Finding),
     "surveyor": Role(policy_of(surveyor), "Has modules summarised.", "list_files", "summariser", Modules),
-    "summariser": Role(policy_of(summariser), "Summarises one module.", LOOKING, report=Module),
-    "packager": Role(policy_of(packager), "Finds the entry point in metadata.", LOOKING, report=Finding),
-    "reader": Role(policy_of(reader), "Finds the entry point in sources.", LOOKING, report=Finding),
+    "summariser": Role(policy_of(summariser), "Summarises one module.", _LOOKING, report=Module),
+    "packager": Role(policy_of(packager), "Finds the entry point in metadata.", _LOOKING, report=Finding),
+    "reader": Role(policy_of(reader), "Finds the entry point in sources.", _LOOKING, report=Finding),
     "runaway": Role(policy_of(runaway), "Watches a folder and never stops.", "list_files"),
     "digger": Role(policy_of(digger), "Delegates its task to a digger.", agents="digger", report=Depth),
 }

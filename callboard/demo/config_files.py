@@ -52,12 +52,13 @@ def _ini(text: str) -> dict[str, object]:
 
 def _setup_call(text: str) -> object:
     """Return the plain keyword arguments of `setup(...)`, without running the file."""
-    found: dict[str, object] = {}
-    for node in ast.walk(syntax_tree(text)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("setup", "setuptools.setup"):
-            for word in node.keywords:
-                try:
-                    found[str(word.arg)] = ast.literal_eval(word.value)
-                except (ValueError, TypeError, RecursionError):  # it is worked out at run time
-                    found[str(word.arg)] = ""
-    return found
+    calls = (node for node in ast.walk(syntax_tree(text)) if isinstance(node, ast.Call))
+    setups = [node for node in calls if ast.unparse(node.func) in ("setup", "setuptools.setup")]
+    return {str(word.arg): _plain(word.value) for node in setups for word in node.keywords}
+
+
+def _plain(node: ast.expr) -> object:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError):  # it is worked out at run time
+        return ""

@@ -1,15 +1,12 @@
-"""The agents that race for the entry point: one by packaging metadata first, one by sources first.
-
-Each goes the way of the other where its own leads to nothing, so the answer is true whoever wins.
-"""
+"""The agents that race for the entry point: each goes the other's way where its own leads to nothing."""
 
 import re
 from typing import Final, NamedTuple
 
-from callboard.demo.facts import Census, Hit, PythonFile, Setting
+from callboard.demo.facts import Census, Line, PythonFile, Setting
 from callboard.demo.inquiry import Inquiry, ask
 from callboard.demo.paths import ASIDE, MANIFESTS, programs
-from callboard.demo.reports import Evidence, Finding
+from callboard.demo.reports import Finding
 from callboard.runtime.models.scripted import call
 
 DOUBTFUL: Final = 5
@@ -27,8 +24,8 @@ _FILES: Final = {
     r"^index\.html$": ("page", 6),
 }
 _MAIN: Final = r"^if[ \t(]+(__name__[ \t]*==|[\"']__main__[\"'][ \t]*==)"
-_NO_PROGRAM: Final = ASIDE + (
-    r"|(^|/)(test_[^/]*|[^/]*_test|tests?|run_?tests|setup|noxfile|conftest|tasks|fabfile|versioneer)\.py$"
+_AUTHORS: Final = (
+    r"(^|/)(test_.*|.*_test|tests?|run_?tests|setup|noxfile|conftest|tasks|fabfile|versioneer)\.py$"
 )
 _USUAL: Final = ("main", "app", "cli", "run", "server", "start", "wsgi", "asgi", "index", "")
 """Names of files that are meant to be run, the most telling first."""
@@ -60,6 +57,10 @@ def reader(prompt: str) -> Inquiry[Finding]:
     return (yield from _finding(found + _declared(settings), settings))
 
 
+def _is_settled(found: list[Candidate]) -> bool:
+    return any(each.rank < DOUBTFUL for each in found)
+
+
 def _settings() -> Inquiry[list[Setting]]:
     reads = [call("read_config", files=MANIFESTS, without=ASIDE)]
     return (yield from ask("What do the packaging files declare?", list[Setting], reads))[0]
@@ -74,53 +75,49 @@ def _declared(settings: list[Setting]) -> list[Candidate]:
                 own, _, target = each.value.rpartition("=")
                 name = match.groupdict().get("name") or own.strip()
                 answer = f"{name} = {target.strip()}" if name else each.value
-                place = (each.path, each.line, f"{each.key} `{each.value}`" if each.line else each.key)
-                found.append(Candidate(rank, each.path.count("/"), name not in names, answer, kind, place))
+                place = (each.file, each.line, f"{each.key} `{each.value}`" if each.line else each.key)
+                found.append(Candidate(rank, each.file.count("/"), name not in names, answer, kind, place))
     return found
 
 
 def _programs() -> Inquiry[list[Candidate]]:
     """Return the files that can be run. A script deep in a package may be a module that tests itself."""
     looks = [call("search", pattern="", files=files, without=ASIDE) for files in _FILES]
-    named = yield from ask("Which files are run for their names?", list[Hit], looks)
+    named = yield from ask("Which files are run for their names?", list[Line], looks)
     found = []
-    for (kind, rank), hits in zip(_FILES.values(), named, strict=False):
-        places = [(hit.path, 0, "a file of this name is there to be run") for hit in hits]
+    for (kind, rank), lines in zip(_FILES.values(), named, strict=False):
+        places = [(line.file, 0, "a file of this name is there to be run") for line in lines]
         found += [Candidate(rank, place[0].count("/"), 0, place[0], kind, place) for place in places]
-    looks = [call("parse_python", files=r"\.py$", without=_NO_PROGRAM, containing=_MAIN)]
+    looks = [call("parse_python", files=r"\.py$", without=f"{ASIDE}|{_AUTHORS}", containing=_MAIN)]
     (files,) = yield from ask("Which have a main part, not in a string?", list[PythonFile], looks)
     for file in (file for file in files if file.main_line or file.problem):
-        stem, depth = file.path.rpartition("/")[2].removesuffix(".py"), file.path.count("/")
+        stem, depth = file.file.rpartition("/")[2].removesuffix(".py"), file.file.count("/")
         order = next(place for place, name in enumerate(_USUAL) if name in (stem, ""))
-        rank = 2 if not depth or "bin/" in file.path else 4 if _USUAL[order] else DOUBTFUL + 1
-        rank = DOUBTFUL + 2 if file.problem else rank
-        answer, kind = ("unknown", "none") if file.problem else (file.path, "script")
-        place = (file.path, file.main_line, file.problem or "its `__main__` part")
-        found.append(Candidate(rank, depth, order, answer, kind, place))
+        rank = 2 if not depth or "bin/" in file.file else 4 if _USUAL[order] else DOUBTFUL + 1
+        place = (file.file, file.main_line, file.problem or "its `__main__` part")
+        if file.problem:
+            found.append(Candidate(DOUBTFUL + 2, depth, order, "unknown", "none", place))
+        else:
+            found.append(Candidate(rank, depth, order, file.file, "script", place))
     return found
-
-
-def _is_settled(found: list[Candidate]) -> bool:
-    return any(each.rank < DOUBTFUL for each in found)
 
 
 def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding]:
     """Return the best candidate, unless a package names none, or several files are as good."""
     (census,) = yield from ask("Is there more than Python?", Census, [call("count_code")])
-    is_package = any(not each.path.endswith("tox.ini") for each in settings)
+    is_package = any(not each.file.endswith("tox.ini") for each in settings)
     languages = programs(census.languages)
     # Shell scripts beside a package serve its authors.
     others = [name for name in languages if name not in ("Python", *["Shell"][:is_package])]
-    found.sort()
-    also = tuple(each.answer for each in found[:6])
+    also = tuple(each.answer for each in sorted(found)[:6])
     reason = "Nothing declares an entry point, and no file has a main part: a library, or no program."
-    for best in found[:1]:
-        is_foreign = languages[:1] != ["Python"] and bool(languages) and (best.rank > 0 or best.depth > 0)
+    for best in sorted(found)[:1]:
+        is_foreign = languages[:1] != ["Python"] and bool(languages) and best[:2] > (0, 0)
         is_alone = not is_package and (not best.depth or len(found) == 1)
         if best.answer != "unknown" and not is_foreign and (_is_settled(found) or is_alone):
-            return Finding(best.answer, best.kind, (Evidence(*best.place),), also[1:])
-        what = f"{best.answer} can be run, and nothing says what for."
-        reason = best.place[2] if best.answer == "unknown" else what
+            return Finding(best.answer, best.kind, (Line(*best.place),), also[1:])
+        doubt = f"{best.answer} can be run, and nothing says what for."
+        reason = best.place[2] if best.answer == "unknown" else doubt
     notes = (reason, *(f"Not judged: programs in {name}." for name in others[:2]))
     is_certain = census.is_counted and not others and "unknown" not in also
     return Finding("none" if is_certain else "unknown", also=also, notes=notes)

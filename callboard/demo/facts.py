@@ -3,6 +3,23 @@
 from msgspec import Struct
 
 
+class Line(Struct, frozen=True):
+    """A line of a file, or a place there and the reason why it counts. line: 0 for the file as a whole."""
+
+    file: str
+    line: int
+    text: str
+
+
+class Setting(Struct, frozen=True):
+    """One line of a value in a configuration file. key: with dots. line: 0 if it was not found again."""
+
+    file: str
+    key: str
+    value: str
+    line: int = 0
+
+
 class Entry(Struct, frozen=True):
     """One entry of a folder. files: how many files are below a folder, at any depth."""
 
@@ -21,21 +38,13 @@ class Census(Struct, frozen=True):
     is_counted: bool = False
 
 
-class Hit(Struct, frozen=True):
-    """The first line of a file that matches."""
-
-    path: str
-    line: int
-    text: str
-
-
 class PythonFile(Struct, frozen=True):
     """The first names in a Python file, with their lines. problem: why it was not parsed, else empty.
 
     tests: functions and plain classes that only a framework runs. test_cases: classes of unittest.
     """
 
-    path: str
+    file: str
     docstring: str = ""
     imports: dict[str, int] = {}
     definitions: dict[str, int] = {}
@@ -43,12 +52,3 @@ class PythonFile(Struct, frozen=True):
     test_cases: dict[str, int] = {}
     main_line: int = 0
     problem: str = ""
-
-
-class Setting(Struct, frozen=True):
-    """One line of a value in a configuration file. key: with dots. line: 0 if it was not found again."""
-
-    path: str
-    key: str
-    value: str
-    line: int = 0

@@ -28,7 +28,7 @@ _GENERATED_UNLESS_PACKAGE: Final = {"build", "dist", "target", "vendor"}
 class Place(NamedTuple):
     """An entry of the tree. path: printable and unique. raw: as the system has it.
 
-    kind: `file`, `folder`, `link`, `skipped` (a folder of copies or caches), `other` (a FIFO, a device).
+    kind: one of `_KINDS`, `skipped` (a folder of copies or caches) or `other` (a FIFO, a device).
     """
 
     path: str
@@ -76,13 +76,10 @@ class Folder:
             if is_deep or (prefix and not (is_package and _GENERATED_IF_INSIDE.isdisjoint(names))):
                 continue
             for name in names:
-                yield (place := self._place(prefix + name, name))
-                folders += [name] if place.kind == "folder" else []
-
-    def _place(self, raw: str, name: str) -> Place:
-        info = os.lstat(f"{self._root}/{raw}")
-        kind = _KINDS.get(stat.S_IFMT(info.st_mode), "other")
-        is_skipped = kind == "folder" and _SKIPPED.fullmatch(name)
-        return Place(
-            printable(raw.replace("\\", "\\\\")), raw, "skipped" if is_skipped else kind, info.st_size
-        )
+                info = os.lstat(f"{above}/{name}")
+                kind = _KINDS.get(stat.S_IFMT(info.st_mode), "other")
+                kind = "skipped" if kind == "folder" and _SKIPPED.fullmatch(name) else kind
+                folders += [name] if kind == "folder" else []
+                yield Place(
+                    printable((prefix + name).replace("\\", "\\\\")), prefix + name, kind, info.st_size
+                )

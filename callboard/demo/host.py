@@ -43,26 +43,22 @@ def digger(prompt: str) -> Inquiry[Depth]:
 
 
 def _found(title: str, answer: Answer) -> Iterator[str]:
-    found = answer.read(Finding)
+    found, failure = answer.read(Finding), f". {_words(answer)}" * answer.is_error
     basis = f" ({found.basis})" if found.basis != "none" else ""
-    yield f"{title}: {found.answer}{basis}{_failure(answer)}"
+    yield f"{title}: {found.answer}{basis}{failure}"
     for place in found.evidence[:3]:
-        yield f"  {place.file}{f':{place.line}' if place.line else ''}: {place.why}"
+        yield f"  {place.file}{f':{place.line}' if place.line else ''}: {place.text}"
     yield from (f"  note: {note}" for note in found.notes[:3])
 
 
 def _modules(answer: Answer) -> Iterator[str]:
-    found = answer.read(Modules)
-    yield f"Modules: {len(found.modules) or 'none'}{_failure(answer)}"
+    found, failure = answer.read(Modules), f". {_words(answer)}" * answer.is_error
+    yield f"Modules: {len(found.modules) or 'none'}{failure}"
     for module in found.modules:
         defines = f" Defines {', '.join(module.definitions[:4])}." if module.definitions else ""
         yield f"  {module.path}: {module.summary}{defines}"
     if found.left_out:
         yield f"  and {len(found.left_out)} more that were not summarised"
-
-
-def _failure(answer: Answer) -> str:
-    return f". {_words(answer)}" if answer.is_error else ""
 
 
 def _words(answer: Answer) -> str:

@@ -1,34 +1,22 @@
 """Reports of the agents. The runtime checks each one against its JSON schema."""
 
-import msgspec
+from msgspec import Struct
+from msgspec.json import schema
+
+from callboard.demo.facts import Line
 
 
-class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A report, or a part of one."""
-
-
-class Evidence(Report, frozen=True):
-    """A place that shows something. line: 0 for the file as a whole."""
-
-    file: str
-    line: int
-    why: str
-
-
-class Finding(Report, frozen=True):
-    """One answer with its evidence: `none` for no such thing, `unknown` if these agents cannot tell.
-
-    basis: the kind of evidence. also: further answers.
-    """
+class Finding(Struct, frozen=True):
+    """One answer with its evidence: `none` for no such thing, `unknown` if these agents cannot tell."""
 
     answer: str = "unknown"
     basis: str = "none"
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[Line, ...] = ()
     also: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Module(Report, frozen=True):
+class Module(Struct, frozen=True):
     """One module in a few words."""
 
     path: str = ""
@@ -36,25 +24,25 @@ class Module(Report, frozen=True):
     definitions: tuple[str, ...] = ()
 
 
-class Modules(Report, frozen=True):
+class Modules(Struct, frozen=True):
     """The modules that were summarised, and the paths of those that were not."""
 
     modules: tuple[Module, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
-class Depth(Report, frozen=True):
+class Depth(Struct, frozen=True):
     """The number of diggers, and the words with which one more was refused."""
 
     levels: int = 0
     refused: str = ""
 
 
-def schema_of(kind: type[Report]) -> dict[str, object]:
-    """Return the JSON schema of a report. Every field is required, and an answer needs evidence."""
-    parts = msgspec.json.schema(kind)["$defs"]
+def schema_of(kind: type[Struct]) -> dict[str, object]:
+    """Return the JSON schema of a report: exactly its fields, and evidence for an answer."""
+    parts = schema(kind)["$defs"]
     for part in parts.values():
-        part["required"] = list(part["properties"])
+        part |= {"required": list(part["properties"]), "additionalProperties": False}
     nothing = {"properties": {"answer": {"enum": ["none", "unknown"]}, "basis": {"const": "none"}}}
     proved = {"properties": {"basis": {"not": {"const": "none"}}, "evidence": {"minItems": 1}}}
     return {**parts.pop(kind.__name__), "$defs": parts} | (

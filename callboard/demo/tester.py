@@ -1,19 +1,16 @@
-"""The agent that finds the testing framework in use.
-
-Tests that use a framework weigh more than its configuration, a command and a dependency, in this order. A
-lock file shows no use: it names what dependencies need.
-"""
+"""The agent that finds the testing framework in use."""
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from callboard.demo.facts import Census, Hit, PythonFile, Setting
+from callboard.demo.facts import Census, Line, PythonFile, Setting
 from callboard.demo.inquiry import Inquiry, ask
 from callboard.demo.paths import MANIFESTS, SAMPLES, programs
-from callboard.demo.reports import Evidence, Finding
+from callboard.demo.reports import Finding
 from callboard.runtime.models.scripted import call
 
+# The strongest kind of evidence first. A lock file shows no use: it names the needs of dependencies.
 BASES: Final = ("used", "configured", "run", "declared", "locked")
 TRIAL, PYTEST, NOSE, UNITTEST, PLAIN = "Twisted Trial", "pytest", "nose", "unittest", "plain tests"
 
@@ -46,7 +43,7 @@ class Sighting(NamedTuple):
 
     framework: str
     basis: str
-    place: Evidence
+    place: Line
 
 
 def tester(prompt: str) -> Inquiry[Finding]:
@@ -58,13 +55,12 @@ def tester(prompt: str) -> Inquiry[Finding]:
     reads = [call("read_config", files=MANIFESTS, without=SAMPLES)]
     (settings,) = yield from ask("How are they configured, run and declared?", list[Setting], reads)
     searches = [call("search", pattern=line, files=files, without=SAMPLES) for files, line in _LINES.values()]
-    hits = yield from ask("What do the other files say?", list[Hit], searches)
-    seen = [*_in_tests(tests, doctests), *_in_settings(settings), *_in_lines(hits)]
+    lines = yield from ask("What do the other files say?", list[Line], searches)
+    seen = [*_in_tests(tests, doctests), *_in_settings(settings), *_in_lines(lines)]
     notes = [f"Not read: {file.problem}" for file in tests if file.problem][:2]
-    notes += ["There is more here than was looked at."] if census.is_cut else []
-    if not seen:
-        named = f"{len(tests)} Python files named like tests" if census.files else "no files"
-        notes.append(f"The folder has {named}, and nothing names a framework.")
+    notes += ["Not read: there is more here than was looked at."] if census.is_cut else []
+    named = f"{len(tests)} Python files named like tests" if census.files else "no files"
+    notes += [] if seen else [f"The folder has {named}, and nothing names a framework."]
     return _verdict(seen, census, notes)
 
 
@@ -72,45 +68,42 @@ def _in_tests(tests: Iterable[PythonFile], doctests: Iterable[PythonFile]) -> It
     for file in tests:
         for module, line in file.imports.items():
             if name := _MODULES.get(module) or _MODULES.get(module.partition(".")[0]):
-                yield Sighting(name, "used", Evidence(file.path, line, f"imports `{module}`"))
-        collected = file.tests if re.search(_COLLECTED, file.path) else {}
+                yield Sighting(name, "used", Line(file.file, line, f"imports `{module}`"))
+        collected = file.tests if re.search(_COLLECTED, file.file) else {}
         for style, names in ((UNITTEST, file.test_cases), (PLAIN, collected)):
             for name, line in [*names.items()][:1]:
-                yield Sighting(
-                    style, "used", Evidence(file.path, line, f"defines `{name}`, and a framework runs it")
-                )
+                yield Sighting(style, "used", Line(file.file, line, f"defines the test `{name}`"))
     for file in (file for file in doctests if "doctest" in file.imports):
-        yield Sighting("doctest", "used", Evidence(file.path, file.imports["doctest"], "imports `doctest`"))
+        yield Sighting("doctest", "used", Line(file.file, file.imports["doctest"], "imports `doctest`"))
 
 
 def _in_settings(settings: Iterable[Setting]) -> Iterator[Sighting]:
-    for setting in settings:
-        for basis in (basis for basis, keys in _KEYS.items() if re.search(keys, setting.key)):
-            found = [re.match(_PACKAGE, part) for part in (setting.value, *setting.key.split("."))]
-            names = {
-                "configured": [PYTEST],
-                "run": [name for name, words in _COMMANDS.items() if re.search(words, setting.value)],
-                "declared": [match["name"] for match in found if match],
-            }
-            value = f" `{setting.value}`" if setting.line else ""
-            place = Evidence(setting.path, setting.line, setting.key + value)
+    for each in settings:
+        words = [match for part in (each.value, *each.key.split(".")) if (match := re.match(_PACKAGE, part))]
+        names = {
+            "configured": [PYTEST],
+            "run": [name for name, words in _COMMANDS.items() if re.search(words, each.value)],
+            "declared": [match["name"] for match in words],
+        }
+        place = Line(each.file, each.line, f"{each.key} `{each.value}`" if each.line else each.key)
+        for basis in (basis for basis, keys in _KEYS.items() if re.search(keys, each.key)):
             yield from (Sighting(name, basis, place) for name in names[basis])
 
 
-def _in_lines(answers: Iterable[list[Hit]]) -> Iterator[Sighting]:
-    for (basis, (_, pattern)), hits in zip(_LINES.items(), answers, strict=False):
-        for hit in hits:
-            named = re.search(pattern, hit.text) if pattern else None
-            why = f"{basis}: `{hit.text}`" if named else "pytest reads this file"
-            place = Evidence(hit.path, hit.line if named else 0, why)
-            yield Sighting(named["name"] if named else PYTEST, basis, place)
+def _in_lines(answers: Iterable[list[Line]]) -> Iterator[Sighting]:
+    for (basis, (_, pattern)), lines in zip(_LINES.items(), answers, strict=False):
+        for line in lines:
+            if basis == "configured":
+                yield Sighting(PYTEST, basis, Line(line.file, 0, "pytest reads this file"))
+            elif match := re.search(pattern, line.text):
+                place = Line(line.file, line.line, f"{basis}: `{line.text}`")
+                yield Sighting(match["name"], basis, place)
 
 
-def _runner(seen: list[Sighting], style: str, needs: set[str]) -> str:
+def _runner(seen: list[Sighting], style: str, runners: tuple[str, ...], needs: set[str]) -> str:
     """Return the framework that runs the tests of a style here, if anything says so."""
-    names = (style, TRIAL, PYTEST, NOSE) if style == UNITTEST else (style, PYTEST, NOSE)
-    bases = {name: {each.basis for each in seen if each.framework == name} for name in names}
-    trusted = [name for name in names[1:] if bases[name] & needs or bases[name] >= {"used", "declared"}]
+    bases = {name: {each.basis for each in seen if each.framework == name} for name in (style, *runners)}
+    trusted = [name for name in runners if bases[name] & needs or bases[name] >= {"used", "declared"}]
     best = min(trusted, key=lambda name: min(map(BASES.index, bases[name])), default="")
     is_contested = best and "run" in bases[style] and not bases[best] & {"used", "run"}
     return "" if is_contested or "used" not in bases[style] else best
@@ -118,13 +111,13 @@ def _runner(seen: list[Sighting], style: str, needs: set[str]) -> str:
 
 def _verdict(seen: list[Sighting], census: Census, notes: list[str]) -> Finding:
     """Rank the frameworks by their strongest evidence, then by the number of places."""
-    if runner := _runner(seen, UNITTEST, {"configured", "run"}):
-        notes.insert(0, f"There are unittest.TestCase classes, which {runner} runs.")
+    if runner := _runner(seen, UNITTEST, (TRIAL, PYTEST, NOSE), {"configured", "run"}):
+        notes = [f"There are unittest.TestCase classes, which {runner} runs.", *notes]
         seen = [each._replace(framework=runner) if each.framework == UNITTEST else each for each in seen]
     plain = [each for each in seen if each.framework == PLAIN]
     kin = [each for each in seen if each.framework in (UNITTEST, TRIAL) and each.basis == "used"]
     default = PYTEST if len(plain) >= len(kin) else ""
-    runner = _runner(seen, PLAIN, {"configured", "run", "declared"}) or default
+    runner = _runner(seen, PLAIN, (PYTEST, NOSE), {"configured", "run", "declared"}) or default
     places: dict[str, list[Sighting]] = {}
     for each in sorted(seen, key=lambda each: BASES.index(each.basis)):
         places.setdefault(runner if each.framework == PLAIN else each.framework, []).append(each)
@@ -140,7 +133,6 @@ def _verdict(seen: list[Sighting], census: Census, notes: list[str]) -> Finding:
     if not found or programs(census.languages)[:1] == others[:1] != []:
         is_certain = census.is_counted and not others and "Not read" not in " ".join(notes)
         return Finding("none" if is_certain else "unknown", also=tuple(found), notes=tuple(notes))
-    main = places[found[0]]
-    notes = ["No test code was found.", *notes] if main[0].basis != "used" else notes
-    evidence = tuple(dict.fromkeys(each.place for each in main))
-    return Finding(found[0], main[0].basis, evidence[:5], tuple(found[1:]), tuple(notes))
+    notes = ["No test code was found.", *notes] if basis[found[0]] != "used" else notes
+    evidence = tuple({each.place.file: each.place for each in reversed(places[found[0]])}.values())[::-1]
+    return Finding(found[0], basis[found[0]], evidence[:5], tuple(found[1:]), tuple(notes))

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from callboard.demo.config_files import settings_of
-from callboard.demo.facts import Census, Entry, Hit, PythonFile, Setting
+from callboard.demo.facts import Census, Entry, Line, PythonFile, Setting
 from callboard.demo.folder import Folder
 from callboard.demo.paths import language_of
 from callboard.demo.python_source import python_file
@@ -53,14 +53,14 @@ class FolderTools:
         languages = Counter(language_of(path) for path, _, _ in texts).most_common()
         return Census(len(texts), counted, dict(languages), self._folder.is_cut, is_counted=True)
 
-    def search(self, pattern: str, files: str, without: str = "$.") -> Sequence[Hit]:
+    def search(self, pattern: str, files: str, without: str = "$.") -> Sequence[Line]:
         """Find the first line of each file that matches a regular expression; an empty one finds all."""
         wanted = re.compile(pattern, re.MULTILINE)
         hits = []
         for path, text, _ in self._texts(files, without, is_read=bool(pattern)):
             if found := wanted.search(text):
                 line = text.count("\n", 0, found.start()) + 1
-                hits.append(Hit(path, line, one_line(text.split("\n")[line - 1])))
+                hits.append(Line(path, line, one_line(text.split("\n")[line - 1])))
         return fitting(hits)
 
     def parse_python(

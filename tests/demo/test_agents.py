@@ -23,9 +23,9 @@ NONSENSE: tuple[object, ...] = (
     {},
     {"files": 10**18, "languages": {"\x1b": -1, "Python": 3}, "is_counted": True},
     [{"path": "\x1b", "kind": "folder", "files": 1}],
-    [{"path": "../x", "line": -5, "text": "pytest"}, {"path": "", "line": 0, "text": ""}],
-    [{"path": "\n", "imports": {"pytest": 0}, "tests": {"test_x": 10**9}, "main_line": 3}],
-    [{"path": "pyproject.toml", "key": "project.scripts.x", "value": " = \x00", "line": 1}],
+    [{"file": "../x", "line": -5, "text": "pytest"}, {"file": "", "line": 0, "text": ""}],
+    [{"file": "\n", "imports": {"pytest": 0}, "tests": {"test_x": 10**9}, "main_line": 3}],
+    [{"file": "pyproject.toml", "key": "project.scripts.x", "value": " = \x00", "line": 1}],
 )
 
 

@@ -70,25 +70,25 @@ def test_a_search_finds_the_first_line_of_each_file(root: Path) -> None:
     found = tools(
         root, {"a.py": "x = 1\nimport os\nimport sys\n", "b.py": "import os\n", "c.txt": "import os\n"}
     )
-    hits = [(hit.path, hit.line, hit.text) for hit in found.search(r"^import \w+", r"\.py$", without="^b")]
+    hits = [(hit.file, hit.line, hit.text) for hit in found.search(r"^import \w+", r"\.py$", without="^b")]
     assert hits == [("a.py", 2, "import os")]
-    assert [hit.path for hit in found.search("", ".")] == ["a.py", "b.py", "c.txt"]
+    assert [hit.file for hit in found.search("", ".")] == ["a.py", "b.py", "c.txt"]
 
 
 def test_a_file_that_cannot_be_parsed_says_why(root: Path) -> None:
     found = tools(root, {"a.py": "def f(:\n", "b.py": "import os\n"})
     (root / "c.py").write_bytes(b"\0")
-    problems = {file.path: file.problem for file in FolderTools(root).parse_python("")}
+    problems = {file.file: file.problem for file in FolderTools(root).parse_python("")}
     assert problems["a.py"].startswith("a.py is not the syntax of this Python")
     assert problems["b.py"] == ""
     assert problems["c.py"].startswith("c.py is binary")
-    assert [file.path for file in found.parse_python("", containing="^import")] == ["b.py"]
+    assert [file.file for file in found.parse_python("", containing="^import")] == ["b.py"]
 
 
 def test_a_limit_that_cuts_is_said(root: Path) -> None:
     found = tools(root, {f"{number}.py": "" for number in range(5)})
     *few, last = found.parse_python("", limit=3)
-    assert [file.path for file in few] == ["0.py", "1.py", "2.py"]
+    assert [file.file for file in few] == ["0.py", "1.py", "2.py"]
     assert last.problem == "Only 3 files were parsed, and there are more."
     assert len(found.parse_python("", limit=5)) == 5
 

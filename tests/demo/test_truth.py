@@ -64,7 +64,7 @@ def test_the_tester_says_what_is_worth_a_note(stage: Stage) -> None:
 def test_the_evidence_stands_on_the_line_that_it_names(agent: str, stage: Stage) -> None:
     raw = {place.path: place.raw for place in Folder(stage.root).places}
     for place in listed(stage.report(agent)["evidence"]):
-        file, line, why = raw[str(place["file"])], place["line"], str(place["why"])
+        file, line, why = raw[str(place["file"])], place["line"], str(place["text"])
         quotes = re.findall("`(.+?)…?`", why)
         assert isinstance(line, int)
         assert len(quotes) == (line > 0), why
