@@ -8,6 +8,7 @@ from callboard.demo.facts import Census, Line, PythonFile, Setting
 from callboard.demo.inquiry import Inquiry, ask
 from callboard.demo.paths import MANIFESTS, SAMPLES, programs
 from callboard.demo.reports import Finding
+from callboard.demo.text import many
 from callboard.runtime.models.scripted import call
 
 # The strongest kind of evidence first. A lock file shows no use: it names the needs of dependencies.
@@ -59,7 +60,7 @@ def tester(prompt: str) -> Inquiry[Finding]:
     seen = [*_in_tests(tests, doctests), *_in_settings(settings), *_in_lines(lines)]
     notes = [f"Not read: {file.problem}" for file in tests if file.problem][:2]
     notes += ["Not read: there is more here than was looked at."] if census.is_cut else []
-    named = f"{len(tests)} Python files named like tests" if census.files else "no files"
+    named = many(len(tests), "Python file") + " named like tests" if census.files else "no files"
     notes += [] if seen else [f"The folder has {named}, and nothing names a framework."]
     return _verdict(seen, census, notes)
 

@@ -71,7 +71,7 @@ class FolderTools:
         found = (each for each in self._texts(files, without) if each[2] or wanted.search(each[1]))
         parsed = [python_file(*each) for each in islice(found, limit + 1)]
         few = fitting(parsed[:limit])
-        cut = PythonFile("", problem=f"Only {len(few)} files were parsed, and there are more.")
+        cut = PythonFile("", problem=f"the files after the first {len(few)}.")
         return few if len(few) == len(parsed) else (*few, cut)
 
     def read_config(self, files: str, without: str = "$.") -> Sequence[Setting]:
@@ -79,7 +79,7 @@ class FolderTools:
         return fitting([setting for each in self._texts(files, without) for setting in settings_of(*each)])
 
     def _texts(self, files: str, without: str, is_read: bool = True) -> Iterator[tuple[str, str, str]]:
-        """Yield the path of each file with its text, or with a sentence that says why there is none."""
+        """Yield the path of each file with its text, or with a sentence that says why it was not read."""
         left = SCAN_BYTES_MAX
         for place in self._folder.places:
             if place.kind == "file" and re.search(files, place.path) and not re.search(without, place.path):

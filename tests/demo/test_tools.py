@@ -89,7 +89,7 @@ def test_a_limit_that_cuts_is_said(root: Path) -> None:
     found = tools(root, {f"{number}.py": "" for number in range(5)})
     *few, last = found.parse_python("", limit=3)
     assert [file.file for file in few] == ["0.py", "1.py", "2.py"]
-    assert last.problem == "Only 3 files were parsed, and there are more."
+    assert last.problem == "the files after the first 3."
     assert len(found.parse_python("", limit=5)) == 5
 
 
