@@ -6,17 +6,21 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test check crash bench conformance docs clean
 
+# Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
+
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable . --group dev
-	touch $(STAMP)
+	@echo "Setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
+	@$(PIP) --editable . --group dev
+	@touch $(STAMP)
 
 demo: $(STAMP)  ## run the main job for real, offline, without a key
-	$(BIN)/callboard demo
+	@$(BIN)/callboard demo
 
 test: $(STAMP)  ## the whole suite
-	$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q
 
 check: $(STAMP)  ## lint, format, types, import rules
 	$(BIN)/ruff check .

@@ -1,1 +1,1 @@
-"""The demonstration: real tools on a real folder, and scripted agents that act on what the tools return."""
+"""The demonstration: scripted agents that explain a real folder, with real tools."""

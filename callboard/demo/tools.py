@@ -1,231 +1,97 @@
-"""The tools of the demonstration's agents: plain functions about one folder, read-only and bounded.
+"""The tools of the agents: functions that look at one folder, read-only, with bounded answers.
 
-Every answer is a struct of `callboard.demo.facts`; its JSON stays below `bounds.ANSWER_CHARS_MAX` characters.
-Paths are relative to the folder, with `/`; names that cannot be printed come escaped (`names.shown`) and may
-be given back as they came. What goes wrong is an ordinary exception with a sentence for the model.
+files, without: regular expressions of the paths to look at and to leave out.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from callboard.demo.bounds import fitting, some_skipped
-from callboard.demo.config_files import CONFIG_BYTES_MAX, settings_of
-from callboard.demo.facts import (
-    Census,
-    Found,
-    FoundFiles,
-    LanguageCount,
-    Listed,
-    Listing,
-    Matches,
-    PythonFacts,
-    Settings,
-    Skipped,
-    TextPart,
-)
-from callboard.demo.folder import Folder, Place
-from callboard.demo.languages import language_of
-from callboard.demo.patterns import any_glob
-from callboard.demo.python_source import PARSED_BYTES_MAX, python_facts
-from callboard.demo.searching import FILE_BYTES_MAX, search_files
-from callboard.demo.texts import is_binary, lines_in, safe_text
+import msgspec
 
-ENTRIES_MAX: Final = 200
-PATTERNS_MAX: Final = 60
-HITS_MAX: Final = 120
-"""Lines that one search shows, all patterns together."""
+from callboard.demo.config_files import settings_of
+from callboard.demo.facts import Census, Entry, Line, PythonFile, Setting
+from callboard.demo.folder import Folder
+from callboard.demo.paths import language_of
+from callboard.demo.python_source import python_file
+from callboard.demo.text import one_line
 
-TEXT_BYTES_MAX: Final = 20_000
-PATHS_CHARS_MAX: Final = 20_000
+T = TypeVar("T")
+
+ANSWER_CHARS_MAX: Final = 45_000
+"""Below the default of `Limits.max_tool_output_chars`, so that an answer reaches the model whole."""
+SCAN_BYTES_MAX: Final = 128_000_000
 
 
 class FolderTools:
-    """The tools, bound to a folder."""
+    """The tools, bound to a folder. Raises OSError for one that cannot be read."""
 
-    def __init__(self, root: str | Path | Folder) -> None:
-        self._folder = root if isinstance(root, Folder) else Folder(root)
+    def __init__(self, root: str | Path) -> None:
+        self._folder = Folder(root)
 
     def all(self) -> dict[str, Callable[..., object]]:
-        """The tools by name."""
-        return {name: getattr(self, name) for name in TOOL_NAMES}
+        """Return the tools by name."""
+        own = (self.list_files, self.count_code, self.search, self.parse_python, self.read_config)
+        return {function.__name__: function for function in own}
 
-    def list_files(self, path: str = ".") -> Listing:
-        """List a folder's own entries: folders with how many files are below them, files with their sizes.
+    def list_files(self, path: str = ".") -> Sequence[Entry]:
+        """List the entries of a folder. Links are never followed."""
+        prefix = "" if path == "." else f"{path}/"
+        below = [(p.path.removeprefix(prefix), p) for p in self._folder.places if p.path.startswith(prefix)]
+        if prefix and not any(place.path == path and place.kind == "folder" for place in self._folder.places):
+            raise NotADirectoryError(f"{path} is not a folder in here: list the folder above it.")
+        files = Counter(name.split("/")[0] for name, place in below if place.kind == "file" and "/" in name)
+        return fitting([Entry(p.path, p.kind, files[name]) for name, p in below if "/" not in name])
 
-        Links, FIFOs and devices are listed but never followed or opened. Version control, installed packages,
-        caches and build output are not looked into; they are named under `skipped`.
-        """
-        place = self._folder.at(path)
-        if place.kind != "folder":
-            raise NotADirectoryError(f"{path} is no folder but a {place.kind}.")
-        prefix = f"{place.raw}/" if place.raw else ""
-        own: list[Place] = []
-        below: Counter[str] = Counter()
-        for found in self._folder.below(path):
-            child, _, rest = found.raw[len(prefix) :].partition("/")
-            if not rest:
-                own.append(found)
-            elif found.kind == "file":
-                below[prefix + child] += 1
-        own.sort(key=lambda item: item.kind != "folder")
-        listed = [Listed(item.shown, item.kind, item.bytes, below[item.raw]) for item in own]
-        few = fitting(listed[:ENTRIES_MAX], lambda item: item.path, PATHS_CHARS_MAX)
-        all_skipped = self._folder.skipped_below(path)
-        skipped = [skip for skip in all_skipped if skip.path.count("/") == prefix.count("/")]
-        return Listing(
-            place.shown, few, len(listed) - len(few), *some_skipped(skipped), self._folder.index.is_cut
-        )
+    def count_code(self, files: str = "", lines: bool = False) -> Census:
+        """Count files by language, and with `lines` their lines too."""
+        texts = list(self._texts(files, "$.", is_read=lines))
+        counted = sum(text.count("\n") + (text[-1:] not in ("", "\n")) for _, text, _ in texts)
+        languages = Counter(language_of(path) for path, _, _ in texts).most_common()
+        return Census(len(texts), counted, dict(languages), self._folder.is_cut, is_counted=True)
 
-    def find_files(self, patterns: list[str], path: str = ".", limit: int = 10) -> Found:
-        """Find files by glob, e.g. `*.py`, `{setup,tox}.cfg`, `**/tests/**/*.js`.
+    def search(self, pattern: str, files: str, without: str = "$.") -> Sequence[Line]:
+        """Find the first line of each file that matches a regular expression; an empty one finds all."""
+        wanted = re.compile(pattern, re.MULTILINE)
+        hits = []
+        for path, text, _ in self._texts(files, without, is_read=bool(pattern)):
+            if found := wanted.search(text):
+                line = text.count("\n", 0, found.start()) + 1
+                hits.append(Line(path, line, one_line(text.split("\n")[line - 1])))
+        return fitting(hits)
 
-        A glob without a slash is about a file's name, one with a slash about its whole path. For each glob:
-        how many files match, and the first of them, the shallowest first.
-        """
-        _check_count("patterns", patterns)
-        globs = [(pattern, any_glob((pattern,))) for pattern in patterns]
-        union = any_glob(patterns)
-        matching: dict[str, list[str]] = {pattern: [] for pattern in patterns}
-        for place in self._folder.below(path):
-            name = place.shown.encode()
-            if place.kind == "file" and union.search(name):
-                for pattern, compiled in globs:
-                    if compiled.search(name):
-                        matching[pattern].append(place.shown)
-        share = PATHS_CHARS_MAX // max(1, sum(map(bool, matching.values())))
-        answers = [
-            FoundFiles(glob, len(paths), fitting(paths[: max(1, limit)], str, share))
-            for glob, paths in matching.items()
-        ]
-        return Found(tuple(answers), self._folder.index.is_cut)
+    def parse_python(
+        self, files: str, without: str = "$.", containing: str = "", limit: int = 80
+    ) -> Sequence[PythonFile]:
+        """Parse Python files without running them. containing: only those with a line that matches this."""
+        wanted = re.compile(containing, re.MULTILINE)
+        found = (each for each in self._texts(files, without) if each[2] or wanted.search(each[1]))
+        parsed = [python_file(*each) for each in islice(found, limit + 1)]
+        few = fitting(parsed[:limit])
+        cut = PythonFile("", problem=f"the files after the first {len(few)}.")
+        return few if len(few) == len(parsed) else (*few, cut)
 
-    def count_code(self, path: str = ".", recursive: bool = True, lines: bool = False) -> Census:
-        """Count files by language, the language with the most files first; with `lines`, their lines too.
+    def read_config(self, files: str, without: str = "$.") -> Sequence[Setting]:
+        """Read the settings of TOML and INI files, and of a setup.py without running it. Keys are dotted."""
+        return fitting([setting for each in self._texts(files, without) for setting in settings_of(*each)])
 
-        Not recursive: only the folder's own files.
-        """
-        place = self._folder.at(path)
-        depth = place.raw.count("/") + bool(place.raw)
-        places = [p for p in self._folder.below(path) if recursive or p.raw.count("/") == depth]
-        files = [p for p in places if p.kind == "file"]
-        counted, binary, unread = self._lines(files) if lines else (Counter(), 0, [])
-        skipped, skipped_more = some_skipped(unread + self._folder.skipped_below(path))
-        groups: defaultdict[str, list[Place]] = defaultdict(list)
-        for item in files:
-            groups[language_of(item.shown)].append(item)
-        unknown = groups.pop("", [])
-        languages = [
-            LanguageCount(name, len(group), sum(p.bytes for p in group), counted[name])
-            for name, group in groups.items()
-        ]
-        languages.sort(key=lambda each: (-each.files, -each.bytes, each.language))
-        kinds = Counter(p.kind for p in places)
-        return Census(
-            path=place.shown,
-            files=len(files),
-            folders=kinds["folder"],
-            languages=tuple(languages),
-            unknown=len(unknown),
-            binary=binary,
-            links=kinds["link"],
-            others=kinds["other"],
-            skipped=skipped,
-            skipped_more=skipped_more,
-            is_cut=self._folder.index.is_cut,
-        )
-
-    def _lines(self, files: Iterable[Place]) -> tuple[Counter[str], int, list[Skipped]]:
-        """Lines by language, how many files are binary, and what was not read."""
-        lines: Counter[str] = Counter()
-        skipped: list[Skipped] = []
-        binary = 0
-        for place, data in self._folder.read_all(files, FILE_BYTES_MAX):
-            if isinstance(data, str):
-                skipped.append(Skipped(place.shown, data))
-            elif is_binary(data):
-                binary += 1
-            else:
-                lines[language_of(place.shown)] += lines_in(data)
-        return lines, binary, skipped
-
-    def read_text(self, path: str, start: int = 0, max_bytes: int = 8_000) -> TextPart:
-        """Read part of a text file from a byte offset. `next_start` says where to read on; 0 at the end."""
-        if start < 0 or max_bytes < 1:
-            raise ValueError("start must be 0 or more, max_bytes 1 or more.")
-        place = self._file(path)
-        data = self._folder.read(place, start, min(max_bytes, TEXT_BYTES_MAX))
-        if is_binary(data):
-            raise ValueError(f"{path} is binary: it has zero bytes where text was expected.")
-        end = start + len(data)
-        return TextPart(place.shown, start, safe_text(data), place.bytes, end if end < place.bytes else 0)
-
-    def search(
-        self,
-        patterns: list[str],
-        files: list[str],
-        path: str = ".",
-        without: list[str] | None = None,
-        limit: int = 5,
-        per_file: int = 1,
-    ) -> Matches:
-        """Search files line by line for regular expressions (RE2: no look-around, no back references).
-
-        `files` are globs as in find_files, `without` those of files to leave out. For each pattern: in how
-        many files and on how many lines it matches, and the first `limit` lines, at most `per_file` of one
-        file, the shallowest file first. Binary and huge files are named under `skipped`.
-        """
-        _check_count("patterns", patterns)
-        _check_count("files", files)
-        wanted, unwanted = any_glob(files), any_glob(without or [])
-        names = ((place, place.shown.encode()) for place in self._folder.below(path))
-        places = [place for place, name in names if wanted.search(name) and not unwanted.search(name)]
-        hits_max = max(1, min(limit, HITS_MAX // len(patterns)))
-        return search_files(self._folder, patterns, places, hits_max, max(1, per_file))
-
-    def parse_python(self, path: str) -> PythonFacts:
-        """Parse a Python file without running it: its docstring, imports, functions, classes and tests.
-
-        A file that does not parse (another Python, a template) is read line by line instead, and `problem`
-        says so.
-        """
-        place = self._file(path)
-        data = self._folder.read(place, 0, PARSED_BYTES_MAX + 1)
-        if is_binary(data):
-            raise ValueError(f"{path} is binary, no Python source.")
-        return python_facts(place.shown, data)
-
-    def read_config(self, path: str, keys: list[str] | None = None) -> Settings:
-        """Read the settings of a TOML, INI or JSON file, a setup.py (not run) or a Procfile.
-
-        Keys are dotted, items of lists numbered: `project.scripts.name`, `dependencies.0`. `keys` names the
-        ones wanted, each with all that is below it.
-        """
-        place = self._file(path)
-        data = self._folder.read(place, 0, CONFIG_BYTES_MAX + 1)
-        if is_binary(data):
-            raise ValueError(f"{path} is binary, no settings.")
-        return settings_of(place.shown, data, keys or [])
-
-    def _file(self, path: str) -> Place:
-        place = self._folder.at(path)
-        if place.kind == "folder":
-            raise IsADirectoryError(f"{path} is a folder; list_files lists it.")
-        return place
+    def _texts(self, files: str, without: str, is_read: bool = True) -> Iterator[tuple[str, str, str]]:
+        """Yield the path of each file with its text, or with a sentence that says why it was not read."""
+        left = SCAN_BYTES_MAX
+        for place in self._folder.places:
+            if place.kind == "file" and re.search(files, place.path) and not re.search(without, place.path):
+                left -= place.bytes if is_read else 0
+                try:
+                    text = self._folder.read(place) if is_read and left > 0 else ""
+                    yield place.path, text, "" if left > 0 else f"{place.path}: enough was read before."
+                except (OSError, ValueError) as error:
+                    yield place.path, "", str(error)
 
 
-TOOL_NAMES: Final = (
-    "list_files",
-    "find_files",
-    "count_code",
-    "read_text",
-    "search",
-    "parse_python",
-    "read_config",
-)
-
-
-def _check_count(what: str, values: list[str]) -> None:
-    if not 1 <= len(values) <= PATTERNS_MAX:
-        raise ValueError(f"{what}: {len(values)} were given; 1 to {PATTERNS_MAX} are taken at once.")
+def fitting(items: Sequence[T]) -> tuple[T, ...]:
+    """Return the first items, as many as one answer has room for."""
+    sizes = accumulate(len(msgspec.json.encode(item).decode()) + 1 for item in items)
+    return tuple(item for item, size in zip(items, sizes, strict=True) if size < ANSWER_CHARS_MAX - 1_000)

@@ -47,9 +47,9 @@ def test_the_demonstration_tells_the_truth_of_a_folder_and_its_recording_verifie
     assert outcome.is_ok, outcome
     ended = reports(recording)
     testing = msgspec.json.decode(ended[0].value)
-    assert (testing["framework"], testing["basis"]) == (truth.framework, truth.basis)
+    assert (testing["answer"], testing["basis"]) == (truth.framework, truth.basis)
     entry = msgspec.json.decode(ended[2].value)
-    assert entry["entry_point"] in truth.entry
+    assert entry["answer"] in truth.entry
     assert ended[3].kind == "iteration_cap"
     depth = msgspec.json.decode(ended[4].value)
     assert depth["levels"] == 3

@@ -52,7 +52,7 @@ def _only_binary_files(root: Path) -> Truth:
     (root / "data" / "pytest.bin").write_bytes(b"\0\1import pytest\n" * 10)
     (root / "test_picture.py").write_bytes(b"import pytest\n\0\0\0\xff\xfe\n" * 100)
     (root / "conftest.pyc").write_bytes(bytes(range(256)))
-    return Truth("none", "none", ("none",), (".", "data"))
+    return Truth("unknown", "none", ("none",), (".", "data"), says="Not read: test_picture.py is binary")
 
 
 def _huge_files(root: Path) -> Truth:
@@ -62,7 +62,7 @@ def _huge_files(root: Path) -> Truth:
     with (root / "tests" / "test_dump.py").open("wb") as file:
         file.write(b"import pytest\n" * 400_000)
     (root / "app.py").write_text("print('x' * 10)\n\n\nif __name__ == '__main__':\n    print()\n")
-    return Truth("none", "none", ("app.py",), (".", "tests"), says="too large")
+    return Truth("unknown", "none", ("app.py",), (".", "tests"), says="too large")
 
 
 def _strange_names(root: Path) -> Truth:
@@ -75,7 +75,7 @@ def _strange_names(root: Path) -> Truth:
     (Path(os.fsdecode(raw)) / "test_\udce9t\udce9.py").write_text(
         "import pytest\n\n\ndef test_summer():\n    pass\n"
     )
-    shown = ("bad\\xff\\xfename", "back\\\\slash", "größe", "my package", "new\\nline", "\\x1b[31mred")
+    shown = ("bad\\udcff\\udcfename", "back\\\\slash", "größe", "my package", "new\\nline", "\\x1b[31mred")
     return Truth("pytest", "used", ("none",), shown)
 
 

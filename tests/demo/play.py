@@ -13,8 +13,9 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.demo.bounds import ANSWER_CHARS_MAX
-from callboard.demo.policies import CAST
+from callboard.demo.agents import CAST, RUNAWAY_ITERATIONS
+from callboard.demo.reports import schema_of
+from callboard.demo.tools import ANSWER_CHARS_MAX
 from callboard.runtime.models.scripted import Call
 
 DEPTH_MAX = 3
@@ -43,8 +44,8 @@ class Play:
         """Play one agent until it reports, answers, or has no turn left."""
         role = CAST[name]
         messages: list[dict[str, object]] = [{"role": "user", "content": prompt}]
-        schema = schema or role.schema
-        for turn in range(1, (role.iterations or 30) + 1):
+        schema = schema or (schema_of(role.report) if role.report else None)
+        for turn in range(1, (RUNAWAY_ITERATIONS if name == "runaway" else 30) + 1):
             self.turns[name] = max(turn, self.turns.get(name, 0))
             reply = role.policy(request_of(name, messages, turn))
             made = [
@@ -65,17 +66,17 @@ class Play:
         if tool == "task":
             assert set(arguments) <= {"agent", "agents", "prompt", "output_schema", "copies"}
             return self._delegate(name, arguments, depth)
-        assert tool in CAST[name].tools, f"{name} has no tool {tool}"
+        assert tool in CAST[name].tools.split(), f"{name} has no tool {tool}"
         try:
             text = msgspec.json.encode(self.tools[tool](**arguments)).decode()
         except Exception as error:
             self.errors.append(f"{name}, {tool}{arguments}: {error}")
             return Ending(f"{type(error).__name__}: {error}", is_error=True)
-        assert len(text) < ANSWER_CHARS_MAX, f"{tool} says {len(text)} characters"
+        assert len(text) <= ANSWER_CHARS_MAX + 2, f"{tool} says {len(text)} characters"
         return Ending(text)
 
     def _delegate(self, name: str, task: dict[str, object], depth: int) -> Ending:
-        known = CAST[name].agents
+        known = CAST[name].agents.split()
         racers = task.get("agents") or [task.get("agent") or known[0]]
         assert isinstance(racers, list)
         assert set(racers) <= set(known)

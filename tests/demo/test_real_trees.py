@@ -30,8 +30,8 @@ def test_an_installed_library_has_no_testing_framework(name: str) -> None:
     assert tester is not None
     assert packager is not None
     assert reader is not None
-    assert tester["framework"] == "none"
-    assert {packager["entry_point"], reader["entry_point"]} <= TRUTH[name]
+    assert tester["answer"] == "none"
+    assert {packager["answer"], reader["answer"]} <= TRUTH[name]
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_the_standard_library_tests_itself_with_unittest(name: str) -> None:
         pytest.skip("this Python comes without its tests")
     report = Play(FolderTools(root).all()).run("tester").report
     assert report is not None
-    assert (report["framework"], report["basis"]) == ("unittest", "used")
+    assert (report["answer"], report["basis"]) == ("unittest", "used")
 
 
 @pytest.mark.slow
