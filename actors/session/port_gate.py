@@ -96,7 +96,6 @@ class PortGate:
         self._is_strict = is_strict
         self._of: dict[str, set[int]] = {}
         self._stopped: set[str] = set()
-        self._repeats: dict[int, Repeated] = {}
         self._wanted: dict[str, Event] = {}
         self._wishes: dict[int, TurnRequested] = {}
         self._answered: set[int] = set()
@@ -106,9 +105,11 @@ class PortGate:
     def repeated_in(self, request: Event) -> Repeated:
         """Return the values that the answer to an open request carries again.
 
-        Raises KeyError for a request that has its answer.
+        Raises KeyError for a grant that has its answer.
         """
-        return self._repeats[request.seq]
+        row = PORT_REQUESTS[type(request.body)]
+        source = self._wishes[request.seq] if row.through else request.body
+        return tuple(getattr(source, field) for field in row.repeats)
 
     def wish_of(self, request: Event) -> TurnRequested:
         """Return what an agent asked for with the turn that an open `CallModel` grants.
@@ -187,7 +188,8 @@ class PortGate:
         body, seq = event.body, event.seq
         owner = owner_of(event)
         self.open[seq] = event
-        self._repeats[seq] = self._repeated_by(event)
+        if PORT_REQUESTS[type(body)].through:
+            self._grant(event)
         if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
             self._repeated.add(seq)
         if owner in self._stopped:
@@ -203,14 +205,12 @@ class PortGate:
                 seqs.add(seq)
         actions.append(self.start_of(event))
 
-    def _repeated_by(self, request: Event) -> Repeated:
-        row, source = PORT_REQUESTS[type(request.body)], request.body
-        if row.through:
-            wanted = self._wanted.pop(owner_of(request), None)
-            if wanted is None or wanted.seq != getattr(source, row.through):
-                raise Diverged(f"event {request.seq} grants a turn that its agent did not request")
-            source = self._wishes[request.seq] = wanted.body  # type: ignore[assignment]  # as `_want` put it
-        return tuple(getattr(source, field) for field in row.repeats)
+    def _grant(self, request: Event) -> None:
+        wanted = self._wanted.pop(owner_of(request), None)
+        seq = getattr(request.body, PORT_REQUESTS[type(request.body)].through)
+        if wanted is None or wanted.seq != seq or not isinstance(wanted.body, TurnRequested):
+            raise Diverged(f"event {request.seq} grants a turn that its agent did not request")
+        self._wishes[request.seq] = wanted.body
 
     def _want(self, event: Event, actions: list[Action]) -> None:
         self._wanted[event.sender] = event
@@ -221,7 +221,6 @@ class PortGate:
     def _answer(self, event: Event, actions: list[Action]) -> None:
         self._answered.discard(event.cause)
         request = self.open.pop(event.cause, None)
-        self._repeats.pop(event.cause, None)
         self._wishes.pop(event.cause, None)
         if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
             seqs.discard(request.seq)

@@ -35,7 +35,7 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.loop_actor import LoopActor
-from callboard.runtime.scheduling.run_queue import run_queue_of
+from callboard.runtime.scheduling.run_queue import LeanInbox, run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 
 logger = logging.getLogger("callboard.board")
@@ -77,6 +77,7 @@ class DeciderActor(LoopActor):
     """The shell around a decider: receive, decide, post. Nothing else; the session core has its state."""
 
     use_registry = False
+    _create_actor_inbox = LeanInbox
 
     def __init__(self, board: "Board", address: str) -> None:
         super().__init__(urn=address)

@@ -12,6 +12,7 @@ from callboard.runtime.scheduling.run_queue import (
     LET_IN_MAX,
     PASS_MESSAGES_MAX,
     Gate,
+    LeanInbox,
     LoopInbox,
     StopFlag,
     loop_for,
@@ -305,3 +306,29 @@ def test_an_end_that_raises_keeps_no_other_from_its_own() -> None:
         assert [type(error) for error in told] == [ZeroDivisionError]
 
     asyncio.run(main())
+
+
+# --- LeanInbox ------------------------------------------------------------------------
+
+
+def test_a_lean_inbox_hands_over_messages_from_any_thread_in_order_and_is_empty_afterwards() -> None:
+    async def run() -> None:
+        inbox, seen = LeanInbox(), list[int]()
+
+        def work(queue: deque[int], messages_max: int) -> int:
+            count = min(len(queue), messages_max)
+            seen.extend(queue.popleft() for _ in range(count))
+            return count
+
+        inbox.put(0)
+        inbox.open(asyncio.get_running_loop(), work)
+        inbox.put(1)
+        await asyncio.to_thread(lambda: [inbox.put(number) for number in range(2, 200)])
+        await asyncio.sleep(0)  # the calls of the other thread come first
+        await asyncio.sleep(0)  # then the turns that they asked for
+        await asyncio.sleep(0)
+        assert seen == list(range(200))
+        assert inbox.empty()
+        assert inbox._queue is LeanInbox()._queue, "all empty ones share one queue"
+
+    asyncio.run(run())
