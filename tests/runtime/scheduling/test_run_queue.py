@@ -323,7 +323,7 @@ def test_a_lean_inbox_hands_over_messages_from_any_thread_in_order_and_is_empty_
         inbox.put(0)
         inbox.open(asyncio.get_running_loop(), work)
         inbox.put(1)
-        await asyncio.to_thread(lambda: [inbox.put(number) for number in range(2, 200)])
+        await asyncio.to_thread(lambda: deque(map(inbox.put, range(2, 200)), maxlen=0))
         await asyncio.sleep(0)  # the calls of the other thread come first
         await asyncio.sleep(0)  # then the turns that they asked for
         await asyncio.sleep(0)
