@@ -161,7 +161,17 @@ class LoopActor(Actor):
             self.actor_stopped = StopFlag()
             self.actor_urn = type(self).__name__
         self.actor_urn = urn or self.actor_urn
-        self._actor_ref = LoopRef(self)
+
+    @property
+    def actor_ref(self) -> ActorRef[Self]:
+        """Return the reference to this actor, made when it is first asked for.
+
+        Session actors are delivered to by their board, so ten thousand of them need no reference.
+        """
+        ref = self.__dict__.get("_actor_ref")
+        if not isinstance(ref, LoopRef):
+            ref = self._actor_ref = LoopRef(self)
+        return ref
 
     @staticmethod
     def _create_actor_inbox() -> LoopInbox:
