@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from callboard.runtime.log.append_rules import no_session
-from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, make_tables
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, make_tables, set_page_format
 
 Progress = Callable[[int, int], object]
 """Told from time to time how much is done, of how much."""
@@ -44,7 +44,7 @@ def copy_session(uri: str, target: Path, session_id: str, progress: Progress) ->
     uri: the origin, to be opened for reading only.
     """
     with closing(sqlite3.connect(f"{target.as_uri()}?mode=rwc", uri=True, isolation_level=None)) as made:
-        made.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        set_page_format(made)
         made.execute("ATTACH ? AS origin", (uri,))
         made.execute("BEGIN")
         make_tables(made)

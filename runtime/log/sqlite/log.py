@@ -18,7 +18,6 @@ thread, a daemon, is stopped when the log is collected or the interpreter ends.
 
 import asyncio
 import contextlib
-import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,9 +28,11 @@ from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import Chain
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.owner import Owner
-from callboard.runtime.log.sqlite.schema import Durability, find_cipher, prepare, store_error
+from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 
 T = TypeVar("T")
@@ -157,7 +158,7 @@ class _Held:
         try:
             connection = await self.thread.connect()
             self.store = await self.thread.run(opened)
-        except sqlite3.Error as error:
+        except SQLITE_FAILURES as error:
             raise store_error(error, path, "opening") from error
 
     async def leave(self) -> None:

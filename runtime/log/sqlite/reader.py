@@ -29,6 +29,7 @@ from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import Chain, Sealed
 from callboard.runtime.log.protocol import Head, SessionRow, Stored
 from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
+from callboard.runtime.log.sqlite.meta import check_key, find_cipher
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.queries import (
     PAGE_EVENTS,
@@ -40,7 +41,8 @@ from callboard.runtime.log.sqlite.queries import (
     session_rows,
     stored_rows,
 )
-from callboard.runtime.log.sqlite.schema import check_key, error_code, find_cipher, is_fresh, store_error
+from callboard.runtime.log.sqlite.schema import is_fresh
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.wal import find_damage
 from callboard.runtime.log.sqlite.wal_marker import check_whole
 
@@ -68,7 +70,7 @@ class SQLiteReader:
         except BaseException as error:
             if self._copy is not None:
                 self._copy.cleanup()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, SQLITE_FAILURES):
                 raise store_error(error, self.path, "opening") from error
             raise
 
@@ -128,7 +130,7 @@ class SQLiteReader:
                 copy_session(self._uri, target.resolve(), session_id, progress)
             else:
                 copy_all(self._connection, target, progress)
-        except sqlite3.Error as error:
+        except SQLITE_FAILURES as error:
             raise store_error(error, self.path, f"copying to {target}") from error
 
     def check_wal(self) -> None:
@@ -156,7 +158,7 @@ class SQLiteReader:
         """Turn SQLite's errors into ours."""
         try:
             yield
-        except sqlite3.Error as error:
+        except SQLITE_FAILURES as error:
             failure = store_error(error, self.path, "reading")
             if session_id and error_code(error) == sqlite3.SQLITE_CORRUPT:
                 said = f"session {session_id}, from event {start}: {failure}"

@@ -33,7 +33,8 @@ from callboard.runtime.log.sqlite.queries import (
     stored_rows,
 )
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
-from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, error_code, pragma, store_error
+from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, check_schema, pragma
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.wal_marker import CHECKPOINT_PAGES, owner_of, say_whole, write_back
 
 REMEMBERED_MAX: Final = 10_000
@@ -275,6 +276,7 @@ class SQLiteStore:
                 version = pragma(self._connection, "data_version")
                 if version != self._version:
                     self._check_owner()
+                    check_schema(self._connection, self.path)
                     self._lines.clear()
                     self._blobs.clear()
                     self._version = version
@@ -322,7 +324,7 @@ class SQLiteStore:
             raise StoreFailed(f"{self._death}; this log is closed for good: reopen it, then resume")
         try:
             yield
-        except sqlite3.Error as error:
+        except SQLITE_FAILURES as error:
             failure = store_error(error, self.path, doing)
             if error_code(error) in _FATAL:
                 self._death = f"an earlier {doing} failed ({error})"

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import aiosqlite
 from aiosqlite import core
 
-from callboard.runtime.log.sqlite.schema import BUSY_TIMEOUT_MS
+from callboard.runtime.log.sqlite.preparation import BUSY_TIMEOUT_MS
 
 T = TypeVar("T")
 

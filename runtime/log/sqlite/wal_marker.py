@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from callboard.actors.protocol.errors import StoreIncomplete
+from callboard.runtime.log.sqlite.meta import damaged_meta, meta_value
 
 NEEDED: Final = "needed"
 CHECKPOINT_PAGES: Final = 512
@@ -39,7 +40,7 @@ _SET: Final = (
 
 def owner_of(connection: sqlite3.Connection) -> str:
     """The name that the last opener has written."""
-    return _value(connection, "owner")
+    return meta_value(connection, "owner")
 
 
 def own(connection: sqlite3.Connection) -> str:
@@ -60,7 +61,7 @@ def carry_over(connection: sqlite3.Connection, owner: str) -> None:
 
 def say_whole(connection: sqlite3.Connection, owner: str) -> None:
     """The third step alone, for who leaves and may have been kept from it; nothing if it was done."""
-    if _value(connection, "wal") == NEEDED:
+    if _is_needed(connection):
         connection.execute(_SET, ("", owner))
 
 
@@ -79,9 +80,9 @@ def checkpoint(connection: sqlite3.Connection) -> bool:
 def check_whole(connection: sqlite3.Connection, path: Path, shown: Path | None = None) -> None:
     """Refuse a log whose WAL was left behind. shown: the path to name. Raises StoreIncomplete."""
     wal = path.with_name(path.name + "-wal")
-    if _value(connection, "wal") != NEEDED or _size(wal):
+    if not _is_needed(connection) or _size(wal):
         return
-    if _value(connection, "wal") != NEEDED:  # its owner closed it in between
+    if not _is_needed(connection):  # its owner closed it in between
         return
     shown = shown or path
     raise StoreIncomplete(
@@ -99,6 +100,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _value(connection: sqlite3.Connection, key: str) -> str:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return row[0] if row else ""
+def _is_needed(connection: sqlite3.Connection) -> bool:
+    """Return whether the file says that its WAL is needed. Raises CorruptLog."""
+    value = meta_value(connection, "wal")
+    if value not in ("", NEEDED):
+        raise damaged_meta(connection, "wal")
+    return value == NEEDED

@@ -9,8 +9,9 @@ import pytest
 from callboard.runtime.log.hash_chain import Chain
 from callboard.runtime.log.protocol import GENESIS
 from callboard.runtime.log.sqlite.batch_insert import make_door, through_door
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Chunk, Rows
-from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma, prepare
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma
 from tests.runtime.log.kit import events
 
 ONE = json.dumps([[1, 1, 0, 3]])

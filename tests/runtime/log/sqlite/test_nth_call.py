@@ -24,9 +24,10 @@ from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.schema import Durability, prepare, store_error
 from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.store_errors import store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime

@@ -236,7 +236,7 @@ def test_it_refuses_another_programs_database(folder: Path) -> None:
 
 def test_it_says_that_a_file_may_not_be_read(path: Path) -> None:
     path.chmod(0o600)
-    with as_nobody(), pytest.raises(StoreUnreadable, match="may be read by this user"):
+    with as_nobody(), pytest.raises(StoreUnreadable, match="this user may read"):
         SQLiteReader(path)
 
 

@@ -121,7 +121,7 @@ def test_a_read_only_file_is_refused_but_can_be_read(open_folder: Path) -> None:
     path.with_name("log.db.lock").chmod(0o666)
     with as_nobody():
         assert isinstance(error := refusal(path), StoreReadOnly)
-        assert "SQLiteReader" in str(error)
+        assert "open_reader" in str(error)
         with SQLiteReader(path) as reader:
             assert reader.verify_chain("s").seq == 10
 

@@ -13,9 +13,9 @@ from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, Chain, Sealed, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.sqlite import rows as sqlite_rows
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.queries import Blobs
 from callboard.runtime.log.sqlite.rows import Rows
-from callboard.runtime.log.sqlite.schema import prepare
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)

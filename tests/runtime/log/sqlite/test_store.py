@@ -15,6 +15,7 @@ from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch_insert import through_door
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.queries import (
     Blobs,
     delete_session,
@@ -25,7 +26,6 @@ from callboard.runtime.log.sqlite.queries import (
     stored_rows,
 )
 from callboard.runtime.log.sqlite.rows import Chunk
-from callboard.runtime.log.sqlite.schema import prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import event, events, json_text, large, same
 

@@ -15,8 +15,8 @@ from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite import wal_marker as sqlite_mark
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.schema import prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.wal_marker import (
     NEEDED,
@@ -262,15 +262,7 @@ def test_a_log_that_is_closed_while_a_reader_looks_is_not_refused(
     """Between reading the mark and looking for the WAL an owner may have closed the log."""
     write_some(path)
     answers = [NEEDED, ""]
-    monkeypatch.setattr(sqlite_mark, "_value", lambda connection, key: answers.pop(0))
+    monkeypatch.setattr(sqlite_mark, "meta_value", lambda connection, key: answers.pop(0))
     with closing(connected(path)) as connection:
         check_whole(connection, path)
     assert not answers
-
-
-def test_a_log_of_a_later_kind_without_marks_is_taken_as_it_is(path: Path) -> None:
-    write_some(path)
-    with closing(connected(path)) as connection:
-        connection.execute("DELETE FROM meta WHERE key IN ('wal', 'owner')")
-        check_whole(connection, path)
-        assert owner_of(connection) == ""
