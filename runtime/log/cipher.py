@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.actors.protocol.errors import MisuseError, WrongKey
+from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 
 KEY_BYTES_MIN: Final = 32
 _SALT_BYTES: Final = 16
@@ -60,7 +60,7 @@ class Cipher:
         """The stored form of a session's title."""
         return _seal(self._session(session_id), title.encode(), ("title", session_id))
 
-    def open_title(self, session_id: str, stored: bytes) -> str:
+    def open_title(self, session_id: str, stored: bytes | None) -> str:
         """The title. Raises Unopenable."""
         return self._open(self._session(session_id), stored, ("title", session_id)).decode()
 
@@ -104,13 +104,19 @@ def cipher_of(description: str, key: bytes | None, where: str) -> Cipher | None:
         return None
     name, _, rest = description.rpartition(" ")[0].rpartition(" ")
     if name != _NAME:
-        raise WrongKey(f"{where} is encrypted in a way that this callboard does not know; use a newer one")
+        raise WrongKey(
+            f"{where} is encrypted in a way that this callboard does not know; use a newer one, or restore "
+            f"a copy if the file is damaged"
+        )
     if key is None:
         raise WrongKey(
             f"{where} is encrypted: give the key that it was made with (encryption_key=..., or "
             f"--encryption-key-file); without it nobody can read its sessions"
         )
-    cipher = Cipher(key, bytes.fromhex(rest))
+    try:
+        cipher = Cipher(key, bytes.fromhex(rest))
+    except ValueError:
+        raise CorruptLog(f"{where} is damaged: its encryption has no valid salt; restore a copy") from None
     if cipher.description != description:
         raise WrongKey(f"{where} was encrypted with another key; give that one: nothing else opens it")
     return cipher

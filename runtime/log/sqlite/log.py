@@ -28,6 +28,7 @@ from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import Chain
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+from callboard.runtime.log.sqlite.file_identity import FileIdentity
 from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.owner import Owner
 from callboard.runtime.log.sqlite.preparation import Durability, prepare
@@ -125,10 +126,13 @@ class SQLiteLog:
 
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:
         held = self._held
-        if held is None or held.store is None:
+        if held is None or held.store is None or held.files is None:
             raise StoreFailed(f"{self.path} is not open; await open() first")
         held.owner.check()
-        return await held.thread.run(partial(work, held.store))
+        held.files.check_again()
+        answer = await held.thread.run(partial(work, held.store))
+        held.files.check()  # here, not on the store's thread: that would wait for the interpreter lock again
+        return answer
 
 
 class _Held:
@@ -138,6 +142,7 @@ class _Held:
         self.owner = owner
         self.thread = thread
         self.store: SQLiteStore | None = None
+        self.files: FileIdentity | None = None
         self.on_abandon: weakref.finalize[[], SQLiteLog] | None = None
 
     async def open(self, durability: Durability, chain: Chain, encryption_key: bytes | None) -> None:
@@ -158,6 +163,7 @@ class _Held:
         try:
             connection = await self.thread.connect()
             self.store = await self.thread.run(opened)
+            self.files = FileIdentity(path)
         except SQLITE_FAILURES as error:
             raise store_error(error, path, "opening") from error
 

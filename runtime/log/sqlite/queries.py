@@ -13,16 +13,23 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.append_rules import no_session
 from callboard.runtime.log.cipher import Cipher, Unopenable
-from callboard.runtime.log.hash_chain import Sealed, corrupt
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, Sealed, corrupt
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX
+from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX
+from callboard.runtime.log.sqlite.store_errors import error_code
 
 _ROWS: Final = (
     "SELECT id & 0xffffffff, at, CAST(sender AS BLOB), CAST(recipient AS BLOB), cause, "
-    "CAST(body AS BLOB), digest, cuts FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+    "CAST(body AS BLOB), digest, CAST(cuts AS BLOB) FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+)
+_DAMAGED: Final = (
+    "SELECT id & 0xffffffff FROM events WHERE id BETWEEN ? AND ? AND NOT (typeof(at) = 'integer' "
+    "AND typeof(cause) = 'integer' AND typeof(digest) = 'blob' AND sender IS NOT NULL "
+    "AND recipient IS NOT NULL AND body IS NOT NULL) ORDER BY id LIMIT 1"
 )
 PAGE_EVENTS: Final = 2_000
 """Rows that one read takes, so that memory stays small however long a session is."""
@@ -40,20 +47,50 @@ class Place(NamedTuple):
     origin: bytes
 
 
-class _Names(dict[bytes, str]):
+class _Names(dict[bytes | None, str]):
     """Addresses by their bytes, each decoded when it is first seen."""
 
-    def __missing__(self, name: bytes) -> str:
-        self[name] = text = name.decode("utf-8", "replace")
+    def __missing__(self, name: bytes | None) -> str:
+        # No address holds NUL, so the digest of an event whose address is gone cannot match.
+        self[name] = text = "\0" if name is None else name.decode("utf-8", "replace")
         return text
 
 
 def find(connection: sqlite3.Connection, session_id: str) -> Place | None:
-    """The session, or None."""
+    """Return the session, or None. Raises CorruptLog if its row is damaged."""
     row = connection.execute(
-        "SELECT id, epoch, head, origin FROM sessions WHERE session_id = ?", (session_id,)
+        f"SELECT id, {_integer('epoch')}, {_integer('head')}, {_blob('origin')} "
+        "FROM sessions WHERE session_id = ?",
+        (session_id,),
     ).fetchone()
-    return Place(*row) if row else None
+    if row is None:
+        return None
+    place = Place(*row)
+    if not 0 < place.number <= NUMBER_MAX or _is_damaged(place.epoch, place.head):
+        raise _damaged_session(session_id)
+    if place.origin is None or len(place.origin) != DIGEST_BYTES:
+        raise corrupt(session_id, 1, "continues no digest of 32 bytes")
+    return place
+
+
+def _integer(column: str) -> str:
+    """Return SQL for a number that is NULL where another type stands: sqlite3 decodes every text."""
+    return f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
+
+
+def _blob(column: str) -> str:
+    return f"CASE typeof({column}) WHEN 'blob' THEN {column} END"
+
+
+def _is_damaged(epoch: int | None, head: int | None) -> bool:
+    return epoch is None or epoch < 1 or head is None or not 0 <= head <= SEQ_MAX
+
+
+def _damaged_session(session_id: str) -> CorruptLog:
+    return CorruptLog(
+        f"session {session_id}: its row in the table sessions is damaged; restore a copy of the log",
+        session_id,
+    )
 
 
 def found(connection: sqlite3.Connection, session_id: str) -> Place:
@@ -69,31 +106,45 @@ def head_of(connection: sqlite3.Connection, session_id: str, place: Place) -> He
     if place.head == 0:
         return Head(0, place.origin)
     row = connection.execute(
-        "SELECT digest FROM events WHERE id = ?", (place.number << SEQ_BITS | place.head,)
+        f"SELECT {_blob('digest')} FROM events WHERE id = ?", (place.number << SEQ_BITS | place.head,)
     ).fetchone()
     if row is None:
         raise corrupt(session_id, place.head, "is missing, and it was the last one")
+    if row[0] is None:
+        raise corrupt(session_id, place.head, "has no digest")
     return Head(place.head, row[0])
 
 
 def session_rows(connection: sqlite3.Connection, cipher: Cipher | None) -> list[SessionRow]:
-    """All sessions, newest first."""
+    """Return all sessions, newest first. Raises CorruptLog if a row is damaged."""
     rows = connection.execute(
-        "SELECT session_id, epoch, head, created_ms, title FROM sessions ORDER BY created_ms DESC, id DESC"
+        f"SELECT id, CAST(session_id AS BLOB), {_integer('epoch')}, {_integer('head')}, "
+        f"{_integer('created_ms')}, CAST(title AS BLOB) FROM sessions ORDER BY created_ms DESC, id DESC"
     )
-    if cipher is None:
-        return [SessionRow(*row) for row in rows.fetchall()]
-    return [
-        SessionRow(name, epoch, head, created_ms, _title(cipher, name, title))
-        for name, epoch, head, created_ms, title in rows.fetchall()
-    ]
+    return [_session_row(row, cipher) for row in rows.fetchall()]
 
 
-def _title(cipher: Cipher, session_id: str, stored: bytes) -> str:
+def _session_row(
+    row: tuple[int, bytes | None, int | None, int | None, int | None, bytes | None], cipher: Cipher | None
+) -> SessionRow:
+    number, name, epoch, head, created_ms, title = row
     try:
-        return cipher.open_title(session_id, stored)
-    except Unopenable:
-        return "(a title that does not decrypt)"
+        session_id = str(name or b"\xff", "utf-8")
+    except UnicodeDecodeError:
+        raise CorruptLog(f"session number {number} has a damaged id; restore a copy of the log") from None
+    if epoch is None or head is None or created_ms is None or _is_damaged(epoch, head):
+        raise _damaged_session(session_id)
+    return SessionRow(session_id, epoch, head, created_ms, _title(session_id, title, cipher))
+
+
+def _title(session_id: str, stored: bytes | None, cipher: Cipher | None) -> str:
+    try:
+        if cipher is not None:
+            return cipher.open_title(session_id, stored)
+        return str(stored or b"", "utf-8")
+    # No digest covers a title: a damaged one must not keep its session from being read.
+    except (Unopenable, UnicodeDecodeError):
+        return "(a title that cannot be read)"
 
 
 def stored_rows(
@@ -106,7 +157,9 @@ def stored_rows(
 ) -> list[Stored]:
     """Up to `limit` events from seq `start`, large values back in their places. Raises CorruptLog."""
     names, blobs = _Names(), Blobs(connection, bytes, cipher)
-    page = _page(connection, place, start, limit)
+    page = _page(connection, session_id, place, start, limit)
+    if not all(map(_is_sound, page)):
+        raise _damaged_event(connection, session_id, place)
     return [
         Stored(
             seq,
@@ -127,7 +180,7 @@ def sealed_rows(
     """Up to `limit` rows from seq `start` as their digests see them. `blobs` gives digests, not values."""
     names = _Names()
     rows = []
-    page = _opened(_page(connection, place, start, limit), session_id, blobs.cipher)
+    page = _opened(_page(connection, session_id, place, start, limit), session_id, blobs.cipher)
     for seq, at, sender, recipient, cause, body, digest, cuts in page:
         found_cuts: tuple[Cut, ...] = ()
         if cuts is not None:
@@ -159,15 +212,42 @@ def delete_session(connection: sqlite3.Connection, place: Place) -> None:
     )
 
 
-# at, cause and the digest are whatever stands in the file; a wrong type gives a wrong digest
-_Row = tuple[int, int, bytes, bytes, int, bytes, bytes, str | None]
+# A damaged field has any type or is None; `verify` finds it by its digest, `stored_rows` by its type.
+_Row = tuple[int, int, bytes, bytes, int, bytes, bytes, bytes | None]
 
 
-def _page(connection: sqlite3.Connection, place: Place, start: int, limit: int) -> list[_Row]:
+def _page(
+    connection: sqlite3.Connection, session_id: str, place: Place, start: int, limit: int
+) -> list[_Row]:
     first = place.number << SEQ_BITS
     bounds = (first | min(max(start, 1), SEQ_MAX), first | SEQ_MAX, limit)
-    rows: list[_Row] = connection.execute(_ROWS, bounds).fetchall()
+    try:
+        rows: list[_Row] = connection.execute(_ROWS, bounds).fetchall()
+    except sqlite3.OperationalError as error:
+        if error_code(error):
+            raise
+        # sqlite3 itself raised: a text in the place of a number or a digest is not UTF-8.
+        raise _damaged_event(connection, session_id, place) from None
     return rows
+
+
+def _is_sound(row: _Row) -> bool:
+    """Return whether the fields of a row have their types."""
+    return (
+        type(row[1]) is int
+        and type(row[4]) is int
+        and type(row[6]) is bytes
+        and row[2] is not None
+        and row[3] is not None
+        and row[5] is not None
+    )
+
+
+def _damaged_event(connection: sqlite3.Connection, session_id: str, place: Place) -> CorruptLog:
+    """Return the error for the first event of a session that has a field of another type."""
+    first = place.number << SEQ_BITS
+    row = connection.execute(_DAMAGED, (first | 1, first | SEQ_MAX)).fetchone()
+    return corrupt(session_id, row[0] if row else place.head, "holds a field of another type")
 
 
 def _opened(page: list[_Row], session_id: str, cipher: Cipher | None) -> Iterable[_Row]:
@@ -184,7 +264,7 @@ def _decrypted(row: _Row, session_id: str, cipher: Cipher) -> _Row:
     return (seq, at, sender, recipient, cause, body, digest, cuts)
 
 
-def _whole(session_id: str, seq: int, text: bytes, cuts: str, blobs: "Blobs") -> bytes:
+def _whole(session_id: str, seq: int, text: bytes, cuts: bytes, blobs: "Blobs") -> bytes:
     try:
         return splice(text, blobs.at(session_id, seq, cuts))
     except ValueError as error:
@@ -205,17 +285,17 @@ class Blobs:
         self._made = made
         self._known: dict[int, bytes] = {}
 
-    def at(self, session_id: str, seq: int, cuts: str) -> list[tuple[int, bytes]]:
+    def at(self, session_id: str, seq: int, cuts: bytes) -> list[tuple[int, bytes]]:
         """What belongs to an event's `cuts`: (offset, value). Raises CorruptLog."""
         try:
             return [(offset, self._get(number)) for offset, number in _places(cuts)]
-        except (LookupError, TypeError, msgspec.DecodeError) as error:
+        except (LookupError, TypeError, OverflowError, ValueError) as error:
             raise corrupt(session_id, seq, f"lacks a large value ({error})") from None
 
     def _get(self, number: int) -> bytes:
         value = self._known.get(number)
         if value is None:
-            query = "SELECT CAST(data AS BLOB), digest FROM blobs WHERE id = ?"
+            query = f"SELECT CAST(data AS BLOB), {_blob('digest')} FROM blobs WHERE id = ?"
             row = self._connection.execute(query, (number,)).fetchone()
             if row is None:
                 raise LookupError(f"no blob {number}")

@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import Chain, Sealed
+from callboard.runtime.log.hash_chain import Chain, Sealed, corrupt
 from callboard.runtime.log.protocol import Head, SessionRow, Stored
 from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
 from callboard.runtime.log.sqlite.meta import check_key, find_cipher
@@ -116,7 +116,11 @@ class SQLiteReader:
             check_key(self._connection, self.path, chain)
             place = found(self._connection, session_id)
             rows = self._sealed(session_id, place)
-            return chain.verify(session_id, place.origin, rows, place.head, head)
+            end = chain.verify(session_id, place.origin, rows, place.head, head)
+            # Asked again: a live owner may have appended since, and moves the head with the events.
+            if found(self._connection, session_id).head < end.seq:
+                raise corrupt(session_id, end.seq, "stands behind the last one of its session")
+            return end
 
     def copy_to(
         self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None

@@ -32,6 +32,7 @@ PAGE_BYTES: Final = 8_192
 
 SEQ_BITS: Final = 32
 SEQ_MAX: Final = (1 << SEQ_BITS) - 1
+NUMBER_MAX: Final = (1 << (63 - SEQ_BITS)) - 1
 
 _TABLES: Final = (
     """CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID""",

@@ -20,7 +20,7 @@ import msgspec
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.runtime.log.append_rules import refusal, session_exists
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import UNWRITABLE, Chain
+from callboard.runtime.log.hash_chain import UNWRITABLE, Chain, corrupt
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored
 from callboard.runtime.log.sqlite.batch_insert import MOVED, make_door, through_door
 from callboard.runtime.log.sqlite.queries import (
@@ -182,7 +182,8 @@ class SQLiteStore:
             place = found(self._connection, session_id)
             head = head_of(self._connection, session_id, place)
             rows = all_sealed(self._connection, session_id, place, self._cipher)
-            self._chain.verify(session_id, place.origin, rows, place.head, head)
+            if self._chain.verify(session_id, place.origin, rows, place.head, head) != head:
+                raise corrupt(session_id, place.head + 1, "stands behind the last one of its session")
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (place.number,))
         epoch = place.epoch + 1
         self._remember({session_id: _Line(place.number, epoch, *head)})

@@ -177,7 +177,7 @@ def test_large_values_that_were_exchanged_do_not_decrypt(path: Path) -> None:
                 look("s")
             assert caught.value.seq == 2
         titles = [row.title for row in reader.sessions()]
-        assert titles == [f"a title with {CANARY}", "(a title that does not decrypt)"]
+        assert titles == [f"a title with {CANARY}", "(a title that cannot be read)"]
 
 
 def test_another_owner_goes_on_with_the_key(path: Path) -> None:
