@@ -1,6 +1,7 @@
 """The runtime: a log, and the sessions that run on it."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
@@ -78,6 +79,7 @@ class Runtime:
         self._is_strict = strict_spending
         self._approver = approve
         self._is_closing = False
+        self._process = os.getpid()
         self._writer: GroupWriter | None = None
         self._sessions: dict[str, Session] = {}
         self._resuming: set[str] = set()
@@ -92,6 +94,7 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         await self._log.open()
+        self._process = os.getpid()
         self._writer = GroupWriter(self._log)
         self._tools, self._checker = ToolRunner(), SchemaChecker()
         self._is_closing = False
@@ -105,6 +108,8 @@ class Runtime:
 
         Whatever fails on the way, the rest is closed all the same; the first error is raised at the end.
         """
+        if self._process != os.getpid():
+            return  # a forked child: sessions, models and log belong to its parent's loop
         self._is_closing = True
         found: list[object] = []
         while self._sessions:

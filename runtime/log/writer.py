@@ -17,13 +17,14 @@ Use it on one event loop. It does not own the log: open it before, close it afte
 """
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed
+from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
 from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream, release
@@ -77,6 +78,7 @@ class GroupWriter:
         self._nobody = threading.Lock()
         self._nobody.acquire()
         self._is_closed = False
+        self._process = os.getpid()
         self.undurable = 0
         """Events that were staged and are not durable yet."""
 
@@ -192,6 +194,8 @@ class GroupWriter:
 
     async def flush(self) -> None:
         """Wait until everything staged so far is durable, or has failed."""
+        if self._process != os.getpid():  # its tasks run on the parent's loop: waiting would never end
+            raise StoreLocked("this writer belongs to the process from which this one was forked")
         while self._task is not None:
             await asyncio.wait({self._task})
 
