@@ -25,7 +25,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 def delete(session: str, yes: bool, log: str) -> None:
     """Delete a session for good: its events, and the large values that no other session has.
 
-    What was deleted is overwritten in the file, which does not get smaller. Copies and exports are not
+    What was deleted is overwritten in the file, which then gets smaller. Copies and exports are not
     touched. The log must not be open in another process.
 
     \b

@@ -121,7 +121,7 @@ class SQLiteLog:
         return await self._run(lambda store: store.sessions())
 
     async def delete(self, session_id: str) -> int:
-        """See `EventLog.delete`. What was deleted is overwritten in the file, which does not get smaller."""
+        """See `EventLog.delete`. What was deleted is overwritten in the file, which then gets smaller."""
         return await self._run(lambda store: store.delete(session_id))
 
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:

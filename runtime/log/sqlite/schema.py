@@ -131,8 +131,9 @@ def _own_objects() -> frozenset[_Object]:
 
 
 def set_page_format(connection: sqlite3.Connection) -> None:
-    """Choose the page size of a new file. SQLite ignores it once the file has a table."""
+    """Choose page size and vacuum mode of a new file. SQLite ignores both once the file has a table."""
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
 
 def make_tables(connection: sqlite3.Connection) -> None:

@@ -240,6 +240,9 @@ class _Connection:
         with _translated():
             self._connection.executemany(statement, many)
 
+    def executescript(self, statements: str) -> None:
+        self.execute(statements)
+
     def close(self) -> None:
         with _translated():
             self._connection.close()

@@ -28,6 +28,7 @@ from callboard.runtime.log.sqlite.queries import (
 from callboard.runtime.log.sqlite.rows import Chunk
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import event, events, json_text, large, same
+from tests.runtime.log.sqlite.disk import Disk
 
 
 @pytest.fixture
@@ -241,6 +242,50 @@ def test_what_was_deleted_is_nowhere_in_the_files(
     assert store.delete("t") == 2
     assert connection.execute("SELECT substr(data, 2, 1) FROM blobs").fetchall() == [("u",)]
     assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
+
+
+def test_the_space_of_a_deleted_session_returns(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 5))])
+    store.create("big", 1, "", GENESIS)
+    store.append([Append("big", 0, 1, [large(seq, 50_000, chr(96 + seq)) for seq in range(1, 21)])])
+    store.append([Append("s", 5, 1, events(6, 10))])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = path.stat().st_size
+    store.delete("big")
+    assert before > 1_000_000
+    assert path.stat().st_size < 100_000
+    assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert same(store.read("s", 1, 10), events(1, 10))
+
+
+def test_the_pages_of_a_deleted_session_are_overwritten_before_the_file_gets_smaller(path: Path) -> None:
+    disk = Disk()
+    connection = disk.connect(path)
+    owner = prepare(connection, path, "process", Chain())
+    store = SQLiteStore(connection, path, Chain(), owner)
+    store.create("secret", 1, "", GENESIS)
+    store.append([Append("secret", 0, 1, [large(seq, 50_000, "q" * seq) for seq in range(1, 6)])])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"qqqq" in path.read_bytes()
+    first = len(disk.trace)
+    store.delete("secret")
+    content, cut_off = bytearray(), 0
+    for at, op in enumerate(disk.trace):
+        if op.name != str(path):
+            continue
+        if op.kind == "write":
+            content[len(content) :] = bytes(max(0, op.offset - len(content)))
+            content[op.offset : op.offset + len(op.data)] = op.data
+        elif op.kind == "truncate" and at > first:
+            cut_off += len(content) - op.offset
+            assert b"qqqq" not in content[op.offset :]
+            del content[op.offset :]
+    assert cut_off > 250_000
+    connection.close()
+    disk.close()
 
 
 def test_who_has_lost_the_log_is_told_so_whatever_he_asks(
