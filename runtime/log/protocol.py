@@ -8,8 +8,9 @@ Writing is asynchronous and belongs to one owner; reading (`LogReader`) is synch
 loop and no ownership, and is all that replay is given.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -140,5 +141,32 @@ class LogReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Let go of the log. Safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Return the reader itself."""
+        ...
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the reader."""
+        ...
+
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called from time to time with how much is done, of how much."""
+
+
+@runtime_checkable
+class FileReader(LogReader, Protocol):
+    """A reader of a log that is a file, which can be copied and damaged."""
+
+    def check_wal(self) -> None:
+        """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
+        ...
+
+    def copy_to(
+        self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
+    ) -> None:
+        """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
         ...

@@ -108,7 +108,7 @@ def damage(path: Path, table: str, column: str, value: str) -> bool:
 
 def outcomes(path: Path) -> dict[tuple[str, ...], tuple[int, str]]:
     """Run every reading command. Return exit code and output of each."""
-    found = {}
+    found: dict[tuple[str, ...], tuple[int, str]] = {}
     for command in COMMANDS:
         has_session = command[0] != "sessions" and "--all" not in command
         arguments = [*command, *(["20250102-report"] if has_session else []), "--log", str(path)]

@@ -6,16 +6,13 @@ An encrypted log stays encrypted. While the snapshot is held the owner cannot wr
 """
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from callboard.runtime.log.append_rules import no_session
+from callboard.runtime.log.protocol import Progress
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, make_tables, set_page_format
-
-Progress = Callable[[int, int], object]
-"""Told from time to time how much is done, of how much."""
 
 _PAGES: Final = 2_048
 _EVENTS: Final = 5_000

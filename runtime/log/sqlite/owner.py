@@ -97,7 +97,7 @@ class Owner:
         if os.getpid() != self._process:
             raise StoreLocked(
                 f"{self.path} belongs to process {self._process}, from which this one was forked; "
-                f"open the log after forking, or read it with SQLiteReader"
+                f"open the log after forking, or read it with open_reader"
             )
 
     @property
@@ -134,7 +134,7 @@ def _cannot_lock(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreReadOnly(
             f"{path} cannot be written ({error.strerror}), so nobody can own the log beside it; "
-            f"mend the permissions, or read the log with SQLiteReader"
+            f"change the permissions, or read the log with open_reader"
         )
     return StoreFailed(f"{path}: {error.strerror}")
 
@@ -144,8 +144,8 @@ def _refused(path: Path, other: str, error: OSError) -> StoreError:
         return StoreFailed(f"{path}: this file system refuses locks ({error.strerror}); use a local one")
     who = "this process" if other == str(os.getpid()) else f"process {other}" if other else "another process"
     return StoreLocked(
-        f"{path} is owned by {who}; close it there first, or read it with SQLiteReader "
-        f"(from a process that hangs SQLiteLog(..., force=True) takes it)"
+        f"{path} is owned by {who}; close it there first, or read it with open_reader "
+        f"(open_log(..., force=True) takes it from a process that hangs)"
     )
 
 

@@ -27,8 +27,8 @@ from urllib.parse import quote
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import Chain, Sealed, corrupt
-from callboard.runtime.log.protocol import Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
+from callboard.runtime.log.protocol import Head, Progress, SessionRow, Stored
+from callboard.runtime.log.sqlite.copy import copy_all, copy_session
 from callboard.runtime.log.sqlite.meta import check_key, find_cipher
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.queries import (
