@@ -52,4 +52,4 @@ def test_a_waiter_hears_why_it_waited_in_vain() -> None:
 
 
 def test_the_error_of_a_cancelled_commit_says_what_to_do() -> None:
-    assert "callboard show" in str(Stream("s", 1, EMPTY).cut_short())
+    assert "callboard show" in str(Stream("s", 1, EMPTY).cancelled())

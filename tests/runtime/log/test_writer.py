@@ -13,7 +13,7 @@ from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.writer import GIVE_WAY_EVERY_S, UNDURABLE_MAX, GroupWriter
+from callboard.runtime.log.writer import NAP_EVERY_S, UNDURABLE_MAX, GroupWriter
 from tests.runtime.log.kit import event, events, run, same
 from tests.runtime.log.slow_log import SlowLog, passes, with_writer
 
@@ -327,16 +327,37 @@ def test_dead_sessions_take_no_room() -> None:
 def test_a_busy_loop_gives_way_to_the_stores_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         naps: list[float] = []
-        monkeypatch.setattr(writer, "_nobody", Mock(acquire=lambda timeout: naps.append(timeout)))
+        monkeypatch.setattr(writer, "_never_free", Mock(acquire=lambda timeout: naps.append(timeout)))
         log.gate.clear()
         now = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
         writer.stage("a", 1, events(1, 1))
         for seq in range(2, 41):
-            now += GIVE_WAY_EVERY_S / 4
+            now += NAP_EVERY_S / 4
             writer.stage("a", 1, events(seq, seq))
         monkeypatch.undo()
         assert 4 <= len(naps) <= 10
+
+    with_writer(work)
+
+
+def test_no_nap_follows_the_start_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        naps: list[float] = []
+        monkeypatch.setattr(writer, "_never_free", Mock(acquire=lambda timeout: naps.append(timeout)))
+        log.gate.clear()
+        now = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+        writer.stage("a", 1, events(1, 1))
+        while not log.batches:
+            now += NAP_EVERY_S
+            await passes()
+        writer.stage("a", 1, events(2, 2))
+        assert naps == []
+        now += 2 * NAP_EVERY_S
+        writer.stage("a", 1, events(3, 3))
+        assert len(naps) == 1
+        monkeypatch.undo()
 
     with_writer(work)
 

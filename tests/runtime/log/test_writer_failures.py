@@ -139,7 +139,7 @@ def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
         writer.stage("a", 1, events(1, 1))
         assert (await writer.wait("a", 1)).seq == 1
         await writer.aclose()
-        assert complaints == ["callboard: telling that a session died raised"]
+        assert complaints == ["callboard: reporting a dead session raised"]
 
     run(work)
 
