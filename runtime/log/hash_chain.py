@@ -80,7 +80,7 @@ class Sealing(NamedTuple):
         return Sealing([self.bodies[at]], [self.digests[at]], cuts)
 
 
-class Chain:
+class HashChain:
     """Computes the digests of one store's events, all under the same key."""
 
     def __init__(self, key: bytes | None = None) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.append_rules import no_session, refusal, session_exists
-from callboard.runtime.log.hash_chain import UNWRITABLE, Chain, Sealed, Sealing
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealed, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
 
@@ -39,7 +39,7 @@ class MemoryLog:
     """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._chain = Chain(key)
+        self._hash_chain = HashChain(key)
         self._is_open = False
         self._sessions: dict[str, _Session] = {}
         self._blobs: dict[bytes, bytes] = {}
@@ -63,7 +63,7 @@ class MemoryLog:
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         """See `EventLog.take_over`."""
         session = self._session(session_id)
-        MemoryReader(self).check_chain(session_id, self._chain)
+        MemoryReader(self).check_chain(session_id, self._hash_chain)
         session.epoch += 1
         return session.epoch, session.head
 
@@ -113,7 +113,7 @@ class MemoryLog:
             return refused
         digest = session.head.digest
         try:
-            sealing = self._chain.seal_all(part.session_id, digest, part.events)
+            sealing = self._hash_chain.seal_all(part.session_id, digest, part.events)
             rows = [self._packed(event, sealing, at) for at, event in enumerate(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
@@ -168,15 +168,15 @@ class MemoryReader:
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         """See `LogReader.verify_chain`."""
-        chain = Chain(key)
-        chain.check_key(self._log._chain.key_check, "this log in memory")
-        return self.check_chain(session_id, chain, head)
+        hash_chain = HashChain(key)
+        hash_chain.check_key(self._log._hash_chain.key_check, "this log in memory")
+        return self.check_chain(session_id, hash_chain, head)
 
-    def check_chain(self, session_id: str, chain: Chain, head: Head | None = None) -> Head:
+    def check_chain(self, session_id: str, hash_chain: HashChain, head: Head | None = None) -> Head:
         """`verify_chain` with the chain itself, which the log has."""
         session = self._session(session_id)
         rows = map(self._recomputed, self._rows(session_id, 1, session.head.seq))
-        return chain.verify(session_id, session.origin, rows, session.head.seq, head)
+        return hash_chain.verify(session_id, session.origin, rows, session.head.seq, head)
 
     def _session(self, session_id: str) -> _Session:
         if session_id not in self._log._sessions:

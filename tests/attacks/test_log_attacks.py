@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from callboard.actors.protocol.events import Event
 from callboard.cli.main import cli
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -241,14 +241,14 @@ def test_l11_an_event_that_was_slipped_in_or_taken_out_is_found(path: Path) -> N
 # --- L12 ----------------------------------------------------------------------------
 
 
-def rewrite(path: Path, session: str, chain: Chain, edit: Callable[[Event], Event]) -> None:
+def rewrite(path: Path, session: str, hash_chain: HashChain, edit: Callable[[Event], Event]) -> None:
     """What somebody does who knows the format: change events, and compute every digest anew."""
     with SQLiteReader(path) as reader:
         events = [edit(event_of(session, row)) for row in reader.events(session)]
     with changing(path) as connection:
         digest = GENESIS
         for one in events:
-            sealed = chain.seal(session, digest, one)
+            sealed = hash_chain.seal(session, digest, one)
             digest = sealed.digest
             connection.execute(
                 "UPDATE events SET at = ?, digest = ? WHERE id = ?",
@@ -262,7 +262,7 @@ def later(event: Event) -> Event:
 
 def test_l12_a_log_that_was_rewritten_whole_is_found_by_a_head_that_was_kept(path: Path) -> None:
     head = head_of(path, SURVEY)
-    rewrite(path, SURVEY, Chain(), later)
+    rewrite(path, SURVEY, HashChain(), later)
     assert verify(path, SURVEY) == 0  # without a key nobody can tell from the log alone
     assert verify(path, SURVEY, "--head", head) == 4
 
@@ -283,12 +283,12 @@ def test_l12_with_a_key_nobody_without_it_can_rewrite_a_log(recorded: Path, tmp_
     run(work)
     assert verify(path, SURVEY, "--key-file", str(key)) == 0
     assert verify(path, SURVEY) == 2  # it says which key it wants
-    for chain in (Chain(), Chain(b"a guess")):
+    for chain in (HashChain(), HashChain(b"a guess")):
         rewrite(path, SURVEY, chain, later)
         assert verify(path, SURVEY, "--key-file", str(key)) == 4
     with changing(path) as connection:
         connection.execute("UPDATE meta SET value = '' WHERE key = 'key_check'")
-    rewrite(path, SURVEY, Chain(), later)
+    rewrite(path, SURVEY, HashChain(), later)
     done = CliRunner().invoke(cli, ["verify", SURVEY, "--log", str(path), "--key-file", str(key)])
     assert done.exit_code == 2  # the log denies that there ever was a key
     assert "somebody has rewritten it" in done.stderr

@@ -13,17 +13,17 @@ from typing import Final
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.cipher import Cipher, cipher_of
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 
 _DIGEST: Final = "blake2b-32 callboard/1"
 _KEY_CHECK: Final = re.compile("(?:[0-9a-f]{16})?")
 
 
-def insert_meta(connection: sqlite3.Connection, chain: Chain, cipher: Cipher | None) -> None:
+def insert_meta(connection: sqlite3.Connection, hash_chain: HashChain, cipher: Cipher | None) -> None:
     """Insert the rows of a new log."""
     rows = [
         ("digest", _DIGEST),
-        ("key_check", chain.key_check),
+        ("key_check", hash_chain.key_check),
         ("encryption", cipher.description if cipher else ""),
         ("owner", ""),
         ("wal", ""),
@@ -47,14 +47,14 @@ def damaged_meta(connection: sqlite3.Connection, key: str) -> CorruptLog:
     return CorruptLog(f"{file} is damaged: its table meta has no valid {key!r}; restore a copy of the file")
 
 
-def check_key(connection: sqlite3.Connection, path: Path, chain: Chain) -> None:
+def check_key(connection: sqlite3.Connection, path: Path, hash_chain: HashChain) -> None:
     """Refuse a digest key that the log was not made with. Raises WrongKey, CorruptLog."""
     if meta_value(connection, "digest") != _DIGEST:
         raise damaged_meta(connection, "digest")
     kept = meta_value(connection, "key_check")
     if not _KEY_CHECK.fullmatch(kept):
         raise damaged_meta(connection, "key_check")
-    chain.check_key(kept, str(path))
+    hash_chain.check_key(kept, str(path))
 
 
 def find_cipher(connection: sqlite3.Connection, path: Path, key: bytes | None) -> Cipher | None:

@@ -8,26 +8,26 @@ from typing import Final, Literal
 
 from callboard.actors.protocol.errors import CorruptLog, StoreLocked, StoreUnreadable
 from callboard.runtime.log.cipher import new_cipher
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite.meta import check_key, find_cipher, insert_meta
 from callboard.runtime.log.sqlite.schema import is_fresh, make_tables, set_page_format
 from callboard.runtime.log.sqlite.store_errors import error_code
 from callboard.runtime.log.sqlite.wal_marker import (
-    carry_over,
-    check_whole,
+    check_complete,
     checkpoint,
-    own,
+    clear_marker,
+    finish_marking,
     owner_of,
-    say_whole,
+    write_owner,
 )
 
 Durability = Literal["full", "process"]
 
 WAL_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What the file of the WAL is cut to when a long transaction, or a long reader, has made it longer."""
+"""Size to which the WAL's file is cut after a long transaction, or a long reader, has made it longer."""
 
 BUSY_TIMEOUT_MS: Final = 30_000
-"""How long to wait for a lock that a person's sqlite3 shell holds. DBOS waits as long."""
+"""How long to wait for a lock that a sqlite3 shell holds. DBOS waits as long."""
 
 CONTEST_TIMEOUT_MS: Final = 500
 """How long to wait for the end of a write when taking a log from a process that still runs."""
@@ -37,7 +37,7 @@ def prepare(
     connection: sqlite3.Connection,
     path: Path,
     durability: Durability,
-    chain: Chain,
+    hash_chain: HashChain,
     *,
     is_contested: bool = False,
     encryption_key: bytes | None = None,
@@ -47,41 +47,43 @@ def prepare(
     is_contested: another process holds the lock, and is to lose the log. Raises the errors of
     `EventLog.open`.
     """
-    is_new = _is_new(connection, path, chain, encryption_key)
+    is_new = _is_new(connection, path, hash_chain, encryption_key)
     _configure(connection, path, is_new=is_new)
     if is_contested:
         _check_pause(connection, path)
     try:
         connection.execute("BEGIN IMMEDIATE")
         # Asked again: another process may have made the log since, and then its key decides.
-        if is_new and _is_new(connection, path, chain, encryption_key):
+        if is_new and _is_new(connection, path, hash_chain, encryption_key):
             make_tables(connection)
             cipher = new_cipher(encryption_key) if encryption_key is not None else None
-            insert_meta(connection, chain, cipher)
-        owner = own(connection)  # a read-only file, which opens without complaint, complains here
+            insert_meta(connection, hash_chain, cipher)
+        owner = write_owner(connection)  # a read-only file, which opens without complaint, complains here
         connection.execute("COMMIT")
-        carry_over(connection, owner)
+        finish_marking(connection, owner)
     except BaseException:
         with contextlib.suppress(sqlite3.Error, CorruptLog):
-            _leave_whole(connection)
+            _roll_back(connection)
         raise
     if durability == "full":  # only now: until here writing back has synced all that matters
         connection.execute("PRAGMA synchronous = FULL")
     return owner
 
 
-def _is_new(connection: sqlite3.Connection, path: Path, chain: Chain, encryption_key: bytes | None) -> bool:
+def _is_new(
+    connection: sqlite3.Connection, path: Path, hash_chain: HashChain, encryption_key: bytes | None
+) -> bool:
     """Return whether the file is empty; refuse a log that this owner cannot continue. Changes nothing."""
     if is_fresh(connection, path):
         return True
-    check_key(connection, path, chain)
+    check_key(connection, path, hash_chain)
     find_cipher(connection, path, encryption_key)
-    check_whole(connection, path)
+    check_complete(connection, path)
     return False
 
 
 def _configure(connection: sqlite3.Connection, path: Path, *, is_new: bool) -> None:
-    """The settings of an owner's connection. Raises StoreUnreadable where there can be no WAL."""
+    """Apply the settings of an owner's connection. Raises StoreUnreadable if the file system has no WAL."""
     if is_new:
         set_page_format(connection)
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -91,11 +93,11 @@ def _configure(connection: sqlite3.Connection, path: Path, *, is_new: bool) -> N
         connection.execute(f"PRAGMA {name} = {value}")
 
 
-def _leave_whole(connection: sqlite3.Connection) -> None:
-    """Closing will write back what was committed: let it not write "needed" back alone."""
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """Roll the transaction back, and clear the marker, which closing would write back as "needed"."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-    say_whole(connection, owner_of(connection))
+    clear_marker(connection, owner_of(connection))
 
 
 def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
@@ -112,16 +114,17 @@ def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
     if not is_paused:
         raise StoreLocked(
             f"{path}: its owner holds it in the middle of a write, so it cannot be taken over; "
-            f"let that process go on, or end it: what it was told is stored stays"
+            f"let that process go on, or end it: acknowledged events stay"
         )
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
 
 def _settings() -> list[tuple[str, object]]:
-    """With NORMAL only checkpoints sync; `prepare` ends with FULL, if wanted, which syncs every commit."""
+    """Return the pragmas of an owner's connection."""
+    # With NORMAL only checkpoints sync. `prepare` ends with FULL, if wanted, which syncs every commit.
     settings: list[tuple[str, object]] = [
         ("synchronous", "NORMAL"),
-        ("wal_autocheckpoint", 0),  # see sqlite_mark
+        ("wal_autocheckpoint", 0),  # it would write the marker's "" back into the file: see wal_marker
         ("journal_size_limit", WAL_BYTES_MAX),
         ("trusted_schema", "OFF"),
     ]

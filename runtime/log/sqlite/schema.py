@@ -148,3 +148,15 @@ def pragma(connection: sqlite3.Connection, name: str) -> int:
     """Return the value of a pragma that is a number."""
     value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
+
+
+# sqlite3 decodes every text that it returns: in a damaged file the text in the place of a number may not be
+# UTF-8, and the whole statement fails.
+def integer_or_null(column: str) -> str:
+    """Return SQL for a column that is NULL where its value is not a number."""
+    return f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
+
+
+def blob_or_null(column: str) -> str:
+    """Return SQL for a column that is NULL where its value is not a BLOB."""
+    return f"CASE typeof({column}) WHEN 'blob' THEN {column} END"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, WrongKey
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite.meta import check_key, find_cipher, meta_value
-from callboard.runtime.log.sqlite.wal_marker import check_whole
+from callboard.runtime.log.sqlite.wal_marker import check_complete
 from tests.runtime.log.kit import write_some
 
 
@@ -22,9 +22,9 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def read_all(connection: sqlite3.Connection, path: Path) -> None:
-    check_key(connection, path, Chain())
+    check_key(connection, path, HashChain())
     find_cipher(connection, path, None)
-    check_whole(connection, path)
+    check_complete(connection, path)
     meta_value(connection, "owner")
 
 
@@ -53,4 +53,4 @@ def test_a_value_that_callboard_never_writes_is_corruption(
 
 def test_another_digest_key_is_the_callers_mistake(connection: sqlite3.Connection, path: Path) -> None:
     with pytest.raises(WrongKey, match="leave the key out"):
-        check_key(connection, path, Chain(b"key"))
+        check_key(connection, path, HashChain(b"key"))

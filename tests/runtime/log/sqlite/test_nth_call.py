@@ -19,7 +19,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CallboardError, StoreError, WrongHead
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
@@ -68,11 +68,11 @@ class Work:
 
     def _use(self, connection: sqlite3.Connection) -> None:
         try:
-            owner = prepare(connection, self.path, self.durability, Chain())
+            owner = prepare(connection, self.path, self.durability, HashChain())
         except (sqlite3.Error, StoreError):
             self.failures += 1
             return
-        store = SQLiteStore(connection, self.path, Chain(), owner)
+        store = SQLiteStore(connection, self.path, HashChain(), owner)
         for name in "ab":
             with self._failing():
                 store.create(name, 1, "", GENESIS)
@@ -213,7 +213,7 @@ def test_a_disk_that_is_full_at_any_page_fails_batches_and_loses_nothing(tmp_pat
 
         def connect(path: Path = path, pages: int = pages) -> sqlite3.Connection:
             connection = sqlite3.connect(path, isolation_level=None, timeout=0)
-            prepare(connection, path, "process", Chain())
+            prepare(connection, path, "process", HashChain())
             connection.execute(f"PRAGMA max_page_count = {pages}")
             return connection
 
@@ -230,7 +230,7 @@ def test_the_errors_of_the_disk_are_those_that_the_store_knows(tmp_path: Path) -
     for failure in ERRORS:
         disk = Disk()
         with closing(disk.connect(tmp_path / f"{failure[:5]}.db")) as connection:
-            prepare(connection, tmp_path / "log.db", "full", Chain())
+            prepare(connection, tmp_path / "log.db", "full", HashChain())
             disk.fail_at, disk.failure = disk.calls + 2, failure
             with pytest.raises(sqlite3.Error) as caught:
                 connection.execute("UPDATE meta SET value = 'x'")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, StoreUnreadable
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.preparation import Durability, prepare
@@ -40,8 +40,8 @@ class Run:
         self.promises = [Acknowledged(0, {})]
         for turn in range(2):
             with closing(self.disk.connect(path)) as connection:
-                owner = prepare(connection, path, durability, Chain())
-                store = SQLiteStore(connection, path, Chain(), owner)
+                owner = prepare(connection, path, durability, HashChain())
+                store = SQLiteStore(connection, path, HashChain(), owner)
                 if turn == 0:
                     for name in "ab":
                         store.create(name, 1, "", GENESIS)
@@ -114,8 +114,8 @@ def test_the_next_owner_goes_on_after_a_power_cut_at_any_moment(tmp_path: Path) 
         if number % 7:
             continue
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            owner = prepare(connection, path, "process", Chain())
-            store = SQLiteStore(connection, path, Chain(), owner)
+            owner = prepare(connection, path, "process", HashChain())
+            store = SQLiteStore(connection, path, HashChain(), owner)
             for name in run.promised(at):
                 epoch, head = store.take_over(name)
                 (answer,) = store.append([Append(name, head.seq, epoch, events(head.seq + 1, head.seq + 2))])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import StoreLocked, StoreUnreadable
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite import preparation
 from callboard.runtime.log.sqlite.preparation import _settings, prepare
 from callboard.runtime.log.sqlite.wal_marker import owner_of
@@ -25,14 +25,14 @@ def test_macos_is_told_to_sync_the_drive(
 def test_a_place_without_a_wal_is_refused(path: Path) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     with pytest.raises(StoreUnreadable, match="use a local one"):
-        prepare(connection, path, "full", Chain())
+        prepare(connection, path, "full", HashChain())
     connection.close()
 
 
 def contested(path: Path) -> str:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        return prepare(connection, path, "process", Chain(), is_contested=True)
+        return prepare(connection, path, "process", HashChain(), is_contested=True)
     finally:
         connection.close()
 
@@ -40,7 +40,7 @@ def contested(path: Path) -> str:
 def test_a_log_is_not_taken_by_force_from_who_is_writing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 5)
     other = sqlite3.connect(path, isolation_level=None)
-    name = prepare(other, path, "process", Chain())
+    name = prepare(other, path, "process", HashChain())
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreLocked, match="in the middle of a write"):
         contested(path)
@@ -54,7 +54,7 @@ def test_a_log_is_not_taken_by_force_from_who_is_writing_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = sqlite3.connect(path, isolation_level=None)
-    name = prepare(other, path, "process", Chain())
+    name = prepare(other, path, "process", HashChain())
     monkeypatch.setattr(preparation, "checkpoint", lambda connection: False)
     with pytest.raises(StoreLocked, match="in the middle of a write"):
         contested(path)
@@ -68,7 +68,7 @@ def test_another_error_while_taking_a_log_by_force_is_told_as_it_is(
     def fail(connection: sqlite3.Connection) -> bool:
         raise sqlite3.OperationalError("disk I/O error")
 
-    prepare(other := sqlite3.connect(path, isolation_level=None), path, "process", Chain())
+    prepare(other := sqlite3.connect(path, isolation_level=None), path, "process", HashChain())
     monkeypatch.setattr(preparation, "checkpoint", fail)
     with pytest.raises(sqlite3.OperationalError, match="disk I/O"):
         contested(path)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, Chain, Sealed, Sealing
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealed, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.sqlite import rows as sqlite_rows
+from callboard.runtime.log.sqlite.event_queries import Blobs
 from callboard.runtime.log.sqlite.preparation import prepare
-from callboard.runtime.log.sqlite.queries import Blobs
 from callboard.runtime.log.sqlite.rows import Rows
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
@@ -43,7 +43,7 @@ SEALED = st.builds(
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     made = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
-    prepare(made, tmp_path / "log.db", "process", Chain())
+    prepare(made, tmp_path / "log.db", "process", HashChain())
     yield made
     made.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import StoreTooNew, StoreUnreadable
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.schema import APPLICATION_ID, FORMAT, is_fresh, pragma
 
@@ -14,7 +14,7 @@ from callboard.runtime.log.sqlite.schema import APPLICATION_ID, FORMAT, is_fresh
 def test_a_new_log_says_what_it_is(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     assert is_fresh(connection, path)
-    prepare(connection, path, "full", Chain())
+    prepare(connection, path, "full", HashChain())
     assert not is_fresh(connection, path)
     assert pragma(connection, "application_id") == APPLICATION_ID
     assert pragma(connection, "user_version") == FORMAT
@@ -26,13 +26,13 @@ def test_a_new_log_says_what_it_is(path: Path) -> None:
         "blobs",
         "log",
     }
-    prepare(connection, path, "process", Chain())
+    prepare(connection, path, "process", HashChain())
     connection.close()
 
 
 def test_a_later_format_and_a_foreign_database_are_refused(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
-    prepare(connection, path, "full", Chain())
+    prepare(connection, path, "full", HashChain())
     connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     with pytest.raises(StoreTooNew, match=f"format {FORMAT + 1}"):
         is_fresh(connection, path)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from callboard.actors.protocol.errors import StoreIncomplete
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite import wal_marker as sqlite_mark
@@ -20,10 +20,10 @@ from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.wal_marker import (
     NEEDED,
-    carry_over,
-    check_whole,
+    check_complete,
+    clear_marker,
+    finish_marking,
     owner_of,
-    say_whole,
     write_back,
 )
 from tests.runtime.log.kit import added, events, run, write_some
@@ -116,7 +116,7 @@ def test_a_copy_in_a_folder_that_cannot_be_written_is_refused_too(path: Path) ->
     alone = while_open(path, lambda: copied(path))
     uri = f"file:{alone}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as connection, pytest.raises(StoreIncomplete):
-        check_whole(connection, alone)
+        check_complete(connection, alone)
 
 
 def test_a_copy_made_while_long_work_is_written_back_again_and_again_is_refused(
@@ -125,7 +125,7 @@ def test_a_copy_made_while_long_work_is_written_back_again_and_again_is_refused(
     """Every checkpoint carries the mark over, also those in the middle of the work."""
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 10)
     with closing(connected(path)) as connection:
-        store = SQLiteStore(connection, path, Chain(), prepare(connection, path, "process", Chain()))
+        store = SQLiteStore(connection, path, HashChain(), prepare(connection, path, "process", HashChain()))
         store.create("s", 1, "", GENESIS)
         sizes = set()
         for first in range(1, 400, 20):
@@ -176,7 +176,7 @@ def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
 
     with closing(connected(path)) as connection:
         watched: sqlite3.Connection = Watched(connection)  # type: ignore[assignment]
-        store = SQLiteStore(watched, path, Chain(), prepare(watched, path, "process", Chain()))
+        store = SQLiteStore(watched, path, HashChain(), prepare(watched, path, "process", HashChain()))
         for first in (11, 21, 31):
             (answer,) = store.append([Append("s", first - 1, 1, events(first, first + 9))])
             assert isinstance(answer, Head)
@@ -186,7 +186,7 @@ def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
         with SQLiteReader(one) as reader:
             assert reader.verify_chain("s").seq in (10, 20, 30, 40)
         with closing(connected(one)) as connection:
-            prepare(connection, one, "process", Chain())
+            prepare(connection, one, "process", HashChain())
 
 
 def test_a_shell_that_opens_what_a_crash_left_does_no_harm(path: Path) -> None:
@@ -243,16 +243,16 @@ def test_the_file_alone_says_needed_and_with_its_wal_it_does_not(path: Path) -> 
 
 def test_who_has_lost_the_log_changes_no_mark(path: Path) -> None:
     with closing(connected(path)) as connection:
-        owner = prepare(connection, path, "process", Chain())
+        owner = prepare(connection, path, "process", HashChain())
         assert owner_of(connection) == owner
         connection.execute("UPDATE meta SET value = 'somebody' WHERE key = 'owner'")
         write_back(connection, owner)
         assert mark_of(path) == ""
         connection.execute("UPDATE meta SET value = ? WHERE key = 'wal'", (NEEDED,))
-        carry_over(connection, owner)
-        say_whole(connection, owner)
+        finish_marking(connection, owner)
+        clear_marker(connection, owner)
         assert mark_of(path) == NEEDED
-        say_whole(connection, "somebody")
+        clear_marker(connection, "somebody")
         assert mark_of(path) == ""
 
 
@@ -264,5 +264,5 @@ def test_a_log_that_is_closed_while_a_reader_looks_is_not_refused(
     answers = [NEEDED, ""]
     monkeypatch.setattr(sqlite_mark, "meta_value", lambda connection, key: answers.pop(0))
     with closing(connected(path)) as connection:
-        check_whole(connection, path)
+        check_complete(connection, path)
     assert not answers
