@@ -8,8 +8,8 @@ It is an INSERT into a view of this connection alone (`TEMP`: the file does not 
   - moves the heads;
   - inserts the large values and the rows, in the form of `rows`.
 
-A refused statement has changed nothing. The caller then writes the batch statement by statement, which says
-what was wrong.
+A refused statement has changed nothing. The caller then writes the batch statement by statement, which names
+the error.
 """
 
 import sqlite3

@@ -20,7 +20,7 @@ APPLICATION_ID: Final = 0x63627264
 """"cbrd", in the header of the file: `file` and every SQLite tool can tell that it is ours."""
 
 FORMAT: Final = 1
-"""The version of the tables and of what they mean, kept as `user_version`."""
+"""The version of the tables and their meaning, kept as `user_version`."""
 
 SQLITE_MIN: Final = (3, 33, 0)
 """UPDATE ... FROM."""

@@ -33,7 +33,7 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError, path: Path, doing: st
         return StoreLocked(f"{said}; another program, such as an open sqlite3 shell, holds the file")
     if code == sqlite3.SQLITE_FULL:
         return StoreFailed(f"{said}; nothing of this batch was stored: make room, then resume the sessions")
-    return StoreFailed(f"{said}; what was acknowledged before is stored: reopen the log, then resume")
+    return StoreFailed(f"{said}; acknowledged events are stored: reopen the log, then resume")
 
 
 def error_code(error: Exception) -> int:
