@@ -107,7 +107,7 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _order(found: _Object) -> tuple[bool, _Object]:
-    """Return a sort key that puts SQLite's own indexes, which have no SQL, behind what they belong to."""
+    """Return a sort key that puts SQLite's own indexes, which have no SQL, behind their tables."""
     return not found[3], found
 
 

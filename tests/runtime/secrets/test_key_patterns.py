@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.secrets.key_patterns import KNOWN
+from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
 from callboard.runtime.secrets.registry import Secrets
 
 ALNUM = string.ascii_letters + string.digits
@@ -50,7 +50,7 @@ KEYS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", KEY_PATTERNS)
 def test_a_key_of_a_known_form_is_taken_out_and_what_is_around_it_stays(name: str) -> None:
     redactor = Secrets().redactor
     for start, rest in KEYS[name]:
@@ -92,5 +92,5 @@ def test_nothing_in_the_standard_library_is_taken_for_a_key() -> None:
 
 
 def test_expressions_begin_with_what_tells_them_and_are_named_plainly() -> None:
-    for name in KNOWN:
+    for name in KEY_PATTERNS:
         assert re.fullmatch(r"[a-z0-9-]+", name)
