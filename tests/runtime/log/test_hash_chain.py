@@ -20,7 +20,7 @@ from tests.runtime.log.kit import event, events, json_text, large
 
 
 def packed(value: object) -> bytes:
-    """MessagePack, written from its specification and from nothing else."""
+    """Encode MessagePack, written from its specification alone."""
     if isinstance(value, int):
         for limit, code in ((1 << 7, b""), (1 << 8, b"\xcc"), (1 << 16, b"\xcd"), (1 << 32, b"\xce")):
             if value < limit:
@@ -55,7 +55,7 @@ def test_anybody_can_recompute_a_digest_from_the_documentation(key: bytes, body:
     assert row.digest == state.digest()
 
 
-def test_what_was_cut_out_is_in_the_digest_by_place_and_name() -> None:
+def test_values_that_were_cut_out_are_in_the_digest_by_place_and_digest() -> None:
     one = large(1, 5_000)
     row = HashChain().seal("s", GENESIS, one)
     data = b'"' + b"x" * 4_998 + b'"'
@@ -65,7 +65,7 @@ def test_what_was_cut_out_is_in_the_digest_by_place_and_name() -> None:
     assert row.digest == blake2b(packed(fields), digest_size=32, person=b"callboard/1").digest()
 
 
-def test_the_known_digest_of_a_known_event_stays_what_it_is() -> None:
+def test_the_digest_of_a_known_event_stays_the_same() -> None:
     one = Event(1, 1_700_000_000_000, "client", "supervisor", 0, Cancel("why"))
     row = HashChain().seal("session", GENESIS, one)
     assert row.body == b'{"type":"Cancel","reason":"why"}'
@@ -172,7 +172,7 @@ def test_a_key_of_the_wrong_size_is_refused(key: bytes) -> None:
         HashChain(key)
 
 
-def test_a_key_is_recognised_without_being_told() -> None:
+def test_a_key_is_recognised_without_being_stored() -> None:
     kept = HashChain(b"key").key_check
     assert "key" not in kept
     HashChain(b"key").check_key(kept, "here")

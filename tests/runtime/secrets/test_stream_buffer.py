@@ -31,7 +31,7 @@ def shown(pieces: list[str], redactor: Redactor, *, by_line: bool = False) -> li
     ),
     st.lists(st.integers(1, 9), min_size=1, max_size=30),
 )
-def test_pieces_show_what_the_whole_would_show(parts: list[str], sizes: list[int]) -> None:
+def test_pieces_show_the_same_text_as_the_whole(parts: list[str], sizes: list[int]) -> None:
     text, at = "".join(parts), 0
     pieces: list[str] = []
     while at < len(text):

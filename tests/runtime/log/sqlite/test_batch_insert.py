@@ -77,7 +77,7 @@ def test_a_session_that_is_elsewhere_keeps_everybody_out(
     assert not connection.in_transaction
 
 
-def test_whatever_another_connection_has_changed_keeps_everybody_out(
+def test_any_change_by_another_connection_refuses_the_batch(
     connection: sqlite3.Connection, path: Path
 ) -> None:
     make_batch_view(connection, TEXT)

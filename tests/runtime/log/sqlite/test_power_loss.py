@@ -63,11 +63,11 @@ class Run:
         self.promises.append(Acknowledged(len(self.disk.trace), {**self.promises[-1].heads, name: head}))
 
     def promised(self, at: int) -> dict[str, Head]:
-        """What was acknowledged before the power failed."""
+        """Return the heads that were acknowledged before the power failed."""
         return next(one.heads for one in reversed(self.promises) if one.at <= at)
 
     def outcomes(self, folder: Path) -> Iterator[tuple[int, Path]]:
-        """Every moment of the run, and folders as a power cut at that moment may leave them."""
+        """Yield every moment of the run, with folders as a power cut may leave them."""
         for at in range(len(self.disk.trace) + 1):
             for variant in range(VARIANTS + 1):
                 chance = random.Random(at * 1_000 + variant) if variant else None
@@ -82,7 +82,7 @@ def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def broken_promise(path: Path, heads: dict[str, Head]) -> str:
-    """What is wrong with the log that a power cut left, if something is."""
+    """Return the fault of the log after a power cut, or an empty text."""
     try:
         with SQLiteReader(path) as reader:
             for name, head in heads.items():
@@ -131,14 +131,14 @@ def test_the_next_owner_goes_on_after_a_power_cut_at_any_moment(tmp_path: Path) 
 def test_without_the_barrier_acknowledged_events_are_lost(
     tmp_path: Path, durability: Durability, is_lying: bool
 ) -> None:
-    """So the tests above can fail: they would, if a commit were not synced."""
+    """Show that the tests above would fail if a commit were not synced."""
     run = Run(tmp_path / "log.db", durability, is_lying=is_lying)
     assert next(broken_promises(run, tmp_path / "after"), None) is not None
 
 
 @pytest.mark.slow
 def test_without_the_barrier_a_log_still_has_no_hole(tmp_path: Path) -> None:
-    """durability="process": a power cut may take the newest events, never one in the middle."""
+    """Check durability="process": a power cut may take the newest events, never one in the middle."""
     run = Run(tmp_path / "log.db", "process")
     lost = 0
     for at, path in run.outcomes(tmp_path / "after"):

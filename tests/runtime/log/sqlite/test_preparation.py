@@ -37,7 +37,9 @@ def contested(path: Path) -> str:
         connection.close()
 
 
-def test_a_log_is_not_taken_by_force_from_who_is_writing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_not_taken_by_force_in_the_middle_of_a_write(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 5)
     other = sqlite3.connect(path, isolation_level=None)
     name = prepare(other, path, "process", HashChain())
@@ -50,7 +52,7 @@ def test_a_log_is_not_taken_by_force_from_who_is_writing(path: Path, monkeypatch
     other.close()
 
 
-def test_a_log_is_not_taken_by_force_from_who_is_writing_back(
+def test_a_log_is_not_taken_by_force_in_the_middle_of_a_checkpoint(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = sqlite3.connect(path, isolation_level=None)
@@ -62,7 +64,7 @@ def test_a_log_is_not_taken_by_force_from_who_is_writing_back(
     other.close()
 
 
-def test_another_error_while_taking_a_log_by_force_is_told_as_it_is(
+def test_another_error_while_taking_a_log_by_force_is_raised_unchanged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(connection: sqlite3.Connection) -> bool:

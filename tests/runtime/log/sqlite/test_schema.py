@@ -11,7 +11,7 @@ from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.schema import APPLICATION_ID, FORMAT, is_fresh, pragma
 
 
-def test_a_new_log_says_what_it_is(path: Path) -> None:
+def test_a_new_log_is_marked_as_one(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     assert is_fresh(connection, path)
     prepare(connection, path, "full", HashChain())

@@ -44,7 +44,7 @@ def test_a_batch_of_any_size_is_written_whole(store: SQLiteStore, count: int) ->
 
 
 def calls_of(connection: sqlite3.Connection, work: Callable[[], object]) -> list[str]:
-    """The first words of all statements that some work makes; what triggers do is no call."""
+    """Return the first words of all statements of some work, without those of triggers."""
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     work()
@@ -53,7 +53,7 @@ def calls_of(connection: sqlite3.Connection, work: Callable[[], object]) -> list
 
 
 def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connection) -> None:
-    """Each may cost 5 ms and more while another thread computes. Also the first one of a new session."""
+    """Count statements: each may cost 5 ms and more while another thread computes."""
     for name in "tu":
         store.create(name, 1, "", GENESIS)
     batch = [Append(name, 0, 1, events(1, 100)) for name in "stu"]
@@ -63,7 +63,7 @@ def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connec
 
 
 def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Connection) -> None:
-    """The large ones of a batch, of an earlier batch, and one that the owner has forgotten."""
+    """Append large values of this batch, of an earlier one, and one that the owner has forgotten."""
     store.append([Append("s", 0, 1, [large(1, 9_000), large(2, 8_000)])])
     store._blobs.discard(blob_digest(json_text(8_000)))
     given = [large(3, 9_000), large(4, 8_000), large(5, 7_000), large(6, 7_000), *events(7, 7)]
@@ -121,7 +121,7 @@ def test_so_is_one_that_another_connection_took_away(
 def test_a_wrong_memory_of_large_values_loses_none(
     store: SQLiteStore, connection: sqlite3.Connection
 ) -> None:
-    """By its own statement alone nobody would see that a value is missing."""
+    """Remove a large value: the insert of a row alone would not notice that."""
     store.append([Append("s", 0, 1, [large(1, 8_000)])])
     connection.execute("DELETE FROM blobs")  # behind the store's back, on its own connection
     given = [large(2, 7_000), large(3, 8_000), *events(4, 4)]
@@ -130,7 +130,7 @@ def test_a_wrong_memory_of_large_values_loses_none(
     assert same(store.read("s", 2, 10), given)
 
 
-def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
+def test_a_batch_that_the_one_statement_refuses_is_judged_in_a_transaction(
     store: SQLiteStore, connection: sqlite3.Connection
 ) -> None:
     store.append([Append("s", 0, 1, events(1, 1))])
@@ -143,7 +143,7 @@ def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
     assert same(store.read("s", 1, 10), events(1, 2))
 
 
-def test_what_is_remembered_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_the_store_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_store, "REMEMBERED_MAX", 3)
     for at in range(10):
         store.create(f"s{at}", 1, "", GENESIS)
@@ -223,7 +223,7 @@ def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sq
     assert [row.seq for row in stored_rows(connection, "s", place, 2, 2)] == [2, 3]
 
 
-def test_what_was_deleted_is_nowhere_in_the_files(
+def test_a_deleted_session_is_nowhere_in_the_files(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
     store.create("t", 1, "another title", GENESIS)
@@ -288,7 +288,7 @@ def test_the_pages_of_a_deleted_session_are_overwritten_before_the_file_gets_sma
     disk.close()
 
 
-def test_who_has_lost_the_log_is_told_so_whatever_he_asks(
+def test_a_former_owner_is_fenced_in_every_call(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
     store.append([Append("s", 0, 1, events(1, 2))])

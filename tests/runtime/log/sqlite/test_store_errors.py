@@ -30,7 +30,7 @@ from callboard.runtime.log.sqlite.store_errors import error_code, store_error
         (0, StoreFailed, "reopen"),
     ],
 )
-def test_every_error_says_what_to_do_next(code: int, kind: type[StoreError], said: str) -> None:
+def test_every_error_names_the_next_step(code: int, kind: type[StoreError], said: str) -> None:
     error = sqlite3.OperationalError("what SQLite said")
     if code:
         error.sqlite_errorcode = code
