@@ -20,7 +20,7 @@ from callboard.replay.divergence import Divergence
 from callboard.replay.tree import Tree
 from callboard.replay.verify import Verifier
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow, Stored
-from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.reading import open_reader
 
 _PAGE = 10_000
 
@@ -81,7 +81,7 @@ class Recording:
 
         head: one that was returned with an outcome; a log that no longer contains it is refused as cut.
         """
-        reader = SQLiteReader(log) if isinstance(log, str | Path) else log
+        reader = open_reader(log) if isinstance(log, str | Path) else log
         try:
             name = session_id or _newest(reader)
             checked = reader.verify_chain(name, key, head)
@@ -146,7 +146,7 @@ class Recording:
 
 def sessions(log: "str | Path") -> list[SessionRow]:
     """The sessions of a log file, newest first. Raises StoreError."""
-    reader = SQLiteReader(log)
+    reader = open_reader(log)
     try:
         return reader.sessions()
     finally:

@@ -1,6 +1,7 @@
 """The runtime: a log, and the sessions that run on it."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
@@ -17,9 +18,8 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
-from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.ports.approval_port import ApprovalPort
@@ -43,7 +43,7 @@ _TITLE_CHARS_MAX: Final = 200
 class Runtime:
     """Runs agents and records them.
 
-    log: a path, `":memory:"`, or any `EventLog`. model: what agents use that name none, inherited from
+    log: an address for `open_log`, or any `EventLog`. model: what agents use that name none, inherited from
     parent to child. limits: bounds of every session. durability: `"full"` survives a loss of power,
     `"process"` only the death of the process (SQLite's synchronous=NORMAL). strict_spending: model calls wait
     until their request is on disk, so that after a crash the log knows of each that may have cost something;
@@ -78,6 +78,7 @@ class Runtime:
         self._is_strict = strict_spending
         self._approver = approve
         self._is_closing = False
+        self._process = os.getpid()
         self._writer: GroupWriter | None = None
         self._sessions: dict[str, Session] = {}
         self._resuming: set[str] = set()
@@ -92,6 +93,7 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         await self._log.open()
+        self._process = os.getpid()
         self._writer = GroupWriter(self._log)
         self._tools, self._checker = ToolRunner(), SchemaChecker()
         self._is_closing = False
@@ -105,6 +107,8 @@ class Runtime:
 
         Whatever fails on the way, the rest is closed all the same; the first error is raised at the end.
         """
+        if self._process != os.getpid():
+            return  # a forked child: sessions, models and log belong to its parent's loop
         self._is_closing = True
         found: list[object] = []
         while self._sessions:
@@ -322,7 +326,7 @@ class _Cast(NamedTuple):
 
 def _log_of(log: "str | Path | EventLog", durability: Literal["full", "process"]) -> EventLog:
     if isinstance(log, str | Path):
-        return MemoryLog() if str(log) == ":memory:" else SQLiteLog(log, durability=durability)
+        return open_log(log, durability)
     return log
 
 

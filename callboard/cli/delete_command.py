@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from pathlib import Path
 
 import click
 
@@ -13,8 +12,8 @@ from callboard.cli.options import Command, log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import SessionRow
-from callboard.runtime.log.sqlite.log import SQLiteLog
 
 
 @click.command("delete", cls=Command)
@@ -25,7 +24,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 def delete(session: str, yes: bool, log: str) -> None:
     """Delete a session for good: its events, and the large values that no other session has.
 
-    What was deleted is overwritten in the file, which does not get smaller. Copies and exports are not
+    What was deleted is overwritten in the file, which then gets smaller. Copies and exports are not
     touched. The log must not be open in another process.
 
     \b
@@ -39,7 +38,7 @@ def delete(session: str, yes: bool, log: str) -> None:
         row = find_session(reader, session)
     if not yes:
         _ask(row)
-    count = asyncio.run(_delete(Path(log), row.session_id))
+    count = asyncio.run(_delete(log, row.session_id))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
@@ -52,9 +51,9 @@ def _ask(row: SessionRow) -> None:
         raise misused("nothing was deleted")
 
 
-async def _delete(path: Path, session_id: str) -> int:
+async def _delete(address: str, session_id: str) -> int:
     key, encryption_key = log_keys()
-    log = SQLiteLog(path, key=key, encryption_key=encryption_key)
+    log = open_log(address, key=key, encryption_key=encryption_key)
     await log.open()
     try:
         return await log.delete(session_id)

@@ -17,8 +17,8 @@ from callboard.cli.outcomes import head_text
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_json
-from callboard.runtime.log.protocol import SessionRow
-from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.addresses import file_of
+from callboard.runtime.log.protocol import FileReader, LogReader, SessionRow
 
 _PAGE: Final = 1_000
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +76,7 @@ def export(session: str, is_all: bool, form: str, output: str, force: bool, log:
 class Wanted:
     """What is to be exported, up to the heads that were checked: what comes meanwhile is left out."""
 
-    def __init__(self, reader: SQLiteReader, rows: list[SessionRow], form: str, is_all: bool) -> None:
+    def __init__(self, reader: LogReader, rows: list[SessionRow], form: str, is_all: bool) -> None:
         self._reader = reader
         self._rows = rows
         self._form = form
@@ -86,6 +86,8 @@ class Wanted:
 
     def copy_to(self, target: Path) -> None:
         """As a log again."""
+        if not isinstance(self._reader, FileReader):
+            raise misused("--format db copies a log that is a file; choose jsonl or json for this one")
         session_id = "" if self._is_all else self._rows[0].session_id
         self._reader.copy_to(target, session_id, _progress(session_id or "the log"))
 
@@ -147,12 +149,12 @@ def _save(target: Path, write: Callable[[Path], None]) -> None:
 
 def _checked_target(output: str, log: str, force: bool) -> Path:
     """The file to write. Fails if it is there and --force is not given, or if it is a log that is open."""
-    target = Path(output)
+    target, origin = Path(output), file_of(log)
     if not target.parent.is_dir():
         raise not_found(f"the folder {target.parent} does not exist; make it first")
     if target.is_dir():
         raise misused(f"{target} is a folder; name a file in it")
-    if target.exists() and Path(log).exists() and target.samefile(log):
+    if target.exists() and origin.exists() and target.samefile(origin):
         raise misused(f"{target} is the log itself; name another file")
     if target.exists() and not force:
         raise misused(f"{target} is there already; --force writes over it")

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from callboard.cli.errors import misused, not_found
-from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.opening import open_log
+from callboard.runtime.log.protocol import EventLog
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,12 +46,12 @@ def log_keys() -> tuple[bytes | None, bytes | None]:
     return _key(KEY_FILE), _key(ENCRYPTION_KEY_FILE)
 
 
-def keyed_log(path: str) -> SQLiteLog | str:
+def keyed_log(path: str) -> EventLog | str:
     """The log to write, with its keys if there are any; else the path as it is."""
     key, encryption_key = log_keys()
     if key is None and encryption_key is None:
         return path
-    return SQLiteLog(path, key=key, encryption_key=encryption_key)
+    return open_log(path, key=key, encryption_key=encryption_key)
 
 
 def read_key(name: str) -> bytes:

@@ -1,24 +1,22 @@
 """Finding the log and the session that a command is about."""
 
-from pathlib import Path
-
 from callboard.actors.protocol.events import Event
 from callboard.cli.errors import NOT_FOUND, Failure, misused, not_found
 from callboard.cli.keys import log_keys
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
+from callboard.runtime.log import reading
+from callboard.runtime.log.addresses import SQLITE, file_of, scheme_of
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow
-from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 _LISTED = 5
 
 
-def open_reader(log: str) -> SQLiteReader:
-    """A reader of the log file. Fails with the logs that are there, if it is not."""
-    path = Path(log)
-    if path.is_file():
-        key, encryption_key = log_keys()
-        return SQLiteReader(path, key, encryption_key)
+def open_reader(log: str) -> LogReader:
+    """Open the log for reading. Fails with the logs that are there, if it is not."""
+    path = file_of(log) if scheme_of(log) == SQLITE else None
+    if path is None or path.is_file():
+        return reading.open_reader(log, *log_keys())
     folder = path if path.is_dir() else path.parent
     others = sorted(one.name for one in folder.glob("*.db"))[:_LISTED] if folder.is_dir() else []
     seen = f"logs in {folder.resolve()}: {', '.join(others)}" if others else "run an agent to make one"

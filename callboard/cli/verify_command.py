@@ -12,8 +12,7 @@ from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, open_reader, parse_head
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording, Verification
-from callboard.runtime.log.protocol import Head, LogReader
-from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.protocol import FileReader, Head, LogReader
 
 
 @click.command("verify", cls=Command)
@@ -60,8 +59,10 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
     return CORRUPT if damage else _worst(found)
 
 
-def _damage(reader: SQLiteReader, *, is_quiet: bool) -> str:
+def _damage(reader: LogReader, *, is_quiet: bool) -> str:
     """What is wrong with the file as a whole: events may be missing from any session."""
+    if not isinstance(reader, FileReader):
+        return ""
     try:
         reader.check_wal()
     except CorruptLog as error:

@@ -42,8 +42,8 @@ from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog
-from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.testing.cast import Approver, Cast, Fakes, Script
 
@@ -250,7 +250,7 @@ class Simulation:
 
     def save(self, path: str | Path, session_id: str = SESSION) -> None:
         """Write it to a log file, which every `callboard` command opens. Raises StoreError."""
-        asyncio.run(_store(SQLiteLog(path), self.world.log, session_id))
+        asyncio.run(_store(open_log(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
         """The run as a message-sequence chart, its weather, and what it breaks."""

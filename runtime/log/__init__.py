@@ -1,1 +1,1 @@
-"""Where events are kept: the EventLog protocol, its stores, and the digest chain."""
+"""The log: the EventLog protocol, its stores, and the hash chain of digests."""

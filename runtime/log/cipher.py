@@ -1,19 +1,19 @@
-"""Encryption of what a log says, at rest: bodies, large values, titles. Needs `callboard[encryption]`.
+"""Encryption of a log at rest: bodies, large values, titles. Needs `callboard[encryption]`.
 
     stored  = nonce (12 random bytes) || AES-256-GCM(key, nonce, text, associated data) || tag (16 bytes)
     keys    = HKDF-SHA256(the user's key, salt of the log, info), 32 bytes each
     info    = "callboard/1 session " + session id    bodies and the title of a session
               "callboard/1 blobs"                    large values, which sessions share
-              "callboard/1 check"                    its first 8 bytes are kept: is this the key?
+              "callboard/1 check"                    its first 8 bytes are kept to recognise the key
     associated data = MessagePack of ["event", session, seq], ["title", session] or ["blob", digest]
 
 So a body that is moved to another place, of the same or of another session, does not decrypt. Nonces are
 drawn at random, never counted: after a crash the same seq may be written again with another body. One key is
 good for 2^32 of them (NIST SP 800-38D, 8.3), which is what a session can hold.
 
-Not encrypted: session ids, times, addresses, causes, sizes, and the digests, which are computed over the text
-as DESIGN says. Whoever guesses a whole event, or a whole large value, can confirm the guess by its digest;
-a digest key prevents that for events. Losing the key loses the log: nothing of it is kept anywhere.
+Not encrypted: session ids, times, addresses, causes, sizes, and the digests, which are computed over the
+plain text. A guess of a whole event, or of a whole large value, can be confirmed by its digest; a digest key
+prevents that for events. Losing the key loses the log: the key is stored nowhere.
 """
 
 import os
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.actors.protocol.errors import MisuseError, WrongKey
+from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 
 KEY_BYTES_MIN: Final = 32
 _SALT_BYTES: Final = 16
@@ -33,7 +33,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class Unopenable(LookupError):
-    """Something that does not decrypt: it was changed, or belongs in another place."""
+    """Bytes that do not decrypt: they were changed, or belong in another place."""
 
 
 class Cipher:
@@ -46,30 +46,30 @@ class Cipher:
         self._blobs = self._aead(self._derive(b"callboard/1 blobs"))
         check = self._derive(b"callboard/1 check")[:8]
         self.description = f"{_NAME} {salt.hex()} {check.hex()}"
-        """Kept in the log: how it is encrypted, and whether a key is the right one."""
+        """Kept in the log: the kind of encryption, and a check by which the key is recognised."""
 
     def seal_event(self, session_id: str, seq: int, body: bytes) -> bytes:
-        """The stored form of a body."""
+        """Return the stored form of a body."""
         return _seal(self._session(session_id), body, ("event", session_id, seq))
 
     def open_event(self, session_id: str, seq: int, stored: bytes) -> bytes:
-        """The body. Raises Unopenable."""
+        """Return the body. Raises Unopenable."""
         return self._open(self._session(session_id), stored, ("event", session_id, seq))
 
     def seal_title(self, session_id: str, title: str) -> bytes:
-        """The stored form of a session's title."""
+        """Return the stored form of a session's title."""
         return _seal(self._session(session_id), title.encode(), ("title", session_id))
 
-    def open_title(self, session_id: str, stored: bytes) -> str:
-        """The title. Raises Unopenable."""
+    def open_title(self, session_id: str, stored: bytes | None) -> str:
+        """Return the title. Raises Unopenable."""
         return self._open(self._session(session_id), stored, ("title", session_id)).decode()
 
     def seal_blob(self, digest: bytes, data: bytes) -> bytes:
-        """The stored form of a large value."""
+        """Return the stored form of a large value."""
         return _seal(self._blobs, data, ("blob", digest))
 
     def open_blob(self, digest: bytes, stored: bytes) -> bytes:
-        """The large value. Raises Unopenable."""
+        """Return the large value. Raises Unopenable."""
         return self._open(self._blobs, stored, ("blob", digest))
 
     def _session(self, session_id: str) -> Any:
@@ -92,32 +92,38 @@ class Cipher:
 
 
 def new_cipher(key: bytes) -> Cipher:
-    """The cipher of a log that is being made."""
+    """Return the cipher of a new log."""
     return Cipher(key, os.urandom(_SALT_BYTES))
 
 
 def cipher_of(description: str, key: bytes | None, where: str) -> Cipher | None:
-    """The cipher of a log that says this of itself; None if it is not encrypted. Raises WrongKey."""
+    """Return the cipher for a log's description, None if it is not encrypted. Raises WrongKey, CorruptLog."""
     if not description:
         if key is not None:
             raise WrongKey(f"{where} was made without encryption; leave the encryption key out")
         return None
     name, _, rest = description.rpartition(" ")[0].rpartition(" ")
     if name != _NAME:
-        raise WrongKey(f"{where} is encrypted in a way that this callboard does not know; use a newer one")
+        raise WrongKey(
+            f"{where} is encrypted in a way that this callboard does not know; use a newer one, or restore "
+            f"a copy if the file is damaged"
+        )
     if key is None:
         raise WrongKey(
             f"{where} is encrypted: give the key that it was made with (encryption_key=..., or "
-            f"--encryption-key-file); without it nobody can read its sessions"
+            f"--encryption-key-file); without it its sessions cannot be read"
         )
-    cipher = Cipher(key, bytes.fromhex(rest))
+    try:
+        cipher = Cipher(key, bytes.fromhex(rest))
+    except ValueError:
+        raise CorruptLog(f"{where} is damaged: its encryption has no valid salt; restore a copy") from None
     if cipher.description != description:
-        raise WrongKey(f"{where} was encrypted with another key; give that one: nothing else opens it")
+        raise WrongKey(f"{where} was encrypted with another key; give that one: no other opens it")
     return cipher
 
 
 def check_size(key: bytes) -> None:
-    """Refuse what is too short for a key. Raises MisuseError."""
+    """Refuse a key that is too short. Raises MisuseError."""
     if len(key) < KEY_BYTES_MIN:
         raise MisuseError(
             f"an encryption key has at least {KEY_BYTES_MIN} random bytes, not {len(key)}: make one with "
@@ -132,7 +138,7 @@ def _seal(aead: Any, text: bytes, place: tuple[object, ...]) -> bytes:
 
 
 def _primitives(key: bytes, salt: bytes) -> tuple[Any, Any, type[Exception]]:
-    """AES-GCM, the derivation of keys, and what a wrong tag raises."""
+    """Return AES-GCM, the derivation of keys, and the exception for a wrong tag."""
     try:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

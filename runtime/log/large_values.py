@@ -1,7 +1,7 @@
 """Large JSON values are cut out of a body's text and kept once, under the digest of their bytes.
 
-A body stays JSON text that anybody can read in a SQLite shell, and a profile, a schema or a report that
-travels through five messages lies on disk once.
+A body stays JSON text that a SQLite shell can show, and a profile, a schema or a report that travels through
+five messages is on disk once.
 
 Rules
   - Only bodies of more than 1 KiB are looked at, and of those only the fields of the message itself that
@@ -11,9 +11,8 @@ Rules
     no name or mark inside a body means anything, so no user's data can be mistaken for a reference.
   - Splicing gives back exactly the bytes that were encoded.
 
-The offsets are found, not searched for: the message is encoded once more with a byte in place of each
-large value that cannot occur in UTF-8 at all (0xFF; the encoder copies `Json` unread), and the text is
-split there. A search for the value's own bytes could hit a lookalike in another field.
+To find the offsets, the message is encoded once more with the byte 0xFF, which UTF-8 never has, in place of
+each large value (the encoder copies `Json` unread), and the text is split there.
 """
 
 from collections.abc import Iterable
@@ -27,18 +26,19 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 
 BODY_BYTES_MAX: Final = 1_024
-"""Bodies up to this size are stored as they are, at the price of one comparison."""
+"""Size up to which bodies are stored unchanged, at the price of one comparison."""
 
 PIECE_BYTES_MIN: Final = 1_024
-"""What is cut out has at least this size: a blob costs some 90 bytes of its own (row, index, offset)."""
+"""Smallest value that is cut out: a blob costs some 90 bytes of its own (row, index, offset)."""
 
 _HOLE: Final = b"null"
-_MARK: Final = b"\xff"
-_MARKER: Final[Json] = msgspec.Raw(_MARK)
+# Not a search for the value's own bytes, which could find them in another field.
+_PLACEHOLDER_BYTE: Final = b"\xff"
+_PLACEHOLDER: Final[Json] = msgspec.Raw(_PLACEHOLDER_BYTE)
 
 
 class Cut(NamedTuple):
-    """A value that was cut out: where in the stored text its `null` stands, its digest, its bytes."""
+    """A value that was cut out. offset: of its `null` in the stored text."""
 
     offset: int
     digest: bytes
@@ -46,15 +46,15 @@ class Cut(NamedTuple):
 
 
 def blob_digest(data: bytes) -> bytes:
-    """The name of a blob: BLAKE2b, 32 bytes, person "callboard/blob", never keyed.
+    """Return the digest of a blob: BLAKE2b, 32 bytes, person "callboard/blob", never keyed.
 
-    The events' chain covers it, so a key over the chain protects blobs too.
+    The events' hash chain covers it, so the chain's key protects blobs too.
     """
     return blake2b(data, digest_size=32, person=b"callboard/blob").digest()
 
 
 def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
-    """The text to store for a body, and what was cut out of it; the body itself if nothing was."""
+    """Cut large values out of a body. Return the text to store, and the values."""
     large: list[Json] = []
     holed = {}
     for name in message.__struct_fields__:
@@ -65,17 +65,17 @@ def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
             holed[name] = kept
     if not large:
         return body, ()
-    parts = encode(msgspec.structs.replace(message, **holed)).split(_MARK)
+    parts = encode(msgspec.structs.replace(message, **holed)).split(_PLACEHOLDER_BYTE)
     if len(parts) != len(large) + 1:
         raise ValueError("a body holds bytes that are not UTF-8, so its large values cannot be told apart")
     return _HOLE.join(parts), tuple(_located(parts, large))
 
 
 def _taken(value: object, large: list[Json]) -> object:
-    """The marker for a large `Json`, which is noted; any other value as it is."""
+    """Return the placeholder for a large `Json`, which is added to `large`; any other value unchanged."""
     if isinstance(value, msgspec.Raw) and len(value) >= PIECE_BYTES_MIN:
         large.append(value)
-        return _MARKER
+        return _PLACEHOLDER
     return value
 
 
@@ -89,7 +89,7 @@ def _located(parts: list[bytes], large: list[Json]) -> Iterable[Cut]:
 
 
 def splice(text: bytes, pieces: Iterable[tuple[int, bytes]]) -> bytes:
-    """The body: the stored text with every piece (offset, bytes) put where its `null` stands.
+    """Return the body: the stored text with every piece (offset, bytes) in the place of its `null`.
 
     Raises ValueError if no `null` stands there.
     """

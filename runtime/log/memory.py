@@ -1,8 +1,7 @@
-"""A log in memory: for tests, and for sessions that need not survive. Same rules, bytes and digests.
+"""A log in memory, for tests and for sessions that need not survive. Same rules, bytes and digests.
 
-A row is one bytes object (MessagePack: 350 bytes for an event with a 180-byte body, where a tuple of its
-parts takes 460 and is walked by the garbage collector); large values are kept once. `MemoryReader` reads
-beside the writer, from any thread: lists only grow, and a head moves when its rows are there.
+Large values are kept once. `MemoryReader` reads beside the writer, from any thread: lists only grow, and a
+head moves after its rows were added.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +12,18 @@ import msgspec
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.append_rules import no_session, refusal, session_exists
-from callboard.runtime.log.hash_chain import UNWRITABLE, Chain, Sealed, Sealing
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealed, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
 
+# One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
+# the garbage collector walks it.
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Sealed).decode
 
 
 class _Session:
-    """A session's rows and where they end."""
+    """A session's rows and head."""
 
     __slots__ = ("created_ms", "epoch", "head", "origin", "rows", "title")
 
@@ -39,21 +40,21 @@ class MemoryLog:
     """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._chain = Chain(key)
+        self._hash_chain = HashChain(key)
         self._is_open = False
         self._sessions: dict[str, _Session] = {}
         self._blobs: dict[bytes, bytes] = {}
 
     async def open(self) -> None:
-        """See `EventLog.open`."""
+        """Open the log; see `EventLog.open`."""
         self._is_open = True
 
     async def close(self) -> None:
-        """See `EventLog.close`."""
+        """Close the log; see `EventLog.close`."""
         self._is_open = False
 
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
-        """See `EventLog.create`."""
+        """Create a session; see `EventLog.create`."""
         self._check_open()
         if session_id in self._sessions:
             raise session_exists(session_id)
@@ -61,33 +62,33 @@ class MemoryLog:
         return 1
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """See `EventLog.take_over`."""
+        """Take a session over; see `EventLog.take_over`."""
         session = self._session(session_id)
-        MemoryReader(self).check_chain(session_id, self._chain)
+        MemoryReader(self).check_chain(session_id, self._hash_chain)
         session.epoch += 1
         return session.epoch, session.head
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """See `EventLog.append`."""
+        """Append a batch; see `EventLog.append`."""
         self._check_open()
         return [self._append(part) for part in batch]
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """See `EventLog.read`."""
+        """Return events of a session; see `EventLog.read`."""
         self._check_open()
         return MemoryReader(self).events(session_id, start, limit)
 
     async def head(self, session_id: str) -> Head:
-        """See `EventLog.head`."""
+        """Return the head of a session; see `EventLog.head`."""
         return self._session(session_id).head
 
     async def sessions(self) -> list[SessionRow]:
-        """See `EventLog.sessions`."""
+        """Return all sessions; see `EventLog.sessions`."""
         self._check_open()
         return MemoryReader(self).sessions()
 
     async def delete(self, session_id: str) -> int:
-        """See `EventLog.delete`."""
+        """Delete a session; see `EventLog.delete`."""
         session = self._session(session_id)
         del self._sessions[session_id]
         rows = (_unpack(row) for other in self._sessions.values() for row in other.rows)
@@ -113,7 +114,7 @@ class MemoryLog:
             return refused
         digest = session.head.digest
         try:
-            sealing = self._chain.seal_all(part.session_id, digest, part.events)
+            sealing = self._hash_chain.seal_all(part.session_id, digest, part.events)
             rows = [self._packed(event, sealing, at) for at, event in enumerate(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
@@ -122,7 +123,7 @@ class MemoryLog:
         return session.head
 
     def _packed(self, event: Event, sealing: Sealing, at: int) -> bytes:
-        """A row, the bytes of its large values kept apart. at: its place in the sealing."""
+        """Return a row, and keep the bytes of its large values apart. at: its place in the sealing."""
         cuts = sealing.cuts.get(at, ())
         for _, digest, data in cuts:
             self._blobs.setdefault(digest, data)
@@ -144,10 +145,10 @@ class MemoryReader:
         self.close()
 
     def close(self) -> None:
-        """See `LogReader.close`."""
+        """Do nothing: there is nothing to close."""
 
     def sessions(self) -> list[SessionRow]:
-        """See `LogReader.sessions`."""
+        """Return all sessions; see `LogReader.sessions`."""
         rows = [
             SessionRow(session_id, session.epoch, session.head.seq, session.created_ms, session.title)
             for session_id, session in list(self._log._sessions.items())
@@ -156,27 +157,27 @@ class MemoryReader:
         return sorted(rows, key=lambda row: -row.created_ms)
 
     def head(self, session_id: str) -> Head:
-        """See `LogReader.head`."""
+        """Return the head of a session; see `LogReader.head`."""
         return self._session(session_id).head
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """See `LogReader.events`."""
+        """Return events of a session; see `LogReader.events`."""
         return [
             Stored(row.seq, row.at, row.sender, row.recipient, row.cause, self._body(row), row.digest)
             for row in self._rows(session_id, start, limit)
         ]
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """See `LogReader.verify_chain`."""
-        chain = Chain(key)
-        chain.check_key(self._log._chain.key_check, "this log in memory")
-        return self.check_chain(session_id, chain, head)
+        """Check every digest of a session; see `LogReader.verify_chain`."""
+        hash_chain = HashChain(key)
+        hash_chain.check_key(self._log._hash_chain.key_check, "this log in memory")
+        return self.check_chain(session_id, hash_chain, head)
 
-    def check_chain(self, session_id: str, chain: Chain, head: Head | None = None) -> Head:
-        """`verify_chain` with the chain itself, which the log has."""
+    def check_chain(self, session_id: str, hash_chain: HashChain, head: Head | None = None) -> Head:
+        """Check every digest with a hash chain that holds the key."""
         session = self._session(session_id)
         rows = map(self._recomputed, self._rows(session_id, 1, session.head.seq))
-        return chain.verify(session_id, session.origin, rows, session.head.seq, head)
+        return hash_chain.verify(session_id, session.origin, rows, session.head.seq, head)
 
     def _session(self, session_id: str) -> _Session:
         if session_id not in self._log._sessions:

@@ -1,33 +1,34 @@
-"""What callboard asks of a store.
+"""The protocols of a store.
 
-A session is one stream of events, numbered from 1 without gaps. The store numbers nothing and orders
-nothing: it accepts events that continue a session's head, or refuses all of them. Each session is
+A session is one stream of events, numbered from 1 without gaps. The store neither numbers nor orders
+events: it accepts events that continue a session's head, or refuses all of them. Each session is
 answered on its own, so that one fenced or broken session does not fail the others of its batch.
 
 Writing is asynchronous and belongs to one owner; reading (`LogReader`) is synchronous, needs no event
-loop and no ownership, and is all that replay is given.
+loop and no ownership, and is the only access that replay has.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
 from callboard.actors.protocol.events import Event
 
 GENESIS: Final = bytes(32)
-"""What the chain of a session starts from that is nobody's fork."""
+"""The origin of a hash chain, for a session that is not a fork."""
 
 
 class Head(NamedTuple):
-    """Where a session's log ends: the last seq (0: empty) and its digest (of an empty one: its origin)."""
+    """The end of a session: the last seq (0: empty) and its digest (of an empty one: its origin)."""
 
     seq: int
     digest: bytes
 
 
 EMPTY: Final = Head(0, GENESIS)
-"""Where a new session stands."""
+"""The head of a new session."""
 
 
 class Append(NamedTuple):
@@ -40,7 +41,7 @@ class Append(NamedTuple):
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
-    """An event as the store has it: the envelope, the exact body bytes, and the chained digest."""
+    """An event in the store: the envelope, the exact body bytes, and the digest."""
 
     seq: int
     at: int
@@ -65,55 +66,58 @@ class EventLog(Protocol):
     """An append-only store of sessions. One owner writes; `append` is called by one task at a time."""
 
     async def open(self) -> None:
-        """Take ownership. Raises StoreLocked, StoreUnreadable, StoreTooNew, StoreReadOnly."""
+        """Take ownership.
+
+        Raises StoreLocked, StoreUnreadable, StoreTooNew, StoreReadOnly, StoreFailed, WrongKey, CorruptLog.
+        """
         ...
 
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
-        """Make an empty session and return its epoch (1). Raises SessionExists.
+        """Create an empty session and return its epoch (1). Raises SessionExists.
 
-        origin: the digest that its first event continues; a fork gives that of the event it forks at.
+        origin: the digest that its first event continues; for a fork, that of the event it forks at.
         """
         ...
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Raise the session's epoch, so that every earlier writer appends nothing from now on.
+        """Raise the session's epoch, so that earlier writers append nothing from now on.
 
-        Checks every digest before: nobody goes on from a damaged log. Returns the new epoch and the head.
-        Raises SessionNotFound, CorruptLog.
+        Checks every digest before, as no session continues from a damaged log. Returns the new epoch and the
+        head. Raises SessionNotFound, CorruptLog.
         """
         ...
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         """Store each session's events, all or none, durably; one answer per session, in order.
 
-        A wrong head or an old epoch is an answer (WrongHead, Fenced), not an exception, and so is a
-        session that is not there (SessionNotFound) or an event that cannot be written (StoreFailed). An
-        exception means that nothing of the batch is known to be stored (StoreFailed). A caller who is
-        cancelled does not stop the commit: what it handed in may be stored all the same.
+        A wrong head or an old epoch is an answer (WrongHead, Fenced), not an exception, and so is a missing
+        session (SessionNotFound) or an event that cannot be written (StoreFailed). An exception means that no
+        event of the batch is known to be stored (StoreFailed). A caller that is cancelled does not stop the
+        commit: its events may still be stored.
         """
         ...
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Up to `limit` events from seq `start`. Raises SessionNotFound."""
+        """Return up to `limit` events from seq `start`. Raises SessionNotFound."""
         ...
 
     async def head(self, session_id: str) -> Head:
-        """Where the session ends. Raises SessionNotFound."""
+        """Return the head of a session. Raises SessionNotFound."""
         ...
 
     async def sessions(self) -> list[SessionRow]:
-        """All sessions, newest first."""
+        """Return all sessions, newest first."""
         ...
 
     async def delete(self, session_id: str) -> int:
-        """Forget a session for good: its events, and the large values that no other session has.
+        """Delete a session: its events, and the large values that no other session has.
 
-        How many events there were. Raises SessionNotFound.
+        Returns the number of its events. Raises SessionNotFound.
         """
         ...
 
     async def close(self) -> None:
-        """Give up ownership. What was acknowledged stays."""
+        """Give up ownership. Acknowledged events stay."""
         ...
 
 
@@ -121,24 +125,54 @@ class LogReader(Protocol):
     """Reads a log without owning it: beside a live owner, or long after. Never writes."""
 
     def sessions(self) -> list[SessionRow]:
-        """All sessions, newest first."""
+        """Return all sessions, newest first."""
         ...
 
     def head(self, session_id: str) -> Head:
-        """Where the session ends. Raises SessionNotFound."""
+        """Return the head of a session. Raises SessionNotFound."""
         ...
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Up to `limit` events from seq `start`; fewer means the end. Raises SessionNotFound, CorruptLog."""
+        """Return up to `limit` events from seq `start`; fewer means the end.
+
+        Raises SessionNotFound, CorruptLog.
+        """
         ...
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """Recompute every digest and return the head, or raise CorruptLog naming the first bad seq.
+        """Check every digest and return the head. Raises CorruptLog with the first bad seq.
 
-        head: one that was acknowledged earlier, say with an outcome; the log must still contain it.
+        head: one that was acknowledged earlier, such as that of an outcome; the log must still contain it.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log. Safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Return the reader itself."""
+        ...
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the reader."""
+        ...
+
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called from time to time with how much is done, of how much."""
+
+
+@runtime_checkable
+class FileReader(LogReader, Protocol):
+    """A reader of a log that is a file, which can be copied and damaged."""
+
+    def check_wal(self) -> None:
+        """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
+        ...
+
+    def copy_to(
+        self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
+    ) -> None:
+        """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
         ...

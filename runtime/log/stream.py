@@ -1,4 +1,4 @@
-"""One session as its writer knows it: what is durable, what is staged, who waits, and what it died of."""
+"""One session as its writer sees it: its durable head, staged events, waiting callers and error."""
 
 import asyncio
 import heapq
@@ -43,22 +43,23 @@ class Stream:
         self._tickets = 0
 
     def take(self) -> Append:
-        """Everything that is staged, which is then staged no more."""
+        """Return all staged events as one append, and forget them."""
         events, self.staged = self.staged, []
         return Append(self.session_id, events[0].seq - 1, self.epoch, events)
 
     def check(self) -> None:
-        """Raise what the session died of, without the tracebacks of those who were told before."""
+        """Raise the error of a dead session."""
+        # Without its traceback, which would grow with every caller that gets the error.
         if self.error is not None:
             raise self.error.with_traceback(None)
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody waits for more than is durable."""
+        """True while a caller waits for more than is durable."""
         return bool(self._waiters)
 
     async def wait(self, seq: int) -> Head:
-        """Wait until it is durable up to `seq`. Raises what it died of, SessionFailed if it was forgotten."""
+        """Wait until it is durable up to `seq`. Raises its error, or SessionFailed if it was forgotten."""
         if self.head.seq < seq:
             self.check()
             self._tickets += 1
@@ -67,23 +68,23 @@ class Stream:
             await future
             if self.head.seq < seq:
                 self.check()
-                raise SessionFailed(f"session {self.session_id} was left before event {seq} was durable")
+                raise SessionFailed(f"session {self.session_id} was forgotten before event {seq} was durable")
         return self.head
 
     def wake(self, seq: int) -> None:
-        """Wake whoever waits for no more than this seq."""
+        """Wake all callers that wait for no more than this seq."""
         while self._waiters and self._waiters[0][0] <= seq:
             release(heapq.heappop(self._waiters)[2])
 
-    def cut_short(self) -> StoreFailed:
-        """The error for a session whose commit was cancelled, as by the end of `asyncio.run`."""
+    def cancelled(self) -> StoreFailed:
+        """Return the error for a session whose commit was cancelled, as by the end of `asyncio.run`."""
         return StoreFailed(
-            f"session {self.session_id}: writing was cancelled; what was acknowledged is stored, "
-            f"the rest may be: look at it with `callboard show`, go on with `callboard resume`"
+            f"session {self.session_id}: writing was cancelled; acknowledged events are stored, later ones "
+            f"may be: look at them with `callboard show`, continue with `callboard resume`"
         )
 
 
 def release(future: "asyncio.Future[None]") -> None:
-    """Let whoever waits go on, if it was not cancelled."""
+    """Wake the caller that waits for the future, if it was not cancelled."""
     if not future.done():
         future.set_result(None)

@@ -1,29 +1,25 @@
-"""Pipelined group commit: what is posted while one batch is written becomes the next batch.
+"""Pipelined group commit: events posted while one batch is written become the next batch.
 
 Rules
-  - `stage` never waits: it notes the events and, if nothing is being written, has writing start in one of
-    the next passes of the loop. No timers: a single event is written at once, and the busier the disk, the
-    larger the batches (one fsync for all of them: 693 events/s one by one, 39,000 in batches of 128).
-  - What one call of `stage` hands in is in one batch, in one transaction: the outputs of a decision are
-    never split.
-  - A session that the log refuses is dead here, and only that one; when the whole batch fails, every session
-    in it is. Whoever waits gets the error, what was staged is dropped, and staging more raises it again.
-    Nothing is retried: after a failed fsync nobody can say what is on the disk
-    (https://www.usenix.org/conference/atc20/presentation/rebello). Resume reads the log.
-  - There is a task only while there is something to write, so none is left over when a loop ends.
-  - A loop that is never idle gives way to the store's thread (see `GIVE_WAY_EVERY_S`).
+  - `stage` never waits. It notes the events and starts a write if none is under way.
+  - The events of one call of `stage` are in one batch and in one transaction.
+  - A session that the log refuses is dead in this writer; the others of its batch are not. If the whole batch
+    fails, every session in it is dead. Waiting callers get the error, staged events are dropped, and staging
+    more raises the error again.
+  - A task exists only while there is something to write, so none is left over when a loop ends.
 
 Use it on one event loop. It does not own the log: open it before, close it after `aclose`.
 """
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed
+from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
 from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream, release
@@ -31,33 +27,31 @@ from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Strea
 UNDURABLE_MAX: Final = 8_192
 """Events that may wait for the disk, over all sessions; beyond that `is_full`, and ports pause."""
 
+# One event leads to the next, and a commit for each would make a caller that waits for the last one wait for
+# all of them: the close of a session is one commit with a batch that stays open, two without, 0.6 ms each. A
+# pass of an idle loop takes 0.02 ms.
 PASSES_MAX: Final = 3
+"""Passes of the loop for which a batch of up to `FEW` events stays open while more come in."""
 FEW: Final = 64
-"""For how many passes of the loop a batch of few events is kept open while more come in: one event leads to
-the next, and a commit for each would make whoever waits for the last one wait for all of them. The close of
-a session is one commit with it and two without, 0.6 ms each; a pass of an idle loop takes 0.02 ms.
-"""
 
-GIVE_WAY_EVERY_S: Final = 0.005
-GIVE_WAY_FOR_S: Final = 0.000_05
-"""How often, and for how long at least, `stage` naps while a commit is under way: some 100 us in 5 ms.
-
-The store's thread needs the interpreter lock between its calls into SQLite. A thread that waits for it may
-demand it after 5 ms, but only if the holder did not let go meanwhile, and a busy event loop lets go and
-takes it back within a microsecond at every poll: less than another thread needs to wake up. Measured with
-a loop that polls every 0.8 ms, two cores, load 2.6: single commits of 4.4 s, 0.65 s the median of 16
-events; with naps every 5 ms 0.14 s at most, 4 ms the median. A hundred agents whose models answer at once
-take 5 % longer with naps every 3 ms, and 4 % longer with one every 20 ms, since then more is left to write
-when they are done. A batch that was just handed over need not wait for its nap. The interpreter's own 5 ms
-are `sys.getswitchinterval()`.
-"""
+# The store's thread needs the interpreter lock between its calls into SQLite. A waiting thread may demand it
+# after 5 ms (`sys.getswitchinterval()`), but only if the holder did not let go meanwhile. A busy event loop
+# lets go and takes it back within a microsecond at every poll: less than a thread needs to wake up. Measured
+# with a loop that polls every 0.8 ms, two cores, load 2.6: single commits of 4.4 s, 0.65 s the median of 16
+# events; with naps every 5 ms 0.14 s at most, 4 ms the median. A hundred agents whose models answer at once
+# take 5 % longer with naps every 3 ms. With one every 20 ms they take 4 % longer: more is left to write when
+# they are done.
+NAP_EVERY_S: Final = 0.005
+"""Time after the start of a commit, or after a nap, from which on `stage` naps again."""
+NAP_FOR_S: Final = 0.000_05
+"""Shortest nap; with waking up it takes some 100 us."""
 
 
 class GroupWriter:
     """Writes the events of many sessions in common batches.
 
-    on_failure: told of every session that dies, with its id and the error, unless it was forgotten or
-    attached anew. undurable_max: when `is_full`.
+    on_failure: called with the id and the error of every session that dies, unless it was forgotten or
+    attached again. undurable_max: number of events from which on the writer `is_full`.
     """
 
     def __init__(
@@ -73,19 +67,20 @@ class GroupWriter:
         self._ready: list[Stream] = []
         self._task: asyncio.Task[None] | None = None
         self._room: deque[Callable[[], None]] = deque()
-        self._gave_way = 0.0
-        self._nobody = threading.Lock()
-        self._nobody.acquire()
+        self._rested = 0.0
+        self._never_free = threading.Lock()
+        self._never_free.acquire()
         self._is_closed = False
+        self._process = os.getpid()
         self.undurable = 0
-        """Events that were staged and are not durable yet."""
+        """Number of events that were staged and are not durable yet."""
 
     # --- sessions -----------------------------------------------------------------
 
     def attach(self, session_id: str, epoch: int, head: Head = EMPTY) -> None:
-        """Begin to write a session that ends at `head`; whoever writes it under an earlier epoch is fenced.
+        """Begin to write a session that was taken over. Fence writers of earlier epochs.
 
-        A new session needs no `attach`; one that was taken over does, with what `take_over` gave.
+        epoch, head: from `EventLog.take_over`. A new session needs no `attach`.
         """
         former = self._streams.get(session_id)
         self._streams[session_id] = Stream(session_id, epoch, head)
@@ -93,9 +88,9 @@ class GroupWriter:
             self._kill(former, Fenced(f"session {session_id} was taken over under epoch {epoch}"))
 
     def on_durable(self, session_id: str, callback: OnDurable, on_failure: OnFailure | None = None) -> None:
-        """Have `callback(head)` called after every commit, and `on_failure(error)` if the session dies.
+        """Register a callback for every commit, and one for the session's death.
 
-        A session that was not attached is taken for an empty one, whose epoch the first `stage` tells.
+        A session that was not attached counts as empty; the first `stage` gives its epoch.
         """
         stream = self._streams.setdefault(session_id, Stream(session_id, 0, EMPTY))
         stream.check()
@@ -104,9 +99,9 @@ class GroupWriter:
             stream.failures.append(on_failure)
 
     def forget(self, session_id: str) -> None:
-        """Drop what is known of a session. What was staged is still written; no callback hears of it.
+        """Drop a session and its callbacks. Staged events are still written.
 
-        Whoever still waits for one of its events gets SessionFailed.
+        Callers that still wait for one of its events get SessionFailed.
         """
         stream = self._streams.pop(session_id, None)
         if stream is not None:
@@ -117,9 +112,9 @@ class GroupWriter:
     # --- staging and waiting ------------------------------------------------------
 
     def stage(self, session_id: str, epoch: int, events: Sequence[Event]) -> None:
-        """Have these events written, all in one batch.
+        """Add events to the next batch, all to the same one.
 
-        Raises what the session died of, Fenced for another epoch than its own, StoreFailed after `aclose`.
+        Raises the error of a dead session, Fenced for another epoch than its own, StoreFailed after `aclose`.
         """
         stream = self._streams.get(session_id)
         if stream is None or stream.epoch != epoch or stream.error is not None or self._is_closed:
@@ -134,11 +129,11 @@ class GroupWriter:
         if self._task is None:
             self._begin()
         else:
-            self._give_way()
+            self._nap_if_due()
 
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
-        self._gave_way = loop.time()
+        self._rested = loop.time()
         self._task = loop.create_task(self._write(), name="callboard group writer")
         self._task.add_done_callback(self._stopped)
 
@@ -149,12 +144,12 @@ class GroupWriter:
             raise self._refusal(stream, epoch)
         return stream
 
-    def _give_way(self) -> None:
-        """Let the store's thread have the interpreter, if it has waited long enough."""
+    def _nap_if_due(self) -> None:
+        """Give the interpreter to the store's thread if a commit has taken long."""
         now = asyncio.get_running_loop().time()
-        if now - self._gave_way > GIVE_WAY_EVERY_S:
-            self._nobody.acquire(timeout=GIVE_WAY_FOR_S)  # in vain: half the steps of `Event.wait`
-            self._gave_way = now
+        if now - self._rested > NAP_EVERY_S:
+            self._never_free.acquire(timeout=NAP_FOR_S)  # always in vain; half the steps of `Event.wait`
+            self._rested = now
 
     def _refusal(self, stream: Stream, epoch: int) -> Exception:
         if stream.error is not None:
@@ -164,39 +159,41 @@ class GroupWriter:
         return Fenced(f"session {stream.session_id} is written under epoch {stream.epoch}, not {epoch}")
 
     def durable(self, session_id: str) -> Head:
-        """Up to where the session is on disk. Raises SessionNotFound."""
+        """Return the head that is on disk. Raises SessionNotFound."""
         return self._known(session_id).head
 
     async def wait(self, session_id: str, seq: int) -> Head:
-        """Wait until the session is durable up to `seq`. Raises what it died of, if it does not get there."""
+        """Wait until the session is durable up to `seq`. Raises the error of a session that dies before."""
         return await self._known(session_id).wait(seq)
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for the disk that ports should start nothing new."""
+        """True while so many events wait for the disk that ports should start nothing new."""
         return self.undurable >= self._undurable_max
 
     def when_room(self, then: Callable[[], None]) -> None:
-        """Call `then` once there is room: now, or in the pass of the loop in which that comes about."""
+        """Call `then` as soon as there is room, which may be now."""
         if self.is_full:
             self._room.append(then)
         else:
             then()
 
     async def wait_room(self) -> None:
-        """Wait until it is no longer full."""
+        """Wait until the writer is no longer full."""
         while self.is_full:
             future = asyncio.get_running_loop().create_future()
             self.when_room(partial(release, future))
             await future
 
     async def flush(self) -> None:
-        """Wait until everything staged so far is durable, or has failed."""
+        """Wait until all staged events are durable or have failed. Raises StoreLocked in a forked child."""
+        if self._process != os.getpid():  # the task runs on the parent's loop: waiting would never end
+            raise StoreLocked("this writer belongs to the process from which this one was forked")
         while self._task is not None:
             await asyncio.wait({self._task})
 
     async def aclose(self) -> None:
-        """Write what is staged and accept no more. Whoever waits for what never came gets StoreFailed."""
+        """Write all staged events and accept no more. Callers that wait for others get StoreFailed."""
         self._is_closed = True
         await self.flush()
         for stream in list(self._streams.values()):
@@ -223,7 +220,7 @@ class GroupWriter:
             self._task = None
 
     async def _gather(self) -> None:
-        """Let what the first events lead to come in."""
+        """Wait for the events to which the first ones lead."""
         for _ in range(PASSES_MAX):
             before = self.undurable
             await asyncio.sleep(0)
@@ -231,24 +228,27 @@ class GroupWriter:
                 return
 
     def _stopped(self, task: "asyncio.Task[None]") -> None:
-        """Writing was cancelled, as by the end of `asyncio.run`, perhaps before its first step."""
-        if task.cancelled():
+        """End every session if the task was cancelled, as by the end of `asyncio.run`."""
+        if task.cancelled():  # perhaps before its first step, so `_write_batch` does not see it
             self._is_closed = True
             self._task = None
             for stream in list(self._streams.values()):
                 if stream.error is None:
-                    self._kill(stream, stream.cut_short())
+                    self._kill(stream, stream.cancelled())
 
     async def _write_batch(self, streams: list[Stream]) -> None:
         batch = [stream.take() for stream in streams]
-        self._gave_way = 0.0
+        # Not 0, which would make the next `stage` nap at once: the thread has just been woken (w3 x0.88).
+        self._rested = asyncio.get_running_loop().time()
         try:
             answers: Sequence[Head | Exception] = await self._log.append(batch)
             if len(answers) != len(batch):
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
         except asyncio.CancelledError:
-            self._settle(streams, batch, [stream.cut_short() for stream in streams])
+            self._settle(streams, batch, [stream.cancelled() for stream in streams])
             raise
+        # Not retried: after a failed fsync the state of the disk is unknown. Resume reads the log.
+        # https://www.usenix.org/conference/atc20/presentation/rebello
         except Exception as error:
             answers = [error] * len(batch)
         self._settle(streams, batch, answers)
@@ -256,7 +256,7 @@ class GroupWriter:
     def _settle(
         self, streams: list[Stream], batch: list[Append], answers: Sequence[Head | Exception]
     ) -> None:
-        """Tell everybody what became of a batch."""
+        """Give each session of a batch its answer."""
         self.undurable -= sum(len(part.events) for part in batch)
         for stream, answer in zip(streams, answers, strict=True):
             if stream.error is not None:
@@ -268,31 +268,31 @@ class GroupWriter:
                 stream.wake(answer.seq)
                 self._call_back(stream, answer)
         while self._room and not self.is_full:
-            self._tell(self._room.popleft(), "going on after a pause")
+            self._notify(self._room.popleft(), "going on after a pause")
 
     def _call_back(self, stream: Stream, head: Head) -> None:
         for callback in tuple(stream.callbacks):
             try:
                 callback(head)
-            except Exception as error:  # who started what is not known any more: this session stops here
+            except Exception as error:  # which ports were started is unknown now: this session stops here
                 failure = SessionFailed(f"session {stream.session_id}: {callback!r} raised {error!r}")
                 failure.__cause__ = error
                 self._kill(stream, failure)
                 return
 
     def _kill(self, stream: Stream, error: Exception) -> None:
-        """Give a session up: drop what is staged and tell whoever waits."""
+        """End a session: drop its staged events and wake all callers that wait."""
         stream.error = error
         self.undurable -= len(stream.staged)
         stream.staged = []
         stream.wake(EVERYTHING)
         for failure in tuple(stream.failures):
-            self._tell(partial(failure, error), f"telling that session {stream.session_id} died")
+            self._notify(partial(failure, error), f"reporting the death of session {stream.session_id}")
         if self._on_failure is not None and self._streams.get(stream.session_id) is stream:
-            self._tell(partial(self._on_failure, stream.session_id, error), "telling that a session died")
+            self._notify(partial(self._on_failure, stream.session_id, error), "reporting a dead session")
 
-    def _tell(self, callback: Callable[[], None], doing: str) -> None:
-        """Call back; what that raises is reported and stops nothing."""
+    def _notify(self, callback: Callable[[], None], doing: str) -> None:
+        """Call back; report an exception to the loop instead of raising it."""
         try:
             callback()
         except Exception as error:

@@ -1,1 +1,1 @@
-"""Secrets: named, found wherever they turn up, and kept out of the log."""
+"""Secrets: named, found in every text, and kept out of the log."""

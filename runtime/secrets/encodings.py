@@ -1,7 +1,7 @@
-"""The forms in which a value turns up: as it is, and as common encoders write it.
+"""The encodings in which a value appears: plain, and as common encoders write it.
 
-A value inside base64 text does not begin at a multiple of three bytes. So each of the three ways it can
-lie is encoded, without the characters at both ends, which also depend on what is beside it.
+A value inside base64 text does not begin at a multiple of three bytes. So it is encoded at each of
+the three offsets, without the characters at both ends, which also depend on the bytes beside it.
 """
 
 import base64
@@ -14,13 +14,13 @@ from typing import Final
 from callboard.runtime.sanitize import clean_text
 
 _CORE_CHARS_MIN: Final = 8
-"""Base64 characters below which a core is too short to be told from other text."""
+"""Base64 characters below which a core is too short to differ from other text."""
 
 
-def forms_of(value: str) -> tuple[str, ...]:
-    """Every form of the value that is looked for, longest first.
+def encodings_of(value: str) -> tuple[str, ...]:
+    """Return every encoding of the value to search for, longest first.
 
-    >>> forms_of("a b&c-d")
+    >>> encodings_of("a b&c-d")
     ('a b&amp;c-d', 'a%20b%26c-d', 'YSBiJmMtZ', 'a+b%26c-d', 'hIGImYy1k', 'EgYiZjLW', 'a b&c-d')
     """
     found = {value, clean_text(value), value.strip()}
@@ -30,7 +30,7 @@ def forms_of(value: str) -> tuple[str, ...]:
 
 
 def _written(value: str) -> Iterator[str]:
-    """As JSON, Python, URLs and HTML write it."""
+    """Yield the value as JSON, Python, URLs and HTML write it."""
     for in_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield in_json
         yield in_json.replace("/", "\\/")
@@ -55,8 +55,8 @@ def _lower_hex(quoted: str) -> str:
 def _base64_cores(value: bytes) -> Iterator[str]:
     for shift in range(3):
         whole = base64.b64encode(bytes(shift) + value).decode()
-        start = (0, 2, 3)[shift]  # characters that hold bits of what is before
-        end = (shift + len(value)) * 8 // 6  # characters that hold no bit of what is behind
+        start = (0, 2, 3)[shift]  # the characters before hold bits of earlier bytes
+        end = (shift + len(value)) * 8 // 6  # the characters behind hold bits of later bytes
         core = whole[start:end]
         if len(core) >= _CORE_CHARS_MIN:
             yield core

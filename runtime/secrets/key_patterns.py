@@ -1,15 +1,14 @@
-"""Keys that can be told by their form alone: a fixed start, and enough characters after it.
+"""Patterns of keys that have a form of their own: a fixed start, and enough characters after it.
 
-Only such forms are here. Words in capitals, passwords in addresses, 40 hexadecimal digits or the value of
-anything named `password` are not: in the source code and logs that agents read, those are mostly no
-secrets, and a file that was changed on its way to the model is worse than none. Forms as their issuers
-document them, and as collected in https://docs.github.com/en/code-security/secret-scanning/introduction/
-supported-secret-scanning-patterns.
+Words in capitals, passwords in addresses, 40 hexadecimal digits and values named `password` are not here: in
+the source code and logs that agents read, those are rarely secrets, and a model that reads a changed file
+makes mistakes. The patterns are those that issuers document, and those collected in
+https://docs.github.com/en/code-security/secret-scanning/introduction/supported-secret-scanning-patterns.
 """
 
 from typing import Final
 
-KNOWN: Final[dict[str, str]] = {
+KEY_PATTERNS: Final[dict[str, str]] = {
     "anthropic-key": r"\bsk-ant-[A-Za-z0-9_-]{20,}",
     "openai-key": (
         r"\bsk-(?:(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20})"
@@ -38,4 +37,4 @@ KNOWN: Final[dict[str, str]] = {
         r"(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?"
     ),
 }
-"""Expressions of RE2 by name. Where there is a group, only that part is the secret."""
+"""Expressions of RE2 by name. If there is a group, only that part is the secret."""

@@ -1,12 +1,12 @@
-"""Messages that ports and clients hand in, on their way to the board.
+"""Redaction of messages from ports and clients, before they are posted.
 
 Rules
-  - Every text and every JSON value of a message is searched, of whatever kind the message is; only names
-    that are looked up again (of agents, tools, models, requests) are not changed but refused.
-  - A model's signed blocks go back to its service as they came, or not at all: an altered one would be
-    refused there in every later turn. So a secret in one ends the call.
-  - What could not work without the secret (a model's parameters, a server tool's definition) is refused as
-    well, and the message says where it belongs.
+  - Every text and every JSON value of a message is searched, in messages of every kind. Only names that are
+    looked up again (of agents, tools, models, requests) are refused instead of changed.
+  - A model's signed blocks go back to its service unchanged, or not at all: an altered one would be refused
+    there in every later turn. So a secret in one ends the call.
+  - A model's parameters and a server tool's definition, which could not work without the secret, are refused
+    as well, and the error says where the secret belongs.
 """
 
 import typing
@@ -24,22 +24,22 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.secrets.redactor import Redactor
 
 SIGNED_CODE: Final = "secret_in_signed_block"
-"""The `ModelFailure` of a call whose answer cannot be kept."""
+"""Code of the `ModelFailure` of a call whose answer cannot be logged."""
 
 _PROFILE: Final = msgspec.json.Decoder(Profile)
 _BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _ANY: Final = msgspec.json.Decoder()
 
 
-def admitted(redactor: Redactor, body: AnyMessage) -> AnyMessage:
-    """The message without secrets. Raises InvalidPrompt where one stands in a name."""
+def redact_message(redactor: Redactor, body: AnyMessage) -> AnyMessage:
+    """Return the message without secrets. Raises InvalidPrompt for a secret in a name."""
     if not _open_fields(type(body)) or not redactor.may_be_in(encode(body)):
         return body
     match body:
         case ModelReplied():
             return _reply(redactor, body)
         case SessionOpened():
-            return opened(redactor, body)
+            return redact_opened(redactor, body)
         case Ask():
             refuse(redactor, "request_id", body.request_id)
         case _:
@@ -55,8 +55,8 @@ def refuse(redactor: Redactor, what: str, name: str) -> None:
         raise InvalidPrompt(f"{what} holds a secret, and it is written into the log: choose another")
 
 
-def opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
-    """The first event without secrets. Raises InvalidPrompt where one could not be taken out."""
+def redact_opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
+    """Return the first event without secrets. Raises InvalidPrompt for one that cannot be taken out."""
     _refuse_model(redactor, body.model)
     profiles = tuple(
         _profile(redactor, raw) if redactor.json(raw) is not raw else raw for raw in body.profiles
@@ -102,13 +102,13 @@ def _reply(redactor: Redactor, reply: ModelReplied) -> ModelReplied:
 def _changes_signed(redactor: Redactor, content: Json) -> bool:
     try:
         blocks = _BLOCKS.decode(content)
-    except msgspec.DecodeError:  # no list of blocks: nothing of it will be sent back
+    except msgspec.DecodeError:  # no list of blocks: none of it will be sent back
         return False
     return any(redactor.json(block) is not block and _is_signed(_ANY.decode(block)) for block in blocks)
 
 
 def _is_signed(value: object) -> bool:
-    """Whether a service would know if any of this was changed: signed thinking, encrypted content."""
+    """Return whether a service notices a change of the value: signed thinking, encrypted content."""
     if isinstance(value, list):
         return any(_is_signed(item) for item in value)
     if not isinstance(value, dict):
@@ -122,7 +122,7 @@ def _is_signed(value: object) -> bool:
 
 
 def _clean(redactor: Redactor, value: object) -> object:
-    """The value without secrets; the same object if there are none."""
+    """Return the value without secrets; the same object if it has none."""
     if isinstance(value, str):
         return redactor.text(value)
     if isinstance(value, msgspec.Raw):
@@ -143,7 +143,7 @@ def _clean(redactor: Redactor, value: object) -> object:
 
 @cache
 def _open_fields(cls: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Fields that can hold text: all but numbers, flags and words of a fixed set."""
+    """Return the fields that can hold text: all but numbers, flags and words of a fixed set."""
     hints = typing.get_type_hints(cls)
     return tuple(
         field.name

@@ -1,12 +1,12 @@
 """Finds secrets in text and JSON, and puts `[secret:NAME]` in their place.
 
 Rules
-  - Nothing is looked at twice: one search with everything that is looked for tells whether there is anything
-    to do, which is all that happens to nearly all text.
+  - One search with all patterns and values finds whether a text has any secret. Nearly all texts have none,
+    and need no second search.
   - Text is cut after it was searched, never before: half a secret is not recognised. `kept` does both.
   - JSON keeps its bytes, its key order and its spacing apart from the strings (and numbers) that change.
-  - What is looked for can grow at any time and from any thread. It never shrinks: a value that was changed
-    is still in old places.
+  - Values can be added at any time and from any thread. They are never removed: old texts still hold a value
+    that was changed.
 """
 
 import json
@@ -21,15 +21,15 @@ import msgspec
 import re2
 
 from callboard.actors.protocol.immutable import Json
-from callboard.runtime.secrets.encodings import forms_of
-from callboard.runtime.secrets.key_patterns import KNOWN
+from callboard.runtime.secrets.encodings import encodings_of
+from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
 from callboard.runtime.secrets.prefilter import may_hold_key
 from callboard.runtime.secrets.refs import SecretPattern, checked_secret_name, checked_value
 
 PATTERN_CHARS: Final = 4_096
-"""Characters behind a cut that are searched for the rest of what began before it."""
+"""Characters behind a cut that are searched for the rest of a secret that began before it."""
 
-_KEYS: Final = frozenset(KNOWN.values())
+_KEYS: Final = frozenset(KEY_PATTERNS.values())
 _MEMORY: Final = 64 * 2**20
 """Bytes that RE2 may use for the table of one search."""
 
@@ -47,8 +47,8 @@ class _Found(NamedTuple):
     name: str
 
 
-class _Sought(NamedTuple):
-    """One thing that is looked for. group: which part of a match is the secret, 0 for all of it."""
+class _Search(NamedTuple):
+    """The search for one secret. group: the part of a match that is the secret, 0 for all of it."""
 
     name: str
     regexp: "re2._Regexp"
@@ -56,7 +56,7 @@ class _Sought(NamedTuple):
 
 
 class Redactor:
-    """What is looked for, and the search. patterns: forms; values come by `learn`.
+    """Finds secrets by pattern and by value. Values are added by `learn`.
 
     >>> redactor = Redactor()
     >>> redactor.learn("DOOR", "open-sesame")
@@ -67,8 +67,8 @@ class Redactor:
     def __init__(self, patterns: Iterable[SecretPattern] = ()) -> None:
         self._lock = threading.Lock()
         self._patterns = tuple(patterns)
-        self._forms: dict[str, str] = {}
-        self._sought: tuple[_Sought, ...] = ()
+        self._encodings: dict[str, str] = {}
+        self._searches: tuple[_Search, ...] = ()
         self._any: re2._Regexp | None = None
         self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
@@ -76,58 +76,61 @@ class Redactor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is looked for."""
+        """True while there is neither a pattern nor a value."""
         return self._any is None
 
     @property
     def literals(self) -> tuple[str, ...]:
-        """Every form of every value that is looked for, longest first."""
-        return tuple(self._forms)
+        """Every encoding of every value, longest first."""
+        return tuple(self._encodings)
 
     def learn(self, name: str, value: str) -> None:
-        """Look for this value from now on, under this name. Raises MisuseError for one too short."""
+        """Add a value under a name. Raises MisuseError for one that is too short."""
         checked_value(checked_secret_name(name), value)
         with self._lock:
-            new = {form: name for form in forms_of(value) if form not in self._forms}
+            new = {form: name for form in encodings_of(value) if form not in self._encodings}
             if new:
-                self._forms = dict(sorted({**self._forms, **new}.items(), key=lambda item: -len(item[0])))
+                known = {**self._encodings, **new}
+                self._encodings = dict(sorted(known.items(), key=lambda item: -len(item[0])))
                 self._reach = max(self._reach, *(len(form) for form in new))
                 self._build()
 
     def _build(self) -> None:
-        """Compile anew. What others read is replaced in one step each, the search for anything last."""
+        """Compile all searches."""
+        # Other threads read meanwhile: each attribute is replaced in one step, the search for all of them
+        # last.
         by_name: dict[str, list[str]] = {}
-        for form, name in self._forms.items():
+        for form, name in self._encodings.items():
             by_name.setdefault(name, []).append(re2.escape(form))
-        values = tuple(_Sought(name, _compiled("|".join(forms)), 0) for name, forms in by_name.items())
-        self._sought = (*values, *(_Sought(p.name, p.regexp, p.regexp.groups) for p in self._patterns))
-        every = tuple(f"(?:{one.regexp.pattern})" for one in self._sought)
+        values = tuple(_Search(name, _compiled("|".join(forms)), 0) for name, forms in by_name.items())
+        self._searches = (*values, *(_Search(p.name, p.regexp, p.regexp.groups) for p in self._patterns))
+        every = tuple(f"(?:{one.regexp.pattern})" for one in self._searches)
         self._are_keys = all(p.regexp.pattern in _KEYS for p in self._patterns) and all(
-            may_hold_key(_bytes(form)) for form in self._forms
+            may_hold_key(_bytes(form)) for form in self._encodings
         )
         self._any = _compiled("|".join(every)) if every else None
 
     # --- text ---------------------------------------------------------------------
 
     def finds(self, text: str) -> bool:
-        """Whether there is a secret in the text."""
+        """Return whether the text holds a secret."""
         return self._is_in(_bytes(text))
 
     def _is_in(self, data: bytes) -> bool:
-        """Whether there is a secret in what is not escaped."""
+        """Return whether text without escapes holds a secret."""
         if self._any is None or (self._are_keys and not may_hold_key(data)):
             return False
         return self._any.search(data) is not None
 
     def text(self, text: str) -> str:
-        """The text, with a placeholder for every secret."""
+        """Return the text with a placeholder for every secret."""
         data = _bytes(text)
         if not self._is_in(data):
             return text
         return self._replaced(data, len(data)).decode("utf-8", "surrogatepass")
 
     def kept(self, text: str, chars: int) -> str:
-        """The first characters of the text as `text` would have them, however much more there is.
+        """Return the first characters of the text, with a placeholder for every secret.
 
         A secret that goes beyond the cut is taken out whole.
         """
@@ -140,15 +143,15 @@ class Redactor:
         return replaced.decode("utf-8", "surrogatepass")[:chars]
 
     def cut(self, text: str, chars: int) -> str:
-        """As `kept`, for text that is searched again on the board: what is not cut is left alone."""
+        """Cut a text as `kept` does. A text that needs no cut is not searched: the board does that."""
         return text if len(text) <= chars else self.kept(text, chars)
 
     def told(self, error: BaseException) -> str:
-        """An exception with its traceback, for a programmer's log."""
+        """Return an exception with its traceback, without secrets."""
         return self.text("".join(traceback.format_exception(error)))
 
     def _replaced(self, data: bytes, end: int) -> bytes:
-        """The data up to an end, with placeholders; a secret that begins before the end counts whole."""
+        """Return the data up to an end, with placeholders. A secret at the end is replaced whole."""
         parts, at = [], 0
         for found in self.spans(data):
             if found.start < end:
@@ -157,10 +160,10 @@ class Redactor:
         return b"".join([*parts, data[at:end]])
 
     def spans(self, data: bytes) -> Iterator[_Found]:
-        """Where there are secrets, in order and apart: those that overlap are one, named after the first."""
+        """Yield the places of secrets in order. Those that overlap are one, named after the first."""
         found = [
             _Found(*_secret_in(match, one.group), one.name)
-            for one in self._sought
+            for one in self._searches
             for match in one.regexp.finditer(data)
         ]
         found.sort(key=lambda each: (each.start, -each.end))
@@ -178,7 +181,7 @@ class Redactor:
     # --- JSON ---------------------------------------------------------------------
 
     def json(self, value: Json) -> Json:
-        """Checked JSON with a placeholder for every secret in its texts, keys and numbers."""
+        """Return checked JSON with a placeholder for every secret in its texts, keys and numbers."""
         data = bytes(value)
         if not self.may_be_in(data):
             return value
@@ -194,24 +197,24 @@ class Redactor:
         return Json(_with_unique_keys(redacted) if changed_keys else redacted)
 
     def may_be_in(self, data: bytes) -> bool:
-        """Whether there can be a secret in this JSON, which without escapes is its own texts."""
+        """Return whether JSON can hold a secret."""
         if self._any is None:
             return False
         if self._is_in(data):
             return True
-        if data.find(b"\\") < 0:
+        if data.find(b"\\") < 0:  # without escapes its texts stand in it as they are
             return False
         escaped = [_decode(text) for text in _STRING.findall(data) if b"\\" in text]
         return self.finds("\n".join(escaped))
 
     def _tokens_with(self, data: bytes) -> list["re.Match[bytes]"]:
-        """The strings and numbers that hold a secret, in order."""
+        """Return the strings and numbers that hold a secret, in order."""
         tokens = list(_TOKEN.finditer(data))
         texts = [_text_of(token) for token in tokens]
         return [tokens[place] for place in self._places_with(texts, 0, len(texts))]
 
     def _places_with(self, texts: list[bytes], start: int, end: int) -> Iterator[int]:
-        """Which of these texts hold a secret. Half of them are left alone with one search, and so on."""
+        """Yield the places of texts that hold a secret. One search can rule out half of them at once."""
         if not self._is_in(b"\n".join(texts[start:end])):
             return
         if end - start == 1:
@@ -223,12 +226,12 @@ class Redactor:
 
 
 def placeholder(name: str) -> str:
-    """What stands where the secret was."""
+    """Return the text that replaces a secret."""
     return f"[secret:{name}]"
 
 
 def _text_of(token: "re.Match[bytes]") -> bytes:
-    """What a string says, or a number as it is written."""
+    """Return the text of a string, or the digits of a number."""
     text = token["string"]
     if text is None:
         return token["number"]
@@ -236,7 +239,7 @@ def _text_of(token: "re.Match[bytes]") -> bytes:
 
 
 def _secret_in(match: "re2._Match", group: int) -> tuple[int, int]:
-    """Where the secret is in a match: its group, or all of it if that took no part."""
+    """Return the secret's place in a match: its group, or the whole match if the group took no part."""
     start, end = match.span(group)
     return (start, end) if start >= 0 and end > start else (match.start(), match.end())
 
@@ -254,7 +257,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _with_unique_keys(data: bytes) -> bytes:
-    """Two keys that became the same placeholder are numbered: equal keys are one to most parsers."""
+    """Add numbers to keys that became the same placeholder."""  # most parsers keep one of two equal keys
     is_changed = False
 
     def numbered(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""A secret by its name, and what else may be looked for.
+"""References to secrets by name, and patterns of secrets.
 
-A `SecretRef` says where a value is found, never what it is: it can be printed, compared and passed around.
-The value is read when a tool asks for it with `ctx.secret("NAME")`, every time anew, so that it may change
-while a session runs.
+A `SecretRef` holds the place of a value, never the value: it can be printed, compared and passed around. The
+value is read every time that a tool asks for it with `ctx.secret("NAME")`, so it may change while a session
+runs.
 """
 
 import os
@@ -16,7 +16,7 @@ import re2
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 
 MIN_CHARS: Final = 6
-"""Characters of the shortest secret: a shorter one would be found in ordinary text."""
+"""Characters of the shortest secret: ordinary text would hold a shorter one by chance."""
 
 MAX_CHARS: Final = 16_384
 """Characters of the longest secret: a private key has about 3,000."""
@@ -27,7 +27,7 @@ _ANCHOR: Final = re.compile(r"\^|\$|\\[Az]")
 
 
 class SecretRef:
-    """Where a secret is found: by default, the environment variable of this name.
+    """The place of a secret: by default, the environment variable of this name.
 
     name: letters, digits, `_`, `.` and `-`; it stands in the log where the value would. env: another
     variable. file: a file with the value and nothing else; white space around it does not count. get: a
@@ -60,10 +60,10 @@ class SecretRef:
         return f"SecretRef({self.name!r})"
 
     def resolve(self) -> str:
-        """The value. Raises UnknownName if it cannot be read, MisuseError if it is too short or too long."""
+        """Return the value. Raises UnknownName if it cannot be read, MisuseError for a wrong length."""
         try:
             value = self._get()
-        except Exception as error:  # its message may hold what it failed on
+        except Exception as error:  # its message may hold the value
             raise UnknownName(
                 f"the secret {self.name} cannot be read ({type(error).__name__}); set it where it is expected"
             ) from None
@@ -71,13 +71,13 @@ class SecretRef:
 
 
 class SecretPattern:
-    """Text of a form that is kept out of the log, wherever it appears.
+    """A pattern of text that is kept out of the log.
 
     name: stands in the log instead. pattern: a regular expression as RE2 has them
     (https://github.com/google/re2/wiki/Syntax); if it has a group, only that part is taken out.
 
     Raises MisuseError for an expression that RE2 cannot use, that matches the empty text, or that is tied to
-    the start or end of a text: what it is looked for in may be part of something longer.
+    the start or end of a text: the searched text may be part of a longer one.
 
     >>> SecretPattern("employee", r"EMP-[0-9]{6}")
     SecretPattern('employee')
@@ -98,7 +98,7 @@ class SecretPattern:
 
 
 def checked_secret_name(name: object) -> str:
-    """A name that can stand in the log. Raises MisuseError."""
+    """Return a name that can stand in the log. Raises MisuseError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise MisuseError(
             "a secret's name has 1 to 64 letters, digits, '_', '.' and '-'; it is shown, the value is not"
@@ -107,19 +107,19 @@ def checked_secret_name(name: object) -> str:
 
 
 def checked_value(name: str, value: object) -> str:
-    """A value that can be looked for. Raises MisuseError; no message ever shows it."""
+    """Return a value that can be searched for. Raises MisuseError, whose message never shows it."""
     if not isinstance(value, str):
         raise MisuseError(f"the secret {name} is text, not {type(value).__name__}")
     if not len(value.strip()) >= MIN_CHARS or len(value) > MAX_CHARS:
         raise MisuseError(
-            f"the secret {name} has {len(value)} characters; one that can be told from ordinary text has "
+            f"the secret {name} has {len(value)} characters; one that differs from ordinary text has "
             f"{MIN_CHARS} to {MAX_CHARS:,}"
         )
     return value
 
 
 def compiled(name: str, pattern: str) -> "re2._Regexp":
-    """The expression, as RE2 has it: linear in the text, whatever the text is. Raises MisuseError."""
+    """Compile an expression with RE2, which is linear in every text. Raises MisuseError."""
     options = re2.Options()
     options.log_errors = False
     try:

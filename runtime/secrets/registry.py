@@ -1,4 +1,4 @@
-"""What a runtime knows of secrets: where they are, and how they are kept out of everything it writes."""
+"""The secrets of a runtime: their places, and how they are kept out of everything it writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -8,19 +8,19 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.messages import AnyMessage
-from callboard.runtime.secrets.key_patterns import KNOWN
-from callboard.runtime.secrets.messages import admitted, refuse
+from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
+from callboard.runtime.secrets.messages import redact_message, refuse
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef, checked_value
-from callboard.runtime.secrets.stream_buffer import Holdback
+from callboard.runtime.secrets.stream_buffer import StreamBuffer
 
 
 @runtime_checkable
 class HoldsSecrets(Protocol):
-    """A model, say, that has secrets of its own: an API key."""
+    """An object with secrets of its own, such as a model with an API key."""
 
     def secrets(self) -> Mapping[str, str]:
-        """Their values by name. Asked for when a session is opened, and never logged."""
+        """Return the values by name. Called when a session is opened; the values are never logged."""
         ...
 
 
@@ -28,9 +28,9 @@ class Secrets:
     """The secrets of one runtime.
 
     given: references, patterns, and plain values, which are named by their place (`[secret:1]`).
-    finds_keys: whether well-known forms of keys are looked for as well.
+    finds_keys: also find keys by their well-known patterns.
 
-    Raises MisuseError for two of one name, and for values that are too short to be looked for.
+    Raises MisuseError for two of one name, and for values that are too short to search for.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Secrets:
             else:
                 values[str(place)] = checked_value(str(place), each)
         self._has_own = bool(own)
-        self.redactor = Redactor([*own, *_known()] if finds_keys else own)
+        self.redactor = Redactor([*own, *_key_patterns()] if finds_keys else own)
         for name, value in values.items():
             self.redactor.learn(name, value)
 
@@ -59,9 +59,9 @@ class Secrets:
         return f"Secrets({sorted(self._refs)})"
 
     def learn_early(self, holders: Iterable[object] = ()) -> None:
-        """Learn what can be known before anybody asks: variables, files, and what models hold.
+        """Read the values of variables, files and models.
 
-        A value that is not there, or too short to be looked for, is told to whoever asks for it.
+        A missing value, or one that is too short, raises its error only when a tool asks for it.
         """
         for ref in self._refs.values():
             if ref.is_early:
@@ -75,7 +75,7 @@ class Secrets:
                     self.redactor.learn(name, value)
 
     def value(self, name: str) -> str:
-        """A secret's value, which from now on is looked for. Raises UnknownName, MisuseError."""
+        """Return a secret's value, and search for it from now on. Raises UnknownName, MisuseError."""
         ref = self._refs.get(name)
         if ref is None:
             known = ", ".join(sorted(self._refs)) or "none"
@@ -87,67 +87,67 @@ class Secrets:
         self.redactor.learn(name, value)
         return value
 
-    # --- what is handed in --------------------------------------------------------
+    # --- messages ------------------------------------------------------------------
 
     def admit(self, posts: Sequence[Post]) -> Sequence[Post]:
-        """What ports and clients post, without secrets. Raises InvalidPrompt for one in a name.
+        """Return the posts of ports and clients without secrets. Raises InvalidPrompt for one in a name.
 
-        All is looked through at once, and one by one only if there may be a secret somewhere.
+        One search covers all posts; each is searched alone only if that finds a secret.
         """
         redactor = self.redactor
         if redactor.is_idle or not redactor.may_be_in(b"\n".join([encode(post.body) for post in posts])):
             return posts
         let_in = []
         for post in posts:
-            body = admitted(redactor, post.body)
+            body = redact_message(redactor, post.body)
             let_in.append(post if body is post.body else Post(post.recipient, body))
         return let_in
 
     def admitted(self, body: AnyMessage) -> AnyMessage:
-        """One message without secrets. Raises InvalidPrompt for one in a name."""
-        return admitted(self.redactor, body)
+        """Return one message without secrets. Raises InvalidPrompt for one in a name."""
+        return redact_message(self.redactor, body)
 
     def refuse_in(self, what: str, name: str) -> None:
         """Raise InvalidPrompt if there is a secret in a name that is logged."""
         refuse(self.redactor, what, name)
 
     def stream(self, address: str, show: Callable[[str, str], object]) -> "LiveText":
-        """Live text of one model call of this agent, which shows no secret."""
+        """Return the live text of one model call of an agent, which shows no secret."""
         return LiveText(self, address, show)
 
-    def holdback(self) -> Holdback:
-        """What holds one stream of text back as long as it could become a secret."""
-        return Holdback(self.redactor, by_line=self._has_own)
+    def stream_buffer(self) -> StreamBuffer:
+        """Return the buffer for one stream of text."""
+        return StreamBuffer(self.redactor, by_line=self._has_own)
 
 
 class LiveText:
-    """Live text of an agent on its way to whoever watches; most calls have none."""
+    """Live text of an agent for its watchers; most calls have none."""
 
-    __slots__ = ("_address", "_holdback", "_secrets", "_show")
+    __slots__ = ("_address", "_buffer", "_secrets", "_show")
 
     def __init__(self, secrets: Secrets, address: str, show: Callable[[str, str], object]) -> None:
         self._secrets = secrets
         self._address = address
         self._show = show
-        self._holdback: Holdback | None = None
+        self._buffer: StreamBuffer | None = None
 
     def take(self, piece: str) -> None:
-        """A piece has come."""
-        if self._holdback is None:
-            self._holdback = self._secrets.holdback()
-        if text := self._holdback.take(piece):
+        """Add a piece, and show the text that is safe."""
+        if self._buffer is None:
+            self._buffer = self._secrets.stream_buffer()
+        if text := self._buffer.take(piece):
             self._show(self._address, text)
 
     def end(self) -> None:
-        """No more will come."""
-        if self._holdback is not None and (text := self._holdback.rest()):
+        """Show the rest."""
+        if self._buffer is not None and (text := self._buffer.rest()):
             self._show(self._address, text)
 
 
 @cache
-def _known() -> tuple[SecretPattern, ...]:
-    return tuple(SecretPattern(name, pattern) for name, pattern in KNOWN.items())
+def _key_patterns() -> tuple[SecretPattern, ...]:
+    return tuple(SecretPattern(name, pattern) for name, pattern in KEY_PATTERNS.items())
 
 
 NO_SECRETS = Secrets(finds_keys=False)
-"""Looks for nothing: for boards and tools outside of a runtime."""
+"""Finds no secrets: for boards and tools outside of a runtime."""

@@ -1,9 +1,9 @@
-"""Live text arrives in pieces, and a secret may be in several of them: what could be the start of one waits.
+"""A buffer for live text, which arrives in pieces: text that could be the start of a secret waits.
 
-What waits is short: the end of the text so far that is the start of a known value, or that looks like a part
-of a key (letters, digits and a few signs without a space), or, where a caller has patterns of its own, the
-unfinished line. So words appear whole instead of in pieces. It never waits for more than `MAX_CHARS`: a
-pattern longer than that is not found in live text, while in the log, which gets text whole, it is.
+The waiting text is short: an end that is the start of a known value, or that looks like a part of a key
+(letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. So
+words appear whole instead of in pieces. At most `MAX_CHARS` wait: a longer pattern is not found in live
+text, while in the log, which gets text whole, it is.
 """
 
 import re
@@ -12,15 +12,15 @@ from typing import Final
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
 
 MAX_CHARS: Final = 4 * PATTERN_CHARS
-"""Characters that wait at most for a pattern; a known value waits to its end, however long it is."""
+"""Most characters that wait for a pattern. A known value waits to its end, at any length."""
 
 _KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_.+/=:~-]*+\Z")
 _LINE_TAIL: Final = re.compile(r"[^\n]*+\Z")
 _OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)[\s\S]*\Z")
 
 
-class Holdback:
-    """One stream of text. by_line: whether the unfinished line waits."""
+class StreamBuffer:
+    """The buffer of one stream of text. by_line: keep the unfinished line."""
 
     def __init__(self, redactor: Redactor, *, by_line: bool = False) -> None:
         self._redactor = redactor
@@ -28,7 +28,7 @@ class Holdback:
         self._waiting = ""
 
     def take(self, piece: str) -> str:
-        """What can be shown now that this piece is there."""
+        """Add a piece. Return the text that is safe to show."""
         if self._redactor.is_idle:
             return piece
         text = self._waiting + piece
@@ -37,12 +37,13 @@ class Holdback:
         return self._redactor.text(text[:at])
 
     def rest(self) -> str:
-        """What waits, at the end of the stream. The start of a value that never came whole is no secret."""
+        """Return the waiting text at the end of the stream."""
+        # The start of a value that never came whole is no secret.
         text, self._waiting = self._waiting, ""
         return self._redactor.text(text) if text else text
 
     def _safe(self, text: str) -> int:
-        """Up to where nothing can be part of a secret that is not all there yet."""
+        """Return the place up to which no secret can be incomplete."""
         at = len(text)
         for tail in (self._tail, _OPEN_BLOCK):
             found = tail.search(text, max(0, len(text) - MAX_CHARS))
@@ -61,7 +62,7 @@ class Holdback:
 
 
 def _start_of(literal: str, text: str) -> int:
-    """Where the text's end becomes the start of the literal; the text's length if it does not."""
+    """Return the place where the text's end is the start of the literal, else the text's length."""
     at = text.find(literal[0], max(0, len(text) - len(literal) + 1))
     while at >= 0:
         if literal.startswith(text[at:]):

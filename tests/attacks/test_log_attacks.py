@@ -1,7 +1,7 @@
-"""Attack cases L7 to L12: somebody, or a disk, changes what a log says.
+"""Attack cases L7 to L12: a person, or a disk, changes a log.
 
-Each is tried on a log that a real session has written, and looked for as a user would: by `callboard verify`.
-What cannot be found without a key, or without a head that was kept, is shown not to be found.
+Each is tried on a log of a real session, and looked for as a user would: by `callboard verify`. Changes that
+cannot be found without a key, or without a head that was kept, are shown not to be found.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from callboard.actors.protocol.events import Event
 from callboard.cli.main import cli
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -29,7 +29,7 @@ KEY = b"a key that the attacker lacks"
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Real sessions, and one with large values."""
+    """Record real sessions, and one with large values."""
     path = tmp_path_factory.mktemp("recorded") / "log.db"
     record(path)
 
@@ -50,7 +50,7 @@ def path(recorded: Path, tmp_path: Path) -> Path:
 
 
 def verify(path: Path, session: str, *options: str) -> int:
-    """The exit code of `callboard verify`."""
+    """Return the exit code of `callboard verify`."""
     done = CliRunner().invoke(cli, ["verify", session, "--log", str(path), *options])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code
@@ -69,13 +69,13 @@ def changing(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def place(connection: sqlite3.Connection, session: str, seq: int) -> int:
-    """The id of an event."""
+    """Return the id of an event."""
     query = "SELECT id FROM sessions WHERE session_id = ?"
     number: int = connection.execute(query, (session,)).fetchone()[0]
     return number << 32 | seq
 
 
-def test_the_logs_are_whole_before_anybody_touches_them(path: Path) -> None:
+def test_the_logs_are_whole_before_they_are_changed(path: Path) -> None:
     for session in (SURVEY, REPORT):
         assert verify(path, session) == 0
         assert verify(path, session, "--head", head_of(path, session)) == 0
@@ -129,7 +129,7 @@ def occurrences(content: bytes, text: bytes) -> list[int]:
 
 @pytest.fixture(scope="module")
 def left(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """What a process leaves that is killed: a log with a WAL of many commits, and the head it had told."""
+    """Return the files of a killed process: a log with a WAL of many commits, and its last head."""
     path = tmp_path_factory.mktemp("left") / "log.db"
     with SQLiteReader(recorded) as reader:
         events = [event_of(SURVEY, row) for row in reader.events(SURVEY)]
@@ -183,7 +183,7 @@ def test_l9_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept(path: Path,
     assert verify(path, SURVEY) == 4  # the session's row still says how many there were
     with changing(path) as connection:
         connection.execute("UPDATE sessions SET head = ? WHERE session_id = ?", (28 - count, SURVEY))
-    assert verify(path, SURVEY) == 0  # nobody can tell from the log alone
+    assert verify(path, SURVEY) == 0  # the log alone does not show it
     assert verify(path, SURVEY, "--head", head) == 4
 
 
@@ -241,14 +241,14 @@ def test_l11_an_event_that_was_slipped_in_or_taken_out_is_found(path: Path) -> N
 # --- L12 ----------------------------------------------------------------------------
 
 
-def rewrite(path: Path, session: str, chain: Chain, edit: Callable[[Event], Event]) -> None:
-    """What somebody does who knows the format: change events, and compute every digest anew."""
+def rewrite(path: Path, session: str, hash_chain: HashChain, edit: Callable[[Event], Event]) -> None:
+    """Change events as an attacker who knows the format, and compute every digest again."""
     with SQLiteReader(path) as reader:
         events = [edit(event_of(session, row)) for row in reader.events(session)]
     with changing(path) as connection:
         digest = GENESIS
         for one in events:
-            sealed = chain.seal(session, digest, one)
+            sealed = hash_chain.seal(session, digest, one)
             digest = sealed.digest
             connection.execute(
                 "UPDATE events SET at = ?, digest = ? WHERE id = ?",
@@ -262,12 +262,12 @@ def later(event: Event) -> Event:
 
 def test_l12_a_log_that_was_rewritten_whole_is_found_by_a_head_that_was_kept(path: Path) -> None:
     head = head_of(path, SURVEY)
-    rewrite(path, SURVEY, Chain(), later)
-    assert verify(path, SURVEY) == 0  # without a key nobody can tell from the log alone
+    rewrite(path, SURVEY, HashChain(), later)
+    assert verify(path, SURVEY) == 0  # without a key the log alone does not show it
     assert verify(path, SURVEY, "--head", head) == 4
 
 
-def test_l12_with_a_key_nobody_without_it_can_rewrite_a_log(recorded: Path, tmp_path: Path) -> None:
+def test_l12_a_log_with_a_key_cannot_be_rewritten_without_it(recorded: Path, tmp_path: Path) -> None:
     path, key = tmp_path / "keyed.db", tmp_path / "key"
     key.write_bytes(KEY)
     with SQLiteReader(recorded) as reader:
@@ -283,12 +283,12 @@ def test_l12_with_a_key_nobody_without_it_can_rewrite_a_log(recorded: Path, tmp_
     run(work)
     assert verify(path, SURVEY, "--key-file", str(key)) == 0
     assert verify(path, SURVEY) == 2  # it says which key it wants
-    for chain in (Chain(), Chain(b"a guess")):
+    for chain in (HashChain(), HashChain(b"a guess")):
         rewrite(path, SURVEY, chain, later)
         assert verify(path, SURVEY, "--key-file", str(key)) == 4
     with changing(path) as connection:
         connection.execute("UPDATE meta SET value = '' WHERE key = 'key_check'")
-    rewrite(path, SURVEY, Chain(), later)
+    rewrite(path, SURVEY, HashChain(), later)
     done = CliRunner().invoke(cli, ["verify", SURVEY, "--log", str(path), "--key-file", str(key)])
     assert done.exit_code == 2  # the log denies that there ever was a key
-    assert "somebody has rewritten it" in done.stderr
+    assert "the log was rewritten" in done.stderr

@@ -1,4 +1,4 @@
-"""Attack cases O1, O2, O3 and O5: two who would write one log, and a clock that goes back.
+"""Attack cases O1, O2, O3 and O5: two writers of one log, and a clock that goes back.
 
 O4 (a PostgreSQL server that fails over) belongs to a store that does not exist.
 """
@@ -22,7 +22,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.sqlite import schema as sqlite_schema
+from callboard.runtime.log.sqlite import preparation
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, call, say
@@ -73,14 +73,14 @@ class Loser:
         self.last_words = ""
 
     def write(self, path: Path) -> None:
-        """Have it open a log and write."""
+        """Let it open a log and write."""
         self.acknowledged, self.last_words = 0, ""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{path}\n")
         self.process.stdin.flush()
 
     def listen(self, lines: int) -> None:
-        """Hear of so many batches that it was told are stored, or of its end."""
+        """Read the reports of so many acknowledged batches, or of its end."""
         assert self.process.stdout is not None
         for _ in range(lines):
             line = self.process.stdout.readline()
@@ -149,8 +149,8 @@ async def one_round(loser: Loser, path: Path, chance: random.Random) -> Round:
 def test_o1_a_stopped_owner_that_wakes_up_appends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred times, at any moment of its work."""
-    monkeypatch.setattr(sqlite_schema, "CONTEST_TIMEOUT_MS", 10)
+    """Stop it a hundred times, at any moment of its work."""
+    monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 10)
     chance = random.Random(7)
     with a_loser() as loser:
         for number in range(ROUNDS):
@@ -167,7 +167,7 @@ def test_o1_a_stopped_owner_that_wakes_up_appends_nothing(
 
 
 def test_o1_the_same_in_one_process(tmp_path: Path) -> None:
-    """A lock that was removed: two owners, and the former one is refused whatever it asks."""
+    """Remove the lock: of two owners the former one is refused in every call."""
     path = tmp_path / "log.db"
 
     async def work() -> None:
@@ -201,7 +201,7 @@ def test_o1_the_same_in_one_process(tmp_path: Path) -> None:
         assert [row.sender for row in reader.events("b")] == ["first", "second", "second"]
 
 
-def test_o1_nobody_takes_a_log_by_force_from_his_own_process(tmp_path: Path) -> None:
+def test_o1_a_process_cannot_take_its_own_log_by_force(tmp_path: Path) -> None:
     async def work() -> None:
         log = SQLiteLog(tmp_path / "log.db")
         await log.open()
@@ -209,7 +209,7 @@ def test_o1_nobody_takes_a_log_by_force_from_his_own_process(tmp_path: Path) -> 
             await SQLiteLog(tmp_path / "log.db", force=True).open()
         await log.create("s", 1, "")
         await log.close()
-        forced = SQLiteLog(tmp_path / "log.db", force=True)  # nobody owns it: force makes no difference
+        forced = SQLiteLog(tmp_path / "log.db", force=True)  # it has no owner: force makes no difference
         await forced.open()
         with pytest.raises(StoreLocked):
             await SQLiteLog(tmp_path / "log.db").open()

@@ -36,7 +36,7 @@ import msgspec
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.batch_insert import through_door
+from callboard.runtime.log.sqlite.batch_insert import insert_batch
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.rows import Chunk
 from callboard.runtime.log.sqlite.store import SQLiteStore
@@ -65,8 +65,8 @@ POINTS: Final = (
     "between checkpoint steps",
     *IN_RESUME,
 )
-_DOOR: Final = "INSERT INTO door"
-_DOOR_STEPS: Final = 7
+_BATCH: Final = "INSERT INTO batch"
+_BATCH_STEPS: Final = 7
 """How often SQLite tells of a batch in one statement, at least: of it, and of what its trigger does."""
 _STATEMENTS: Final = {
     "INSERT INTO events": ("in a transaction",),
@@ -113,16 +113,16 @@ class Reaper:
         elif point != TORN and self._passed == self.death.nth:
             self._die()
 
-    def at_door(self) -> None:
+    def at_batch(self) -> None:
         """A batch is about to be written in one statement."""
         self._batches, self._steps = self._batches + 1, 0
         self.at("in a commit")
         self.at(TORN)
 
-    def in_door(self) -> None:
+    def in_batch(self) -> None:
         """A step of that statement begins."""
         self._steps += 1
-        if self._steps == 1 + self._batches % _DOOR_STEPS:
+        if self._steps == 1 + self._batches % _BATCH_STEPS:
             self.at("in a transaction")
 
     def _die(self) -> None:
@@ -203,13 +203,13 @@ def install(reaper: Reaper) -> None:
         with reaper.writing(), transaction(store, doing):
             yield
 
-    def watched_door(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+    def watched_insert(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
         with reaper.writing():
-            reaper.at_door()
-            return through_door(connection, version, moves, chunk)
+            reaper.at_batch()
+            return insert_batch(connection, version, moves, chunk)
 
     patch(SQLiteStore, "_transaction", watched)
-    patch(sqlite_store, "through_door", watched_door)
+    patch(sqlite_store, "insert_batch", watched_insert)
     patch(SQLiteThread, "_connect", traced)
     patch(Board, "restore", restored)
     patch(sqlite_store, "CHECKPOINT_PAGES", 24)  # often enough for short sessions to meet it
@@ -224,8 +224,8 @@ def patch(owner: object, name: str, value: object) -> None:
 
 
 def _executed(reaper: Reaper, statement: str) -> None:
-    if statement.startswith(_DOOR):
-        reaper.in_door()
+    if statement.startswith(_BATCH):
+        reaper.in_batch()
     for start, points in _STATEMENTS.items():
         if statement.startswith(start):
             for point in points:

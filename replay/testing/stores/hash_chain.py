@@ -5,7 +5,7 @@ import pytest
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.replay.testing.stores.events import added, events, large, run
 from callboard.replay.testing.stores.place import StorePlace, opened
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Head
 
 
@@ -15,7 +15,7 @@ class ChainCases:
     @pytest.mark.parametrize("key", [None, b"a key"])
     def test_digests_are_those_that_anybody_computes(self, place: StorePlace, key: bytes | None) -> None:
         posted = [*events(1, 3), large(4), *events(5, 6)]
-        digest, chain = b"o" * 32, Chain(key)
+        digest, chain = b"o" * 32, HashChain(key)
         for one in posted:
             digest = chain.seal("s", digest, one).digest
 

@@ -1,21 +1,18 @@
-"""Copies of a log that are whole: of a live one too, in one file, for a backup or for somebody else.
+"""Complete copies of a log in one file, also of a live one.
 
-A copy is made from one snapshot, by SQLite itself: pages by its backup API, or the rows of one session from a
-read-only attachment. It needs no WAL and says so (`sqlite_mark`), whatever its origin says at that moment.
-An encrypted log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
+A copy is made from one snapshot, by SQLite itself: pages by its backup API, or the rows of one session from
+a read-only attachment. A copy needs no WAL and says so (`wal_marker`), even if its origin does. An encrypted
+log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
 """
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from callboard.runtime.log.append_rules import no_session
-from callboard.runtime.log.sqlite.schema import PAGE_BYTES, SEQ_BITS, make_tables
-
-Progress = Callable[[int, int], object]
-"""Told from time to time how much is done, of how much."""
+from callboard.runtime.log.protocol import Progress
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, make_tables, set_page_format
 
 _PAGES: Final = 2_048
 _EVENTS: Final = 5_000
@@ -26,7 +23,7 @@ _BLOBS: Final = (
 
 
 def copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
-    """The whole log, page by page. target: a file that is not there."""
+    """Copy the whole log, page by page. target: a new file."""
     with closing(sqlite3.connect(target, isolation_level=None)) as made:
         source.execute("BEGIN")
         try:
@@ -35,16 +32,16 @@ def copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> No
         finally:
             source.execute("ROLLBACK")
         made.execute("PRAGMA journal_mode = DELETE")
-        _say_closed(made)
+        _clear_owner(made)
 
 
 def copy_session(uri: str, target: Path, session_id: str, progress: Progress) -> None:
-    """One session: its row, its events, the large values that it needs. Raises SessionNotFound.
+    """Copy one session: its row, its events, its large values. Raises SessionNotFound.
 
-    uri: the origin, to be opened for reading only.
+    uri: the origin, with a mode that only reads.
     """
     with closing(sqlite3.connect(f"{target.as_uri()}?mode=rwc", uri=True, isolation_level=None)) as made:
-        made.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        set_page_format(made)
         made.execute("ATTACH ? AS origin", (uri,))
         made.execute("BEGIN")
         make_tables(made)
@@ -62,9 +59,9 @@ def copy_session(uri: str, target: Path, session_id: str, progress: Progress) ->
             made.execute(query, (base | first, base | last))
             progress(last, head)
         made.execute(_BLOBS)
-        _say_closed(made)
+        _clear_owner(made)
         made.execute("COMMIT")
 
 
-def _say_closed(made: sqlite3.Connection) -> None:
+def _clear_owner(made: sqlite3.Connection) -> None:
     made.execute("UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')")

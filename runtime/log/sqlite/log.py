@@ -1,24 +1,25 @@
 """The default store: one SQLite file, one owner, WAL with an fsync per commit.
 
-    sqlite_owner    who may write: flock on <path>.lock, and never in a forked child
-    sqlite_thread   aiosqlite's connection and thread, and all of its private parts
-    sqlite_schema   tables, versions, settings, what SQLite's errors mean
-    sqlite_mark     whether the file is all there is, whose it is, and when the WAL is written back
-    sqlite_store    batches and sessions: plain functions on that thread
-    sqlite_rows     all rows of a batch in one statement, its large values in another
-    sqlite_door     the whole batch, heads and all, in one
-    sqlite_queries  rows to events, shared with the readers
-    sqlite_reader   reading without owning, with sqlite_wal (damage that SQLite does not see) and sqlite_copy
-    cipher          encryption of what is said, if there is a key for it
+    owner            the right to write: flock on <path>.lock, and never in a forked child
+    thread           aiosqlite's connection and thread, and all of its private parts
+    preparation      settings, a new log, the change of owners
+    schema, meta     tables and versions; how a log was made
+    file_identity    the files behind the path
+    wal_marker       whether the file is complete, its owner's name, and when the WAL is written back
+    store            batches and sessions: plain functions on that thread
+    rows             all rows of a batch in one statement, its large values in another
+    batch_insert     the whole batch, with its heads, in one
+    *_queries        rows to sessions and events, shared with the readers
+    reader           reading without owning, with wal (damage that SQLite does not see) and copy
+    cipher           encryption of bodies, large values and titles
 
-This module only puts them together. Whoever calls may be cancelled at any time: what was handed to the
-thread is done whole. Leaving without `close` is safe too: everything acknowledged is in the file, and the
-thread, a daemon, is stopped when the log is collected or the interpreter ends.
+A caller may be cancelled at any time: functions that were handed to the thread run whole. Leaving without
+`close` is safe too: everything acknowledged is in the file, and the thread, a daemon, is stopped when the log
+is collected or the interpreter ends.
 """
 
 import asyncio
 import contextlib
-import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,11 +28,14 @@ from typing import TypeVar
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+from callboard.runtime.log.sqlite.file_identity import FileIdentity
+from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.owner import Owner
-from callboard.runtime.log.sqlite.schema import Durability, find_cipher, prepare, store_error
+from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 
 T = TypeVar("T")
@@ -40,11 +44,8 @@ T = TypeVar("T")
 class SQLiteLog:
     """An `EventLog` in a SQLite file.
 
-    path: the file; it and `<path>.lock` beside it are made if they are not there. durability: "full"
-    syncs the disk at every commit; "process" leaves that to the system, so that a commit survives the
-    process but not a power cut. key: 1 to 64 secret bytes under which the digests are computed. force: take
-    the log from another process that owns it and does not answer: from then on that one appends nothing.
-    encryption_key: at least 32 random bytes, with which bodies, large values and titles are encrypted.
+    path: the file; it and `<path>.lock` beside it are created if missing. The other parameters are those of
+    `open_log`. After `force` the former owner appends nothing.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class SQLiteLog:
         if encryption_key is not None:
             check_size(encryption_key)
         self._encryption_key = encryption_key
-        self._chain = Chain(key)
+        self._hash_chain = HashChain(key)
         self._held: _Held | None = None
 
     async def open(self) -> None:
-        """Take ownership. Raises StoreLocked, StoreUnreadable, StoreTooNew, StoreReadOnly, StoreFailed."""
+        """Take ownership; see `EventLog.open`."""
         if self._held is not None:
             raise MisuseError(f"{self.path} is open already")
         path = self.path.resolve()  # two names of one file (a link) must give one lock
@@ -80,7 +81,7 @@ class SQLiteLog:
             owner.release()
             raise
         try:
-            await held.open(self.durability, self._chain, self._encryption_key)
+            await held.open(self.durability, self._hash_chain, self._encryption_key)
             owner.seize()
         except BaseException:
             await held.leave()
@@ -89,58 +90,62 @@ class SQLiteLog:
         held.on_abandon = weakref.finalize(self, held.abandon)
 
     async def close(self) -> None:
-        """Write what is queued, empty the WAL, give up ownership. Safe to call twice."""
+        """Write all queued batches, empty the WAL, give up ownership. Safe to call twice."""
         held, self._held = self._held, None
         if held is not None and held.owner.is_here:
             await held.leave()
 
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
-        """See `EventLog.create`."""
+        """Create a session; see `EventLog.create`."""
         return await self._run(lambda store: store.create(session_id, created_ms, title, origin))
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """See `EventLog.take_over`."""
+        """Take a session over; see `EventLog.take_over`."""
         return await self._run(lambda store: store.take_over(session_id))
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """See `EventLog.append`."""
+        """Append a batch; see `EventLog.append`."""
         return await self._run(lambda store: store.append(batch))
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """See `EventLog.read`."""
+        """Return events of a session; see `EventLog.read`."""
         return await self._run(lambda store: store.read(session_id, start, limit))
 
     async def head(self, session_id: str) -> Head:
-        """See `EventLog.head`."""
+        """Return the head of a session; see `EventLog.head`."""
         return await self._run(lambda store: store.head(session_id))
 
     async def sessions(self) -> list[SessionRow]:
-        """See `EventLog.sessions`."""
+        """Return all sessions; see `EventLog.sessions`."""
         return await self._run(lambda store: store.sessions())
 
     async def delete(self, session_id: str) -> int:
-        """See `EventLog.delete`. What was deleted is overwritten in the file, which does not get smaller."""
+        """Delete a session: overwrite its pages in the file, then cut the file; see `EventLog.delete`."""
         return await self._run(lambda store: store.delete(session_id))
 
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:
         held = self._held
-        if held is None or held.store is None:
+        if held is None or held.store is None or held.files is None:
             raise StoreFailed(f"{self.path} is not open; await open() first")
         held.owner.check()
-        return await held.thread.run(partial(work, held.store))
+        held.files.check_again()
+        answer = await held.thread.run(partial(work, held.store))
+        held.files.check()  # here, not on the store's thread: that would wait for the interpreter lock again
+        return answer
 
 
 class _Held:
-    """What an open log holds: ownership, thread, store. Knows nothing of the log, which may be collected."""
+    """Ownership, thread and store of an open log. Does not refer to the log, which may be collected."""
 
     def __init__(self, owner: Owner, thread: SQLiteThread) -> None:
         self.owner = owner
         self.thread = thread
         self.store: SQLiteStore | None = None
+        self.files: FileIdentity | None = None
         self.on_abandon: weakref.finalize[[], SQLiteLog] | None = None
 
-    async def open(self, durability: Durability, chain: Chain, encryption_key: bytes | None) -> None:
-        """Open the file and see what is in it."""
+    async def open(self, durability: Durability, hash_chain: HashChain, encryption_key: bytes | None) -> None:
+        """Open the file and prepare it."""
         path, is_contested = self.owner.path, self.owner.is_contested
 
         def opened() -> SQLiteStore:
@@ -148,20 +153,23 @@ class _Held:
                 connection,
                 path,
                 durability,
-                chain,
+                hash_chain,
                 is_contested=is_contested,
                 encryption_key=encryption_key,
             )
-            return SQLiteStore(connection, path, chain, owner, find_cipher(connection, path, encryption_key))
+            return SQLiteStore(
+                connection, path, hash_chain, owner, find_cipher(connection, path, encryption_key)
+            )
 
         try:
             connection = await self.thread.connect()
             self.store = await self.thread.run(opened)
-        except sqlite3.Error as error:
+            self.files = FileIdentity(path)
+        except SQLITE_FAILURES as error:
             raise store_error(error, path, "opening") from error
 
     async def leave(self) -> None:
-        """End the thread and give up ownership; a caller who is cancelled meanwhile does not stop that."""
+        """End the thread and give up ownership, even if the caller is cancelled meanwhile."""
         if self.on_abandon is not None:
             self.on_abandon.detach()
         loop = asyncio.get_running_loop()
@@ -170,7 +178,7 @@ class _Held:
         await left
 
     def abandon(self) -> None:
-        """The same without a loop: the log was collected, or the interpreter ends."""
+        """Leave without a loop: the log was collected, or the interpreter ends."""
         if self.owner.is_here:  # a forked child must leave the connection alone
             self._stop(lambda: None)
             self.thread.join()

@@ -1,20 +1,16 @@
-"""Who owns a SQLite log: one process, by `flock` on a file of its own beside the database.
+"""The owner of a SQLite log: one process, by `flock` on a file of its own beside the database.
 
-Why not a lock on the database file: SQLite keeps POSIX locks there, and those are dropped as soon as the
-process closes *any* descriptor of that file (https://sqlite.org/howtocorrupt.html, 2.2). For the same
-reason nothing in this package opens and closes the database file except SQLite.
-
-`flock` belongs to the open file, so it is gone when the owner dies, however it dies, and a second opener
-in the same process is refused too. A forked child shares the open file: it is refused by its process id,
-and it gives up its copy of the descriptor at once, so that it cannot hold the lock when the owner is gone.
-The lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
+`flock` belongs to the open file, so it is gone when the owner dies, however it dies, and a second opener in
+the same process is refused too. A forked child shares the open file: it is refused by its process id, and it
+closes its copy of the descriptor at once, so that it cannot hold the lock when the owner is gone. The lock
+file stays when the owner leaves: removing it would let two owners lock two files of one name.
 
 A process that was stopped, or hangs, keeps its lock. Another one may take the log from it by force: it opens
-the log in spite of the lock, writes its own name into it (`sqlite_mark`), by which the former owner's next
-transaction is refused, and only then puts a lock file of its own in the place of the former one (`seize`).
+the log in spite of the lock and writes its own name into it (`wal_marker`), by which the former owner's next
+transaction is refused. Then it puts a lock file of its own in the place of the former one (`seize`).
 
-What `flock` cannot see (a removed lock file, some network file systems) is caught in the same way, and by the
-epochs: a session that was taken over refuses its former writer.
+`flock` does not see a removed lock file, and some network file systems ignore it. Owner names catch that too,
+and so do epochs: a session that was taken over refuses its former writer.
 """
 
 import errno
@@ -37,6 +33,9 @@ _HELD: Final = (errno.EAGAIN, errno.EACCES)
 _live: "weakref.WeakSet[Owner]" = weakref.WeakSet()
 
 
+# Not a lock on the database file: SQLite keeps POSIX locks there, and those are dropped as soon as the
+# process closes *any* descriptor of that file (https://sqlite.org/howtocorrupt.html, 2.2). For the same
+# reason nothing in this package opens and closes the database file except SQLite.
 class Owner:
     """The right of this process to write a log."""
 
@@ -66,11 +65,11 @@ class Owner:
                 raise _refused(self.path, other, error) from error
             if _is_file(self._lock_path, descriptor):
                 break
-            os.close(descriptor)  # somebody seized the log between our two steps
+            os.close(descriptor)  # another process seized the log between our two steps
         self._hold(descriptor)
 
     def seize(self) -> None:
-        """Put a lock of our own in the place of the one that another process holds, if that is so."""
+        """Replace the lock file of another process by our own, if `acquire` went on without the lock."""
         if not self.is_contested:
             return
         own = self._lock_path.with_name(f"{self._lock_path.name}.{os.getpid()}")
@@ -97,16 +96,16 @@ class Owner:
         if os.getpid() != self._process:
             raise StoreLocked(
                 f"{self.path} belongs to process {self._process}, from which this one was forked; "
-                f"open the log after forking, or read it with SQLiteReader"
+                f"open the log after forking, or read it with open_reader"
             )
 
     @property
     def is_here(self) -> bool:
-        """Whether this process holds the lock."""
+        """True if this process holds the lock."""
         return self._descriptor >= 0 and os.getpid() == self._process
 
     def release(self) -> None:
-        """Give ownership up; nothing happens if there is none."""
+        """Give ownership up, if this process has it."""
         if self.is_here:
             os.ftruncate(self._descriptor, 0)
         self.drop()
@@ -119,7 +118,7 @@ class Owner:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path where no log can be. Raises StoreUnreadable. Only looks, never opens the file."""
+    """Refuse a path where no log can be. Raises StoreUnreadable. Never opens the file."""
     try:
         is_folder, has_folder = path.is_dir(), path.parent.is_dir()
     except OSError as error:  # is_dir() hides that something is missing, not that it is forbidden
@@ -133,8 +132,8 @@ def check_place(path: Path) -> None:
 def _cannot_lock(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreReadOnly(
-            f"{path} cannot be written ({error.strerror}), so nobody can own the log beside it; "
-            f"mend the permissions, or read the log with SQLiteReader"
+            f"{path} cannot be written ({error.strerror}), so the log beside it cannot have an owner; "
+            f"change the permissions, or read the log with open_reader"
         )
     return StoreFailed(f"{path}: {error.strerror}")
 
@@ -144,13 +143,13 @@ def _refused(path: Path, other: str, error: OSError) -> StoreError:
         return StoreFailed(f"{path}: this file system refuses locks ({error.strerror}); use a local one")
     who = "this process" if other == str(os.getpid()) else f"process {other}" if other else "another process"
     return StoreLocked(
-        f"{path} is owned by {who}; close it there first, or read it with SQLiteReader "
-        f"(from a process that hangs SQLiteLog(..., force=True) takes it)"
+        f"{path} is owned by {who}; close it there first, or read it with open_reader "
+        f"(open_log(..., force=True) takes it from a process that hangs)"
     )
 
 
 def _is_file(path: Path, descriptor: int) -> bool:
-    """Whether this is still the file of that name."""
+    """Return whether the path still names the open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,15 +1,13 @@
 """Reading a SQLite log without owning it: for replay, the command line, the UI. Synchronous, no event loop.
 
 Rules
-  - The database is opened with `mode=ro` and no transaction outlives a call, so a reader neither writes nor
-    checkpoints nor keeps the owner from doing so. That is not politeness: SQLite 3.7.0 to 3.51.2 (except
-    3.44.6 and 3.50.7), which is what current Pythons ship, can corrupt a WAL that two connections write or
-    checkpoint (https://sqlite.org/wal.html#walresetbug). One owner does both; readers do neither.
+  - The database is opened with `mode=ro` and no transaction outlives a call: a reader neither writes nor
+    checkpoints nor keeps the owner from doing so.
   - It works beside a live owner and after it, however it ended. SQLite may leave its two scratch files
-    (`-shm`, an empty `-wal`) beside the file; the next owner clears them away.
-  - In a folder that may not be written SQLite cannot make the shared-memory file it needs. Without a WAL the
-    file is then complete and opened as `immutable`; with one, both are copied to a temporary folder first.
-    No owner can be alive there: it would have made that file.
+    (`-shm`, an empty `-wal`) beside the file; the next owner removes them.
+  - In a read-only folder SQLite cannot make the shared-memory file it needs. Without a WAL the file is then
+    complete and opened as `immutable`; with one, both are copied to a temporary folder first. No owner can be
+    alive there: it would have made that file.
 
 Measured (CPython 3.11, one core, 180-byte bodies): 600,000 events/s read, 350,000 events/s verified.
 """
@@ -26,23 +24,22 @@ from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import Chain, Sealed
-from callboard.runtime.log.protocol import Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
+from callboard.runtime.log.hash_chain import HashChain, Sealed, corrupt
+from callboard.runtime.log.protocol import Head, Progress, SessionRow, Stored
+from callboard.runtime.log.sqlite.copy import copy_all, copy_session
+from callboard.runtime.log.sqlite.event_queries import PAGE_EVENTS, Blobs, sealed_rows, stored_rows
+from callboard.runtime.log.sqlite.meta import check_key, find_cipher
 from callboard.runtime.log.sqlite.owner import check_place
-from callboard.runtime.log.sqlite.queries import (
-    PAGE_EVENTS,
-    Blobs,
-    Place,
-    found,
-    head_of,
-    sealed_rows,
+from callboard.runtime.log.sqlite.schema import is_fresh
+from callboard.runtime.log.sqlite.session_queries import (
+    SessionEntry,
+    read_head,
+    require_session,
     session_rows,
-    stored_rows,
 )
-from callboard.runtime.log.sqlite.schema import check_key, error_code, find_cipher, is_fresh, store_error
+from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.wal import find_damage
-from callboard.runtime.log.sqlite.wal_marker import check_whole
+from callboard.runtime.log.sqlite.wal_marker import check_complete
 
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
@@ -50,9 +47,9 @@ _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_RE
 class SQLiteReader:
     """A `LogReader` of a file. Opens it at once; may be used from several threads, one at a time.
 
-    key: what its digests were computed under, for `verify_chain`. encryption_key: what it is encrypted with.
-    Raises StoreUnreadable if there is no log at the path, StoreIncomplete if its WAL was left behind,
-    StoreTooNew for a later format, WrongKey for another encryption key than its own.
+    key: the digest key, for `verify_chain`. encryption_key: see `open_log`. Raises StoreUnreadable if there
+    is no log at the path, StoreIncomplete if its WAL was left behind, StoreTooNew for a later format,
+    WrongKey for another encryption key than its own.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class SQLiteReader:
         except BaseException as error:
             if self._copy is not None:
                 self._copy.cleanup()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, SQLITE_FAILURES):
                 raise store_error(error, self.path, "opening") from error
             raise
 
@@ -86,40 +83,44 @@ class SQLiteReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. Safe to call twice."""
+        """Close the file. Safe to call twice."""
         self._connection.close()
         if self._copy is not None:
             self._copy.cleanup()
 
     def sessions(self) -> list[SessionRow]:
-        """See `LogReader.sessions`."""
+        """Return all sessions; see `LogReader.sessions`."""
         with self._reported():
             return session_rows(self._connection, self._cipher)
 
     def head(self, session_id: str) -> Head:
-        """See `LogReader.head`."""
+        """Return the head of a session; see `LogReader.head`."""
         with self._reported():
-            return head_of(self._connection, session_id, found(self._connection, session_id))
+            return read_head(self._connection, session_id, require_session(self._connection, session_id))
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """See `LogReader.events`."""
+        """Return events of a session; see `LogReader.events`."""
         with self._reported(session_id, start):
-            place = found(self._connection, session_id)
-            return stored_rows(self._connection, session_id, place, start, limit, self._cipher)
+            entry = require_session(self._connection, session_id)
+            return stored_rows(self._connection, session_id, entry, start, limit, self._cipher)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """See `LogReader.verify_chain`. key: if it is not the reader's own."""
-        chain = Chain(key or self._key)
+        """Check every digest of a session; see `LogReader.verify_chain`. key: instead of the reader's own."""
+        hash_chain = HashChain(key or self._key)
         with self._reported(session_id, 1):
-            check_key(self._connection, self.path, chain)
-            place = found(self._connection, session_id)
-            rows = self._sealed(session_id, place)
-            return chain.verify(session_id, place.origin, rows, place.head, head)
+            check_key(self._connection, self.path, hash_chain)
+            entry = require_session(self._connection, session_id)
+            rows = self._sealed(session_id, entry)
+            end = hash_chain.verify(session_id, entry.origin, rows, entry.head, head)
+            # Asked again: a live owner may have appended since, and moves the head with the events.
+            if require_session(self._connection, session_id).head < end.seq:
+                raise corrupt(session_id, end.seq, "stands behind the last one of its session")
+            return end
 
     def copy_to(
         self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
     ) -> None:
-        """Write a whole copy of the log as it is now, or of one session, to a file that is not there.
+        """Write a complete copy of the log as it is now, or of one session, to a new file.
 
         Safe beside a live owner. Raises SessionNotFound, StoreError.
         """
@@ -128,11 +129,11 @@ class SQLiteReader:
                 copy_session(self._uri, target.resolve(), session_id, progress)
             else:
                 copy_all(self._connection, target, progress)
-        except sqlite3.Error as error:
+        except SQLITE_FAILURES as error:
             raise store_error(error, self.path, f"copying to {target}") from error
 
     def check_wal(self) -> None:
-        """Raise CorruptLog if the WAL is damaged, so that events behind the damage cannot be seen."""
+        """Raise CorruptLog if the WAL is damaged, which hides the events behind the damage."""
         wal = self.path.with_name(self.path.name + "-wal")
         damage = find_damage(wal)
         if damage is not None:
@@ -141,22 +142,22 @@ class SQLiteReader:
                 f"that cannot be read, and the log's next owner will overwrite them; copy both files first"
             )
 
-    def _sealed(self, session_id: str, place: Place) -> Iterator[Sealed]:
+    def _sealed(self, session_id: str, entry: SessionEntry) -> Iterator[Sealed]:
         start, blobs = 1, Blobs(self._connection, cipher=self._cipher)
-        while rows := self._sealed_page(session_id, place, start, blobs):
+        while rows := self._sealed_page(session_id, entry, start, blobs):
             yield from rows
             start = rows[-1].seq + 1
 
-    def _sealed_page(self, session_id: str, place: Place, start: int, blobs: Blobs) -> list[Sealed]:
+    def _sealed_page(self, session_id: str, entry: SessionEntry, start: int, blobs: Blobs) -> list[Sealed]:
         with self._reported(session_id, start):
-            return sealed_rows(self._connection, session_id, place, start, PAGE_EVENTS, blobs)
+            return sealed_rows(self._connection, session_id, entry, start, PAGE_EVENTS, blobs)
 
     @contextmanager
     def _reported(self, session_id: str = "", start: int = 0) -> Iterator[None]:
         """Turn SQLite's errors into ours."""
         try:
             yield
-        except sqlite3.Error as error:
+        except SQLITE_FAILURES as error:
             failure = store_error(error, self.path, "reading")
             if session_id and error_code(error) == sqlite3.SQLITE_CORRUPT:
                 said = f"session {session_id}, from event {start}: {failure}"
@@ -180,6 +181,9 @@ class SQLiteReader:
         shutil.copyfile(wal, copy.with_name("log.db-wal"))
         return self._connect(copy, "mode=ro")
 
+    # Read-only is not just politeness: SQLite 3.7.0 to 3.51.2 (except 3.44.6 and 3.50.7), which current
+    # Pythons ship, can corrupt a WAL that two connections write or checkpoint. One owner does both; readers
+    # do neither. https://sqlite.org/wal.html#walresetbug
     def _connect(self, path: Path, mode: str) -> sqlite3.Connection:
         self._uri = f"file:{quote(str(path))}?{mode}"
         connection = sqlite3.connect(
@@ -190,7 +194,7 @@ class SQLiteReader:
             connection.execute("PRAGMA trusted_schema = OFF")
             if is_fresh(connection, self.path):
                 raise StoreUnreadable(f"{self.path} is empty: nothing was ever recorded there")
-            check_whole(connection, path, self.path)
+            check_complete(connection, path, self.path)
         except BaseException:
             connection.close()
             raise
@@ -198,7 +202,7 @@ class SQLiteReader:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is no file. Only looks: opening it could drop the locks of an owner in this process."""
-    check_place(path)
+    """Refuse a path without a file. Raises StoreUnreadable."""
+    check_place(path)  # opening the file could drop the locks of an owner in this process
     if not path.exists():
         raise StoreUnreadable(f"there is no log at {path}; give the path that it was written to")

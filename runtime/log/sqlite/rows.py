@@ -1,18 +1,14 @@
 """All rows of a batch in one statement, so that SQLite does its work in one go, beside the main thread.
 
-A value is bound with the interpreter lock held, and a row has eight of them: 1.3 us a row, of 1.6 us that
-an INSERT of 256 rows takes. So a batch goes over in few values: all bodies end to end, all digests end to
-end, and everything small as JSON, with the places of the bodies. SQLite takes them apart again, on another
-core than the one that runs the agents: 0.2 us a row with the lock, 1.8 us without (CPython 3.11, SQLite
-3.40, batches of 512 rows with bodies of 180 bytes).
+A chunk goes over in few values: all bodies end to end, all digests end to end, and small fields as JSON, with
+the places of the bodies. SQLite takes them apart again.
 
-Large values go the same way, in a statement before the rows that need them: their digests end to end, their
-bytes end to end, and where each begins. A row says which of them it needs, and SQLite looks up their numbers,
-so nobody has to ask whether the file has one already. Those that are known to be there are not sent again;
-who is wrong about that gets no row with a hole in it, the whole batch is refused (see `sqlite_door`).
+Large values go the same way, in a statement before the rows that need them. A row says which of them it
+needs, and SQLite looks up their numbers. Values that the file is known to have are not sent again. If that
+is wrong, the whole batch is refused (see `batch_insert`): no row gets a hole.
 
-What SQLite's JSON cannot hold is refused: it ends a text at NUL, and makes floats of numbers beyond 64 bits.
-Bodies and large values do not go that way, and may hold anything.
+SQLite's JSON ends a text at NUL and makes floats of numbers beyond 64 bits, so `HashChain` refuses both.
+Bodies and large values do not go that way, and may hold any bytes.
 """
 
 import sqlite3
@@ -27,20 +23,22 @@ from callboard.runtime.log.hash_chain import DIGEST_BYTES, Sealing
 from callboard.runtime.log.large_values import Cut
 
 CHUNK_BYTES: Final = 4 * 2**20
-"""A statement gets no further row when its bodies and large values have passed this size: SQLite copies
-what is bound."""
+"""Size of bodies and large values from which on a statement gets no further row: SQLite copies them."""
 
 TEXT: Final = "CAST({} AS TEXT)"
 BLOB: Final = "{}"
-"""How a body, or a large value, is stored: readable, or encrypted."""
+"""SQL for a stored body or large value: readable, or encrypted."""
 
+# A value is bound with the interpreter lock held, and a row has eight of them: 1.3 us a row, of 1.6 us that
+# an INSERT of 256 rows takes. In a chunk a row takes 0.2 us with the lock and 1.8 us without it, on another
+# core (CPython 3.11, SQLite 3.40, batches of 512 rows with bodies of 180 bytes).
 Chunk: TypeAlias = dict[str, str | bytes]
-"""What the statements take. Of rows: `rows`, `bodies`, `digests`. Of large values: `names`, which are their
-digests end to end; `data`; and `pieces`, where in the data each of them is, or null if it is not sent.
+"""The parameters of the statements. For rows: `rows`, `bodies`, `digests`. For large values: `names`, their
+digests end to end; `data`; and `pieces`, the place of each in the data, or null if it is not sent.
 """
 
 Encrypt: TypeAlias = Callable[[bytes, bytes], bytes]
-"""Makes of a large value's digest and bytes what is stored."""
+"""Returns the stored bytes of a large value, given its digest and bytes."""
 
 _INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
@@ -71,10 +69,10 @@ _encode = msgspec.json.Encoder().encode
 
 @cache
 def inserts_from(of: str, kind: str) -> tuple[str, str]:
-    """The statements that insert a chunk's large values and its rows, in this order.
+    """Return the statements that insert a chunk's large values and its rows, in this order.
 
-    of: what the chunk's values are called by, `:`, or `NEW.` in a trigger, where a large value that is not
-    in the file is an error. kind: TEXT or BLOB.
+    of: the prefix of the chunk's values, `:`, or `NEW.` in a trigger, where a large value that is not in the
+    file is an error. kind: TEXT or BLOB.
     """
     cuts = _CUTS.format(of=of, size=DIGEST_BYTES, checked=_ALL_NUMBERED if of == "NEW." else _NUMBERED)
     body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
@@ -96,7 +94,7 @@ class _Pieces:
         self._data: list[bytes] = []
 
     def numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
-        """The (offset, number in this chunk) of all that was cut out of a row's body."""
+        """Return the (offset, number in this chunk) of every value that was cut out of a row's body."""
         return [(offset, self._number(digest, data)) for offset, digest, data in cuts]
 
     def _number(self, digest: bytes, data: bytes) -> int:
@@ -113,16 +111,16 @@ class _Pieces:
         return number
 
     def chunk(self) -> Chunk:
-        """Their part of the chunk."""
+        """Return the chunk's parameters for large values."""
         places, names = _encode(self._places).decode(), b"".join(self._numbers)
         return {"pieces": places, "names": names, "data": b"".join(self._data)}
 
 
 class Rows:
-    """Rows of `events` on their way into the table, with what was cut out of them.
+    """New rows of `events`, with the large values that were cut out of them.
 
     kind: TEXT or BLOB. known: digests of large values that the file certainly has. encrypt: for the others.
-    size: bytes of the bodies and of the large values that are sent along. names: digests of all of them.
+    size: bytes of the bodies and of the large values that are sent. names: digests of all large values.
     """
 
     def __init__(
@@ -144,7 +142,7 @@ class Rows:
         self._end = 1  # where the next body begins: SQLite counts from 1
 
     def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
-        """More rows, behind all others. base: what their ids have besides the seq."""
+        """Add rows behind all others. base: the part of their ids above the seq."""
         large = sum(len(cut.data) for cuts in sealing.cuts.values() for cut in cuts)
         if not self._is_full(sum(map(len, sealing.bodies)) + large):
             self._take(base, events, sealing)
@@ -173,12 +171,12 @@ class Rows:
         return self._pieces.numbered(cuts)
 
     def only_chunk(self) -> Chunk | None:
-        """All rows in one chunk, if they are so few."""
+        """Return the only chunk, or None if there are more."""
         self._finish()
         return self._chunks[0] if len(self._chunks) == 1 else None
 
     def insert(self, connection: sqlite3.Connection) -> None:
-        """Insert all of them, in as few statements as their size allows."""
+        """Insert all rows, in as few statements as their size allows."""
         self._finish()
         for chunk in self._chunks:
             if chunk["names"]:

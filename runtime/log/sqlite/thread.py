@@ -1,6 +1,6 @@
-"""A connection of aiosqlite and its thread, with what aiosqlite leaves out. All its private parts are here.
+"""A connection of aiosqlite and its thread. All uses of aiosqlite's private parts are here.
 
-What aiosqlite 0.22.1 does that a log cannot live with, and what is done instead:
+Three habits of aiosqlite 0.22.1 that a log cannot live with:
   - its public calls are one thread hop per statement (110-130 us each, a transaction has three or more):
     here a whole batch is one function, put on the connection's own queue (`_tx`);
   - a result for a loop that was closed in the meantime ends the thread with a traceback, and everything
@@ -9,7 +9,7 @@ What aiosqlite 0.22.1 does that a log cannot live with, and what is done instead
     stops it when the log is collected or, by `atexit`, when the interpreter ends; at that time daemon
     threads still run, so the queue is worked off and the file closed properly.
 
-Cancelling a caller never stops a function that was queued: it runs whole, only nobody hears the answer.
+Cancelling a caller never stops a function that was queued: it runs whole, and its result is dropped.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from urllib.parse import quote
 import aiosqlite
 from aiosqlite import core
 
-from callboard.runtime.log.sqlite.schema import BUSY_TIMEOUT_MS
+from callboard.runtime.log.sqlite.preparation import BUSY_TIMEOUT_MS
 
 T = TypeVar("T")
 
 LEAVE_TIMEOUT_S: Final = 10.0
-"""How long leaving without `close` waits for the queue; what is not written by then was not acknowledged."""
+"""How long leaving without `close` waits for the queue. Batches that remain were not acknowledged."""
 
 if not aiosqlite.__version__.startswith("0.22."):  # pyproject.toml pins the same
     raise ImportError(f"aiosqlite {aiosqlite.__version__}: callboard knows the inside of 0.22 only")
@@ -56,7 +56,7 @@ class SQLiteThread:
         _live.add(self)
 
     async def connect(self) -> sqlite3.Connection:
-        """Open the file. The connection is to be used in `run`'s functions only."""
+        """Open the file. Use the connection only in functions that are given to `run`."""
         return await self.run(self._connect)
 
     def _connect(self) -> sqlite3.Connection:
@@ -65,7 +65,7 @@ class SQLiteThread:
         return self._connection._connection
 
     async def run(self, function: Callable[[], T]) -> T:
-        """The function's result, computed on the thread after all that was queued before."""
+        """Run a function on the thread, after all that were queued before, and return its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._connection._tx.put_nowait((None, lambda: _answer(loop, future, function)))
@@ -79,7 +79,7 @@ class SQLiteThread:
 
     def _finish(self, last: Callable[[], object], then: Callable[[], object]) -> object:
         opened, self._connection._connection = self._connection._connection, None
-        with contextlib.suppress(sqlite3.Error):  # what was acknowledged is in the file already
+        with contextlib.suppress(sqlite3.Error):  # acknowledged events are in the file already
             if opened is not None:
                 last()
         with contextlib.suppress(sqlite3.Error):
@@ -89,16 +89,16 @@ class SQLiteThread:
         return core._STOP_RUNNING_SENTINEL
 
     def join(self, timeout_s: float = LEAVE_TIMEOUT_S) -> bool:
-        """Wait for the thread's end; whether it came. On the thread itself there is nothing to wait for."""
+        """Wait for the thread's end. Return whether it came; on the thread itself, at once."""
         thread = self._connection._thread
         if thread is not threading.current_thread():  # the garbage collector runs on any thread
             thread.join(timeout_s)
         return not thread.is_alive()
 
     def leak(self) -> None:
-        """In a forked child: never touch the connection again, not even to close it, which is not safe there.
+        """Give the connection up in a forked child, without closing it: its locks are the parent's.
 
-        See https://sqlite.org/howtocorrupt.html, 2.7: its memory is given up, its locks are the parent's.
+        See https://sqlite.org/howtocorrupt.html, 2.7.
         """
         opened, self._connection._connection = self._connection._connection, None
         if opened is not None:
@@ -117,7 +117,7 @@ os.register_at_fork(after_in_child=_leak_all)
 
 
 def _answer(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]", function: Callable[[], T]) -> None:
-    """Run the function and hand its result, or what it raised, to the loop, if that still runs."""
+    """Run the function and hand its result or exception to the loop, if that still runs."""
     result: T | None = None
     raised: BaseException | None = None
     try:
@@ -133,5 +133,5 @@ def _answer(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]", functi
         else:
             future.set_exception(raised)
 
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the caller is gone
         loop.call_soon_threadsafe(settle)

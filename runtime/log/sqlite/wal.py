@@ -6,9 +6,9 @@ flipped bit, and all later commits are gone without an error. But the remains of
 transaction, and a transaction is begun only when the one before was written whole. So where frames of a
 further transaction follow a wrong one, the WAL was damaged, not cut.
 
-Damage in the very last transaction looks like a write that was cut short: only a head that was kept tells.
-With durability="process" a loss of power may keep later writes and lose earlier ones, and is told as damage:
-acknowledged events are lost then, which that setting allows.
+Damage in the very last transaction looks like a write that was cut short: only a head that was kept shows it.
+With durability="process" a loss of power may keep later writes and lose earlier ones, and is reported as
+damage: acknowledged events are lost then, which that setting allows.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """
@@ -26,7 +26,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 class Damage(NamedTuple):
-    """frame: the first wrong one, counted from 1; 0 is the header. commits: those behind it that are lost."""
+    """frame: number of the first wrong one, from 1; 0 is the header. commits: how many behind it are lost."""
 
     frame: int
     commits: int
@@ -41,9 +41,9 @@ class _Header(NamedTuple):
 
 
 def find_damage(wal: Path) -> Damage | None:
-    """Damage in a WAL that is there; None if there is none, or nothing to read.
+    """Return the damage in a WAL, or None if it has none or is missing.
 
-    A live owner may begin the WAL anew while it is read: then it is read again.
+    A live owner may overwrite the WAL while it is read: then it is read again.
     """
     for _ in range(_TRIES):
         try:
@@ -86,7 +86,7 @@ def _header(content: bytes) -> _Header | None:
 
 
 def _frames(content: bytes, header: _Header) -> Iterator[tuple[bytes, bytes]]:
-    """The frames of this WAL: behind them may lie those of one that was written here before."""
+    """Yield the frames of this WAL. Frames of an earlier one may lie behind them."""
     step = FRAME_BYTES + header.page_bytes
     for at in range(HEADER_BYTES, len(content) - step + 1, step):
         fixed = content[at : at + FRAME_BYTES]
@@ -95,7 +95,7 @@ def _frames(content: bytes, header: _Header) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sum(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
-    """SQLite's checksum of `data`, going on from `sums`."""
+    """Return SQLite's checksum of `data`, continued from `sums`."""
     one, two = sums
     words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
     for first, second in zip(words, words, strict=True):

@@ -1,4 +1,4 @@
-"""What the tests of the log have in common: events, a batch, a child process."""
+"""Shared parts of the log's tests: events, a batch, a child process."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ NOBODY = 65_534
 
 
 def turn(seq: int) -> list[Event]:
-    """Six events with bodies of 180 bytes, as a turn with one tool call has them."""
+    """Return the six events of a turn with one tool call, with bodies of 180 bytes."""
     ways = (
         (HOST, SUPERVISOR),
         (SUPERVISOR, MODEL),
@@ -56,7 +56,7 @@ def child(script: str, *arguments: object, timeout_s: float = 20) -> "subprocess
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without root's right to write everywhere, if the tests have that."""
+    """Drop root's right to write everywhere, if the tests have it."""
     if os.geteuid() != 0:
         yield
         return
@@ -68,7 +68,7 @@ def as_nobody() -> Iterator[None]:
 
 
 def write_some(path: Path, count: int = 10) -> None:
-    """A closed log in a file, with one session."""
+    """Write a closed log with one session."""
 
     async def work() -> None:
         log = SQLiteLog(path)

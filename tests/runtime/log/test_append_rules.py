@@ -8,13 +8,13 @@ from callboard.runtime.log.protocol import Append
 from tests.runtime.log.kit import event, events
 
 
-def test_what_continues_the_session_under_its_epoch_is_accepted() -> None:
+def test_events_that_continue_the_session_under_its_epoch_are_accepted() -> None:
     assert refusal(Append("s", 4, 2, events(5, 9)), 2, 4) is None
     assert refusal(Append("s", 0, 1, []), 1, 0) is None
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_another_epoch_is_fenced_whatever_its_head(epoch: int) -> None:
+def test_another_epoch_is_fenced_at_any_head(epoch: int) -> None:
     error = refusal(Append("s", 9, epoch, events(5, 9)), 2, 4)
     assert isinstance(error, Fenced)
     assert f"its epoch is 2, this writer's is {epoch}" in str(error)
@@ -23,7 +23,7 @@ def test_another_epoch_is_fenced_whatever_its_head(epoch: int) -> None:
 @pytest.mark.parametrize(
     ("head", "seqs"), [(3, [4]), (5, [6]), (4, [6]), (4, [5, 7]), (4, [5, 5]), (4, [6, 5]), (4, [4])]
 )
-def test_what_does_not_continue_the_session_is_a_wrong_head(head: int, seqs: list[int]) -> None:
+def test_events_that_do_not_continue_the_session_are_a_wrong_head(head: int, seqs: list[int]) -> None:
     error = refusal(Append("s", head, 2, [event(seq) for seq in seqs]), 2, 4)
     assert isinstance(error, WrongHead)
     assert "session s" in str(error)

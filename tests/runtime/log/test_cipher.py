@@ -88,7 +88,7 @@ def test_nothing_that_was_said_can_be_found_in_the_files(path: Path) -> None:
 
 
 def test_without_encryption_all_of_it_can(tmp_path: Path) -> None:
-    """So the test above can fail."""
+    """Show that the test above can fail."""
     write(tmp_path / "log.db", None)
     content = (tmp_path / "log.db").read_bytes()
     assert CANARY.encode() in content
@@ -177,7 +177,7 @@ def test_large_values_that_were_exchanged_do_not_decrypt(path: Path) -> None:
                 look("s")
             assert caught.value.seq == 2
         titles = [row.title for row in reader.sessions()]
-        assert titles == [f"a title with {CANARY}", "(a title that does not decrypt)"]
+        assert titles == [f"a title with {CANARY}", "(a title that cannot be read)"]
 
 
 def test_another_owner_goes_on_with_the_key(path: Path) -> None:
@@ -242,8 +242,8 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         Cipher(KEY, bytes(16))
 
 
-def test_the_format_is_what_the_docs_say() -> None:
-    """Anybody can decrypt a log who has the key: with these lines."""
+def test_the_format_is_the_documented_one() -> None:
+    """Decrypt a log with these lines and the key."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF

@@ -13,14 +13,14 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel, ToolReturned
-from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, Chain, Sealed
+from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, Sealed
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Head
 from tests.runtime.log.kit import event, events, json_text, large
 
 
 def packed(value: object) -> bytes:
-    """MessagePack, written from its specification and from nothing else."""
+    """Encode MessagePack, written from its specification alone."""
     if isinstance(value, int):
         for limit, code in ((1 << 7, b""), (1 << 8, b"\xcc"), (1 << 16, b"\xcd"), (1 << 32, b"\xce")):
             if value < limit:
@@ -48,16 +48,16 @@ def _sized(codes: bytes, size: int) -> bytes:
 def test_anybody_can_recompute_a_digest_from_the_documentation(key: bytes, body: Cancel) -> None:
     one = event(3_000_000_000, body, cause=70_000, sender="host." + "1." * 20 + "1")
     previous = bytes(range(32))
-    row = Chain(key or None).seal("session", previous, one)
+    row = HashChain(key or None).seal("session", previous, one)
     fields = ["session", one.seq, previous, one.at, one.sender, one.recipient, one.cause, encode(body), []]
     state = blake2b(digest_size=32, person=b"callboard/1", key=key)
     state.update(packed(fields))
     assert row.digest == state.digest()
 
 
-def test_what_was_cut_out_is_in_the_digest_by_place_and_name() -> None:
+def test_values_that_were_cut_out_are_in_the_digest_by_place_and_digest() -> None:
     one = large(1, 5_000)
-    row = Chain().seal("s", GENESIS, one)
+    row = HashChain().seal("s", GENESIS, one)
     data = b'"' + b"x" * 4_998 + b'"'
     offset = row.body.index(b"null")
     cuts = [[offset, blob_digest(data)]]
@@ -65,9 +65,9 @@ def test_what_was_cut_out_is_in_the_digest_by_place_and_name() -> None:
     assert row.digest == blake2b(packed(fields), digest_size=32, person=b"callboard/1").digest()
 
 
-def test_the_known_digest_of_a_known_event_stays_what_it_is() -> None:
+def test_the_digest_of_a_known_event_stays_the_same() -> None:
     one = Event(1, 1_700_000_000_000, "client", "supervisor", 0, Cancel("why"))
-    row = Chain().seal("session", GENESIS, one)
+    row = HashChain().seal("session", GENESIS, one)
     assert row.body == b'{"type":"Cancel","reason":"why"}'
     assert row.digest.hex() == "1af08e31a37c848ca1e1f6e8cebdb8ae088cbef24b8028162ad97d2b733b0f75"
 
@@ -90,19 +90,19 @@ def test_two_different_events_never_give_the_same_bytes(one: tuple[object, ...],
 # --- verifying ----------------------------------------------------------------------
 
 
-def chained(posted: list[Event], chain: Chain, session_id: str = "s") -> list[Sealed]:
+def chained(posted: list[Event], hash_chain: HashChain, session_id: str = "s") -> list[Sealed]:
     rows, previous = [], GENESIS
     for one in posted:
-        row = chain.seal(session_id, previous, one)
+        row = hash_chain.seal(session_id, previous, one)
         rows.append(row)
         previous = row.digest
     return rows
 
 
 def test_an_untouched_chain_gives_its_head() -> None:
-    rows = chained([*events(1, 5), large(6)], Chain())
-    assert Chain().verify("s", GENESIS, rows, 6) == Head(6, rows[-1].digest)
-    assert Chain().verify("s", b"o" * 32, [], 0) == Head(0, b"o" * 32)
+    rows = chained([*events(1, 5), large(6)], HashChain())
+    assert HashChain().verify("s", GENESIS, rows, 6) == Head(6, rows[-1].digest)
+    assert HashChain().verify("s", b"o" * 32, [], 0) == Head(0, b"o" * 32)
 
 
 CHANGES: dict[str, Callable[[Sealed], Sealed]] = {
@@ -123,44 +123,44 @@ CHANGES: dict[str, Callable[[Sealed], Sealed]] = {
 @pytest.mark.parametrize("seq", range(1, 7))
 @pytest.mark.parametrize("what", CHANGES)
 def test_any_change_is_found_at_its_event(what: str, seq: int) -> None:
-    rows = chained([*events(1, 5), large(6)], Chain())
+    rows = chained([*events(1, 5), large(6)], HashChain())
     changed = CHANGES[what](rows[seq - 1])
     if changed == rows[seq - 1]:
         return
     rows[seq - 1] = changed
     with pytest.raises(CorruptLog, match=rf"event {seq} ") as caught:
-        Chain().verify("s", GENESIS, rows, 6)
+        HashChain().verify("s", GENESIS, rows, 6)
     assert (caught.value.session_id, caught.value.seq) == ("s", seq)
 
 
 @given(st.data())
 @settings(max_examples=100)
 def test_rows_that_were_moved_dropped_or_slipped_in_are_found(data: st.DataObject) -> None:
-    rows = chained(events(1, 6), Chain())
-    other = chained([event(seq, Cancel("other")) for seq in range(1, 7)], Chain(), "other")
+    rows = chained(events(1, 6), HashChain())
+    other = chained([event(seq, Cancel("other")) for seq in range(1, 7)], HashChain(), "other")
     places = st.lists(st.sampled_from([*rows, *other]), max_size=8)
     found = data.draw(places)
     if found[: len(rows)] == rows[: len(found)] and len(found) <= len(rows):
-        assert Chain().verify("s", GENESIS, found, len(found)).seq == len(found)
+        assert HashChain().verify("s", GENESIS, found, len(found)).seq == len(found)
         return
     with pytest.raises(CorruptLog):
-        Chain().verify("s", GENESIS, found, len(found))
+        HashChain().verify("s", GENESIS, found, len(found))
 
 
 def test_a_missing_tail_is_found_if_the_store_or_a_known_head_tells_of_it() -> None:
-    rows = chained(events(1, 6), Chain())
+    rows = chained(events(1, 6), HashChain())
     for length, known in ((6, None), (0, Head(6, rows[5].digest))):
         with pytest.raises(CorruptLog, match="event 5 is missing, and all after it"):
-            Chain().verify("s", GENESIS, rows[:4], length, known)
-    assert Chain().verify("s", GENESIS, rows[:4], 4).seq == 4
+            HashChain().verify("s", GENESIS, rows[:4], length, known)
+    assert HashChain().verify("s", GENESIS, rows[:4], 4).seq == 4
 
 
 def test_the_session_the_origin_and_the_key_are_part_of_the_chain() -> None:
-    rows = chained(events(1, 3), Chain())
+    rows = chained(events(1, 3), HashChain())
     for chain, session_id, origin in (
-        (Chain(), "t", GENESIS),
-        (Chain(), "s", b"1" * 32),
-        (Chain(b"k"), "s", GENESIS),
+        (HashChain(), "t", GENESIS),
+        (HashChain(), "s", b"1" * 32),
+        (HashChain(b"k"), "s", GENESIS),
     ):
         with pytest.raises(CorruptLog, match="event 1 "):
             chain.verify(session_id, origin, rows, 3)
@@ -169,18 +169,18 @@ def test_the_session_the_origin_and_the_key_are_part_of_the_chain() -> None:
 @pytest.mark.parametrize("key", [b"", b"k" * (KEY_BYTES_MAX + 1)])
 def test_a_key_of_the_wrong_size_is_refused(key: bytes) -> None:
     with pytest.raises(MisuseError, match="1 to 64 bytes"):
-        Chain(key)
+        HashChain(key)
 
 
-def test_a_key_is_recognised_without_being_told() -> None:
-    kept = Chain(b"key").key_check
+def test_a_key_is_recognised_without_being_stored() -> None:
+    kept = HashChain(b"key").key_check
     assert "key" not in kept
-    Chain(b"key").check_key(kept, "here")
-    Chain().check_key("", "here")
+    HashChain(b"key").check_key(kept, "here")
+    HashChain().check_key("", "here")
     for chain, there, said in (
-        (Chain(), kept, "made with a digest key; give that key"),
-        (Chain(b"other"), kept, "made with another digest key; give that key"),
-        (Chain(b"key"), "", "made without a digest key; leave the key out"),
+        (HashChain(), kept, "made with a digest key; give that key"),
+        (HashChain(b"other"), kept, "made with another digest key; give that key"),
+        (HashChain(b"key"), "", "made without a digest key; leave the key out"),
     ):
         with pytest.raises(MisuseError, match=said):
             chain.check_key(there, "here")
@@ -188,9 +188,9 @@ def test_a_key_is_recognised_without_being_told() -> None:
 
 def test_an_event_that_cannot_be_encoded_is_refused() -> None:
     with pytest.raises(ValueError, match="surrogates"):
-        Chain().seal("s", GENESIS, event(1, Cancel("\ud800")))
+        HashChain().seal("s", GENESIS, event(1, Cancel("\ud800")))
     with pytest.raises(ValueError, match="surrogates"):
-        Chain().seal("s", GENESIS, event(1, sender="\ud800"))
+        HashChain().seal("s", GENESIS, event(1, sender="\ud800"))
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,13 @@ def test_an_event_that_cannot_be_encoded_is_refused() -> None:
 )
 def test_a_number_that_would_become_a_float_is_refused(bad: Event) -> None:
     with pytest.raises(OverflowError, match="64 bits"):
-        Chain().seal("s", GENESIS, bad)
+        HashChain().seal("s", GENESIS, bad)
 
 
 @pytest.mark.parametrize("bad", [event(1, sender="a\0b"), event(1, recipient="\0")])
 def test_an_address_that_would_be_cut_at_nul_is_refused(bad: Event) -> None:
     with pytest.raises(ValueError, match="NUL"):
-        Chain().seal("s", GENESIS, bad)
+        HashChain().seal("s", GENESIS, bad)
 
 
 def test_a_body_of_exactly_a_kibibyte_is_left_whole() -> None:
@@ -212,4 +212,4 @@ def test_a_body_of_exactly_a_kibibyte_is_left_whole() -> None:
         rest = size - len(encode(ToolReturned(turn=1, call=0, status="ok", output=json_text(2))))
         body = ToolReturned(turn=1, call=0, status="ok", output=json_text(rest + 2))
         assert len(encode(body)) == size
-        assert len(Chain().seal("s", GENESIS, event(1, body)).cuts) == cuts
+        assert len(HashChain().seal("s", GENESIS, event(1, body)).cuts) == cuts

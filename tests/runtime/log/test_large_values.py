@@ -35,7 +35,7 @@ plain = st.recursive(
 
 @st.composite
 def foreign(draw: st.DrawFn) -> msgspec.Raw:
-    """JSON of any shape and size; often the same twice, and often full of `null`."""
+    """Return JSON of any shape and size; often the same twice, and often full of `null`."""
     filler = draw(st.sampled_from(["x", "null", '"', "\\", "ä", "\u2028", "\x00", ","])) * draw(sizes)
     value = draw(st.sampled_from([filler, [filler, None, draw(plain)], {"null": None, filler: draw(plain)}]))
     text = json.dumps(value, ensure_ascii=draw(st.booleans()))
@@ -64,7 +64,7 @@ messages: st.SearchStrategy[AnyMessage] = st.one_of(
 @pytest.mark.slow
 @given(messages)
 @settings(max_examples=80, deadline=None)
-def test_what_was_cut_is_put_back_byte_for_byte(message: AnyMessage) -> None:
+def test_values_that_were_cut_out_are_put_back_byte_for_byte(message: AnyMessage) -> None:
     body = encode(message)
     text, cuts = cut(message, body)
     assert splice(text, [(offset, data) for offset, _, data in cuts]) == body
@@ -74,7 +74,7 @@ def test_what_was_cut_is_put_back_byte_for_byte(message: AnyMessage) -> None:
 @pytest.mark.slow
 @given(messages)
 @settings(max_examples=60, deadline=None)
-def test_the_stored_text_is_json_with_nulls_for_what_is_missing(message: AnyMessage) -> None:
+def test_the_stored_text_is_json_with_nulls_for_missing_values(message: AnyMessage) -> None:
     text, cuts = cut(message, encode(message))
     assert type(decode(text)) is type(message)
     assert all(text[offset : offset + 4] == b"null" for offset, _, _ in cuts)

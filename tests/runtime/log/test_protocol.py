@@ -1,4 +1,4 @@
-"""Both stores and both readers are what the protocol asks for, and its values are what they say."""
+"""Both stores and both readers fulfil the protocol, and its values keep their fields."""
 
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import EMPTY, GENESIS, EventLog, Head, LogReader, Stored
@@ -21,5 +21,5 @@ def test_an_empty_session_stands_at_nought() -> None:
     assert bytes(32) == GENESIS
 
 
-def test_what_was_stored_cannot_be_changed() -> None:
+def test_a_stored_event_cannot_be_changed() -> None:
     assert Stored.__struct_config__.frozen

@@ -1,4 +1,4 @@
-"""Whatever is asked in whatever order, both stores answer as a dictionary of lists would."""
+"""Both stores answer any sequence of calls as a dictionary of lists would."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ class Model:
         self.sessions: dict[str, tuple[int, list[Event]]] = {}
 
     def part(self, ask: Ask) -> Append:
-        """The append that is asked for, with events that nobody else has."""
+        """Return the requested append, with events of its own."""
         epoch, events = self.sessions.get(ask.name, (1, []))
         head = max(0, len(events) + ask.head_off)
         more = [event(seq) for seq in range(head + 1, head + ask.events + 1)]
@@ -54,7 +54,7 @@ class Model:
         return Append(ask.name, head, epoch + ask.epoch_off, more)
 
     def do(self, ask: Ask, part: Append) -> str:
-        """The answer that is right, in a word."""
+        """Return the right answer, in a word."""
         known = self.sessions.get(ask.name)
         if ask.what == "create":
             if known:
@@ -81,7 +81,7 @@ class Model:
 
 
 async def answer(log: EventLog, ask: Ask, part: Append) -> str:
-    """What the store says, in a word."""
+    """Return the store's answer, in a word."""
     try:
         if ask.what == "create":
             return str(await log.create(ask.name, 1, ""))

@@ -10,7 +10,7 @@ from callboard.runtime.log.stream import EVERYTHING, Stream
 from tests.runtime.log.kit import events, run
 
 
-def test_what_is_staged_is_taken_once() -> None:
+def test_staged_events_are_taken_once() -> None:
     stream = Stream("s", 3, EMPTY)
     posted = events(5, 8)
     stream.staged.extend(posted)
@@ -51,5 +51,5 @@ def test_a_waiter_hears_why_it_waited_in_vain() -> None:
     run(work)
 
 
-def test_the_error_of_a_cancelled_commit_says_what_to_do() -> None:
-    assert "callboard show" in str(Stream("s", 1, EMPTY).cut_short())
+def test_the_error_of_a_cancelled_commit_names_the_next_step() -> None:
+    assert "callboard show" in str(Stream("s", 1, EMPTY).cancelled())

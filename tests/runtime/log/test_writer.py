@@ -1,4 +1,4 @@
-"""GroupWriter: what is posted during one commit is the next; nothing is split, nobody waits for ever."""
+"""GroupWriter: events posted during one commit are the next; no batch is split, no caller waits forever."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.writer import GIVE_WAY_EVERY_S, UNDURABLE_MAX, GroupWriter
+from callboard.runtime.log.writer import NAP_EVERY_S, UNDURABLE_MAX, GroupWriter
 from tests.runtime.log.kit import event, events, run, same
 from tests.runtime.log.slow_log import SlowLog, passes, with_writer
 
@@ -34,7 +34,7 @@ def test_a_single_event_is_written_as_soon_as_a_pass_of_the_loop_brings_no_other
     with_writer(work)
 
 
-def test_what_the_first_events_lead_to_is_in_their_batch() -> None:
+def test_events_that_follow_from_the_first_ones_are_in_their_batch() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         for seq in (1, 2, 3):
             writer.stage("a", 1, events(seq, seq))
@@ -56,7 +56,7 @@ def test_a_loop_that_brings_more_and_more_does_not_keep_the_first_batch_open() -
     with_writer(work)
 
 
-def test_many_events_are_written_in_the_next_pass_but_one_whatever_comes_after_them() -> None:
+def test_many_events_are_written_in_the_next_pass_but_one_even_if_more_follow() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         writer.stage("a", 1, events(1, 100))
         for seq in range(101, 110):
@@ -68,7 +68,7 @@ def test_many_events_are_written_in_the_next_pass_but_one_whatever_comes_after_t
     with_writer(work)
 
 
-def test_what_is_staged_during_a_commit_is_the_next_batch_across_sessions() -> None:
+def test_events_staged_during_a_commit_are_the_next_batch_across_sessions() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         writer.stage("a", 1, events(1, 2))
@@ -132,7 +132,7 @@ def test_staging_nothing_does_nothing() -> None:
 # --- waiting ------------------------------------------------------------------------
 
 
-def test_waiting_for_what_is_durable_returns_at_once() -> None:
+def test_waiting_for_a_durable_event_returns_at_once() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         writer.stage("a", 1, events(1, 5))
         await writer.flush()
@@ -168,7 +168,7 @@ def test_every_waiter_is_woken_by_the_commit_that_reaches_its_seq() -> None:
     with_writer(work)
 
 
-def test_a_waiter_may_be_cancelled_and_may_wait_for_what_is_not_staged_yet() -> None:
+def test_a_waiter_may_be_cancelled_and_may_wait_for_an_event_that_is_not_staged_yet() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         writer.attach("a", 1)
         given_up = asyncio.create_task(writer.wait("a", 1))
@@ -205,7 +205,7 @@ def test_an_unknown_session_is_not_found() -> None:
 # --- callbacks ------------------------------------------------------------------------
 
 
-def test_callbacks_are_told_each_head_and_may_stage_more() -> None:
+def test_callbacks_get_each_head_and_may_stage_more() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         heads: list[int] = []
 
@@ -238,7 +238,7 @@ def test_a_callback_that_raises_ends_its_session_and_no_other() -> None:
     with_writer(work)
 
 
-def test_a_forgotten_session_is_still_written_but_nobody_is_told() -> None:
+def test_a_forgotten_session_is_still_written_without_callbacks() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         heads: list[Head] = []
         writer.on_durable("a", heads.append)
@@ -251,7 +251,7 @@ def test_a_forgotten_session_is_still_written_but_nobody_is_told() -> None:
     with_writer(work)
 
 
-def test_whoever_waits_for_a_forgotten_session_is_told_so() -> None:
+def test_a_caller_that_waits_for_a_forgotten_session_gets_an_error() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         writer.stage("a", 1, events(1, 1))
@@ -287,7 +287,7 @@ def test_it_is_full_at_its_bound_and_has_room_after_the_commit() -> None:
     assert UNDURABLE_MAX == 8_192
 
 
-def test_what_waits_for_room_is_called_in_order_while_there_is_room() -> None:
+def test_callbacks_that_wait_for_room_are_called_in_order_while_there_is_room() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         called: list[int] = []
@@ -327,16 +327,37 @@ def test_dead_sessions_take_no_room() -> None:
 def test_a_busy_loop_gives_way_to_the_stores_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         naps: list[float] = []
-        monkeypatch.setattr(writer, "_nobody", Mock(acquire=lambda timeout: naps.append(timeout)))
+        monkeypatch.setattr(writer, "_never_free", Mock(acquire=lambda timeout: naps.append(timeout)))
         log.gate.clear()
         now = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
         writer.stage("a", 1, events(1, 1))
         for seq in range(2, 41):
-            now += GIVE_WAY_EVERY_S / 4
+            now += NAP_EVERY_S / 4
             writer.stage("a", 1, events(seq, seq))
         monkeypatch.undo()
         assert 4 <= len(naps) <= 10
+
+    with_writer(work)
+
+
+def test_no_nap_follows_the_start_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(writer: GroupWriter, log: SlowLog) -> None:
+        naps: list[float] = []
+        monkeypatch.setattr(writer, "_never_free", Mock(acquire=lambda timeout: naps.append(timeout)))
+        log.gate.clear()
+        now = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+        writer.stage("a", 1, events(1, 1))
+        while not log.batches:
+            now += NAP_EVERY_S
+            await passes()
+        writer.stage("a", 1, events(2, 2))
+        assert naps == []
+        now += 2 * NAP_EVERY_S
+        writer.stage("a", 1, events(3, 3))
+        assert len(naps) == 1
+        monkeypatch.undo()
 
     with_writer(work)
 

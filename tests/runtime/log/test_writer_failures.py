@@ -1,4 +1,4 @@
-"""GroupWriter when commits fail, sessions are taken over, or the loop ends: everybody is told, once."""
+"""GroupWriter when commits fail, sessions are taken over, or the loop ends: each caller hears it once."""
 
 import asyncio
 import gc
@@ -58,7 +58,7 @@ def test_a_session_that_dies_while_its_batch_is_written_hears_nothing_more_of_it
     with_writer(work)
 
 
-def test_a_failed_commit_kills_every_session_of_its_batch_and_what_they_had_staged() -> None:
+def test_a_failed_commit_kills_every_session_of_its_batch_and_drops_their_staged_events() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         writer.stage("a", 1, events(1, 2))
@@ -139,7 +139,7 @@ def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
         writer.stage("a", 1, events(1, 1))
         assert (await writer.wait("a", 1)).seq == 1
         await writer.aclose()
-        assert complaints == ["callboard: telling that a session died raised"]
+        assert complaints == ["callboard: reporting a dead session raised"]
 
     run(work)
 
@@ -147,7 +147,7 @@ def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
 # --- epochs ---------------------------------------------------------------------------
 
 
-def test_a_session_that_is_attached_again_fences_whoever_wrote_it_before() -> None:
+def test_a_session_that_is_attached_again_fences_its_former_writer() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
         told: list[Exception] = []
@@ -188,7 +188,7 @@ def test_a_session_that_was_taken_over_goes_on_from_its_head() -> None:
 # --- closing ----------------------------------------------------------------------------
 
 
-def test_closing_writes_what_is_staged_and_accepts_no_more() -> None:
+def test_closing_writes_staged_events_and_accepts_no_more() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         writer.stage("a", 1, events(1, 30))
         early = asyncio.create_task(writer.wait("a", 30))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.sanitize import clean_text
-from callboard.runtime.secrets.encodings import forms_of
+from callboard.runtime.secrets.encodings import encodings_of
 from callboard.runtime.secrets.redactor import Redactor
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=10, max_size=40).filter(
@@ -57,6 +57,6 @@ def test_lower_case_escapes_of_addresses_are_found() -> None:
     assert finds("p/ss?w=rd", "user:p%2fss%3fw%3drd@host")
 
 
-def test_a_form_is_as_long_as_it_can_be_told_from_other_text() -> None:
-    assert min(len(form) for form in forms_of("sixsix")) >= 6
-    assert forms_of("abc-def-ghi")[0] == max(forms_of("abc-def-ghi"), key=len)
+def test_an_encoding_is_long_enough_to_differ_from_other_text() -> None:
+    assert min(len(form) for form in encodings_of("sixsix")) >= 6
+    assert encodings_of("abc-def-ghi")[0] == max(encodings_of("abc-def-ghi"), key=len)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.secrets.key_patterns import KNOWN
+from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
 from callboard.runtime.secrets.registry import Secrets
 
 ALNUM = string.ascii_letters + string.digits
@@ -14,7 +14,7 @@ BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 def made(length: int, letters: str = ALNUM, seed: int = 1) -> str:
-    """Characters of no key there is; put together here so that no scanner takes this file for a leak."""
+    """Return characters of no real key, put together here so that no scanner reports this file."""
     return "".join(random.Random(seed).choices(letters, k=length))
 
 
@@ -50,8 +50,8 @@ KEYS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_key_of_a_known_form_is_taken_out_and_what_is_around_it_stays(name: str) -> None:
+@pytest.mark.parametrize("name", KEY_PATTERNS)
+def test_a_key_of_a_known_pattern_is_taken_out_and_the_text_around_it_stays(name: str) -> None:
     redactor = Secrets().redactor
     for start, rest in KEYS[name]:
         text = redactor.text(f"before '{start}{rest}' after")
@@ -91,6 +91,6 @@ def test_nothing_in_the_standard_library_is_taken_for_a_key() -> None:
     assert found == []
 
 
-def test_expressions_begin_with_what_tells_them_and_are_named_plainly() -> None:
-    for name in KNOWN:
+def test_patterns_begin_with_a_fixed_text_and_have_plain_names() -> None:
+    for name in KEY_PATTERNS:
         assert re.fullmatch(r"[a-z0-9-]+", name)

@@ -18,7 +18,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.runtime.sanitize import to_json
-from callboard.runtime.secrets.messages import SIGNED_CODE, admitted
+from callboard.runtime.secrets.messages import SIGNED_CODE, redact_message
 from callboard.runtime.secrets.redactor import Redactor
 
 SECRET = "open-sesame"
@@ -49,13 +49,13 @@ SPEAKING: list[AnyMessage] = [
 
 @pytest.mark.parametrize("body", SPEAKING, ids=lambda body: type(body).__name__)
 def test_no_message_carries_a_secret_in_any_of_its_texts(redactor: Redactor, body: AnyMessage) -> None:
-    clean = admitted(redactor, body)
+    clean = redact_message(redactor, body)
     assert type(clean) is type(body)
     assert SECRET.encode() in encode(body)
     assert SECRET.encode() not in encode(clean)
     assert b"[secret:DOOR]" in encode(clean)
     assert encode(clean).replace(b"[secret:DOOR]", SECRET.encode()) == encode(body)
-    assert admitted(redactor, clean) == clean
+    assert redact_message(redactor, clean) == clean
 
 
 def test_a_message_without_secrets_is_the_same_object(redactor: Redactor) -> None:
@@ -65,14 +65,14 @@ def test_a_message_without_secrets_is_the_same_object(redactor: Redactor) -> Non
         replied({"type": "text", "text": "hi"}),
         Ask("r", to_json("x")),
     ):
-        assert admitted(redactor, body) is body
+        assert redact_message(redactor, body) is body
 
 
 def test_words_of_a_fixed_set_are_never_changed() -> None:
     redactor = Redactor()
     for word in ("interrupted", "cancelled", "ToolReturned"):
         redactor.learn(word, word)
-    assert admitted(redactor, ToolReturned(1, 0, "interrupted", NULL)) == ToolReturned(
+    assert redact_message(redactor, ToolReturned(1, 0, "interrupted", NULL)) == ToolReturned(
         1, 0, "interrupted", NULL
     )
 
@@ -86,7 +86,7 @@ SIGNED: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("block", SIGNED, ids=lambda block: str(block["type"]))
 def test_a_secret_in_a_signed_block_ends_the_call(redactor: Redactor, block: dict[str, object]) -> None:
-    clean = admitted(redactor, replied({"type": "text", "text": "hi"}, block))
+    clean = redact_message(redactor, replied({"type": "text", "text": "hi"}, block))
     assert isinstance(clean, ModelReplied)
     assert (clean.status, bytes(clean.content), clean.usage) == ("error", b"null", Usage(3, 4))
     assert clean.failure is not None
@@ -99,7 +99,9 @@ def test_a_secret_beside_a_signed_block_is_taken_out_and_the_block_stays(
 ) -> None:
     signed = Json(b'{"signature" : "c2ln", "type":"thinking","thinking":"hm\\u006d"}')
     text = b'{"type":"text","text":"open-sesame"}'
-    clean = admitted(redactor, ModelReplied(1, 1, "ok", Json(b"[" + bytes(signed) + b"," + text + b"]")))
+    clean = redact_message(
+        redactor, ModelReplied(1, 1, "ok", Json(b"[" + bytes(signed) + b"," + text + b"]"))
+    )
     assert isinstance(clean, ModelReplied)
     assert clean.status == "ok"
     blocks = msgspec.json.decode(clean.content, type=list[msgspec.Raw])
@@ -110,13 +112,13 @@ def test_a_secret_beside_a_signed_block_is_taken_out_and_the_block_stays(
 def test_thinking_without_a_signature_is_only_redacted(redactor: Redactor) -> None:
     thinking: dict[str, object] = {"type": "thinking", "thinking": SECRET}
     for block in ({**thinking, "signature": ""}, thinking):
-        clean = admitted(redactor, replied(block))
+        clean = redact_message(redactor, replied(block))
         assert isinstance(clean, ModelReplied)
         assert clean.status == "ok"
 
 
 def test_garbage_with_a_secret_is_garbage_without_it(redactor: Redactor) -> None:
-    clean = admitted(redactor, ModelReplied(1, 1, "ok", to_json({"signature": "s", "text": SECRET})))
+    clean = redact_message(redactor, ModelReplied(1, 1, "ok", to_json({"signature": "s", "text": SECRET})))
     assert isinstance(clean, ModelReplied)
     assert clean.status == "ok"
     assert SECRET.encode() not in bytes(clean.content)
@@ -131,7 +133,7 @@ def test_texts_of_a_profile_are_redacted_and_its_names_stay(redactor: Redactor) 
     profile = Profile(
         "host", SECRET, to_json(f"Never say {SECRET}"), (spec,), schema=to_json({"title": SECRET})
     )
-    clean = admitted(redactor, opening(profile))
+    clean = redact_message(redactor, opening(profile))
     assert isinstance(clean, SessionOpened)
     assert SECRET.encode() not in encode(clean)
     again = msgspec.json.decode(clean.profiles[0], type=Profile)
@@ -156,5 +158,5 @@ def test_a_secret_that_cannot_be_taken_out_is_refused_and_not_shown(
     redactor: Redactor, body: AnyMessage
 ) -> None:
     with pytest.raises(InvalidPrompt, match="secret") as caught:
-        admitted(redactor, body)
+        redact_message(redactor, body)
     assert SECRET not in str(caught.value)

@@ -62,7 +62,7 @@ def test_escapes_hide_nothing(escape: Callable[[str], str]) -> None:
     assert bytes(looking().json(check_json(f"[{{{escape(CANARY)}: 1}}]"))) == b'[{"[secret:CANARY]": 1}]'
 
 
-def test_what_is_not_changed_keeps_its_bytes_order_and_spacing() -> None:
+def test_unchanged_json_keeps_its_bytes_order_and_spacing() -> None:
     text = '{"z": "\\u00e9\\/", "secret" :"' + "open-sesame" + '" ,\n "a": 1.50e1 }'
     assert bytes(looking(DOOR="open-sesame").json(check_json(text))).decode() == text.replace(
         "open-sesame", "[secret:DOOR]"
@@ -106,13 +106,13 @@ def test_a_cut_in_a_key_of_a_known_form_leaves_no_part_of_it() -> None:
         assert "qqq" not in redactor.kept(text, cut) or cut >= len(text)
 
 
-def test_what_is_far_behind_a_cut_is_not_looked_at() -> None:
+def test_text_far_behind_a_cut_is_not_searched() -> None:
     redactor = looking()
     huge = "x" * 50_000_000
     assert redactor.kept(huge, 10) == "x" * 10
 
 
-def test_values_too_short_to_be_told_from_text_are_refused() -> None:
+def test_values_too_short_to_differ_from_text_are_refused() -> None:
     with pytest.raises(MisuseError, match="6 to"):
         Redactor().learn("PIN", "1234")
 
@@ -134,7 +134,7 @@ def test_learning_goes_on_while_others_search() -> None:
     assert redactor.text("another-value-7") == "[secret:N7]"
 
 
-def test_a_traceback_is_told_without_the_secret() -> None:
+def test_a_traceback_is_returned_without_the_secret() -> None:
     try:
         raise ValueError(CANARY)
     except ValueError as error:

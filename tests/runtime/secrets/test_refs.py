@@ -9,7 +9,7 @@ from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.runtime.secrets.refs import MAX_CHARS, SecretPattern, SecretRef, checked_value
 
 
-def test_a_reference_reads_the_variable_of_its_name_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_reads_the_variable_of_its_name_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ref = SecretRef("DOOR_CODE")
     monkeypatch.setenv("DOOR_CODE", "first value")
     assert ref.resolve() == "first value"
@@ -37,7 +37,7 @@ def test_a_reference_never_shows_its_value(monkeypatch: pytest.MonkeyPatch) -> N
         pickle.dumps(SecretRef("A", get=lambda: "open-sesame"))
 
 
-def test_what_cannot_be_read_is_told_without_the_sources_own_words(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_read_is_reported_without_the_sources_own_words(tmp_path: Path) -> None:
     def broken() -> str:
         raise RuntimeError("vault said: open-sesame")
 

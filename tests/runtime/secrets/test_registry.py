@@ -52,7 +52,7 @@ def test_a_value_that_changed_is_still_looked_for(monkeypatch: pytest.MonkeyPatc
     assert secrets.redactor.text("first-value second-value") == "[secret:DOOR] [secret:DOOR]"
 
 
-def test_what_models_hold_is_learned() -> None:
+def test_secrets_of_models_are_learned() -> None:
     class Model:
         def secrets(self) -> dict[str, str]:
             return {"api-key": "value-of-key"}
@@ -62,7 +62,7 @@ def test_what_models_hold_is_learned() -> None:
     assert secrets.redactor.text("value-of-key") == "[secret:api-key]"
 
 
-def test_a_name_nobody_gave_is_refused_with_those_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match=r"no secret 'B' in this runtime \(there is: A\)"):
         Secrets([SecretRef("A")]).value("B")
     with pytest.raises(UnknownName, match="there is: none"):
@@ -97,7 +97,7 @@ def test_live_text_goes_on_when_it_is_safe_and_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_is_posted_together_is_looked_through_together_and_only_what_holds_a_secret_is_changed(
+def test_posts_are_searched_together_and_only_those_with_a_secret_are_changed(
     place: int,
 ) -> None:
     texts = ["nothing to see", "nothing here", "nor here"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.refs import SecretPattern
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.secrets.stream_buffer import MAX_CHARS, Holdback
+from callboard.runtime.secrets.stream_buffer import MAX_CHARS, StreamBuffer
 
 KEY = "sk-" + "ant-" + "a1B2c3D4" * 5
 SECRET = "open sesame: now"
@@ -19,7 +19,7 @@ def known() -> Redactor:
 
 
 def shown(pieces: list[str], redactor: Redactor, *, by_line: bool = False) -> list[str]:
-    stream = Holdback(redactor, by_line=by_line)
+    stream = StreamBuffer(redactor, by_line=by_line)
     return [*(stream.take(piece) for piece in pieces), stream.rest()]
 
 
@@ -31,7 +31,7 @@ def shown(pieces: list[str], redactor: Redactor, *, by_line: bool = False) -> li
     ),
     st.lists(st.integers(1, 9), min_size=1, max_size=30),
 )
-def test_pieces_show_what_the_whole_would_show(parts: list[str], sizes: list[int]) -> None:
+def test_pieces_show_the_same_text_as_the_whole(parts: list[str], sizes: list[int]) -> None:
     text, at = "".join(parts), 0
     pieces: list[str] = []
     while at < len(text):
@@ -68,7 +68,7 @@ def test_with_patterns_of_its_own_a_line_waits_until_it_is_whole() -> None:
 
 
 def test_no_text_waits_for_ever() -> None:
-    stream = Holdback(known())
+    stream = StreamBuffer(known())
     out = [stream.take("x" * 1_000) for _ in range(MAX_CHARS // 1_000 + 2)]
     assert sum(map(len, out)) >= MAX_CHARS
 

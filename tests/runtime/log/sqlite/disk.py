@@ -1,13 +1,13 @@
-"""A disk that fails when it is told to, and that can be cut off from its power at any moment.
+"""A disk that fails on demand, and that can lose its power at any moment.
 
 SQLite runs on it unchanged, through a VFS written in Python (apsw), with the statements and settings of the
-real store: `Disk.connect` gives what `sqlite3.connect` gives, as far as the store uses it.
+real store: `Disk.connect` returns the part of a `sqlite3.Connection` that the store uses.
 
-What power leaves behind (`Disk.after_power_loss`): all that was written before a file's last sync is there;
-of what was written since, any part, torn at sectors of 512 bytes; of files made and removed since the folder
-was synced, those up to any moment. (SQLite syncs the folder with the first sync of a new journal or WAL.)
-These are the legal outcomes that LazyFS (https://github.com/dsrhaslab/lazyfs) and the model of ALICE
-(Pillai et al., OSDI 2014) allow a file system.
+After a power loss (`Disk.after_power_loss`) all writes before a file's last sync are there; of later writes
+any part, torn at sectors of 512 bytes; of files made and removed since the folder was synced, those up to
+any moment. (SQLite syncs the folder with the first sync of a new journal or WAL.) These are the legal
+outcomes that LazyFS (https://github.com/dsrhaslab/lazyfs) and the model of ALICE (Pillai et al., OSDI 2014)
+allow a file system.
 """
 
 import itertools
@@ -31,7 +31,7 @@ ERRORS: Final[dict[str, Callable[[], apsw.Error]]] = {
 
 
 class Op(NamedTuple):
-    """Something that was done to the disk. file: a number of its own for every file that was ever made."""
+    """One operation on the disk. file: a number of its own for every file that was ever made."""
 
     kind: str
     file: int
@@ -41,9 +41,9 @@ class Op(NamedTuple):
 
 
 class Disk:
-    """What SQLite does to its files: recorded, counted, and from the n-th time on refused once.
+    """SQLite's operations on its files: recorded, counted, and refused once at the n-th call.
 
-    is_lying: syncs are not carried out, as on a disk that acknowledges what it only has in its cache.
+    is_lying: syncs are not carried out, as on a disk that acknowledges data in its cache.
     """
 
     def __init__(self, *, is_lying: bool = False) -> None:
@@ -57,7 +57,7 @@ class Disk:
         self._vfs = _Vfs(self, f"disk {next(_names)}")
 
     def connect(self, path: Path) -> sqlite3.Connection:
-        """A connection whose files are on this disk."""
+        """Return a connection whose files are on this disk."""
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         return cast("sqlite3.Connection", _Connection(str(path), flags, self._vfs.name))
 
@@ -79,16 +79,16 @@ class Disk:
         self.files.pop(name, None)
 
     def count(self) -> bool:
-        """Whether this call fails."""
+        """Count a call. Return whether it fails."""
         self.calls += 1
         return self.calls == self.fail_at
 
     # --- power --------------------------------------------------------------------
 
     def after_power_loss(self, at: int, chance: random.Random | None, folder: Path) -> None:
-        """Write into a folder what is left if the power fails after `at` operations.
+        """Write the files that remain if the power fails after `at` operations into a folder.
 
-        chance: what is kept of all that was not synced; None: nothing of it.
+        chance: chooses the unsynced data that remain; None: none of them.
         """
         folder.mkdir(parents=True, exist_ok=True)
         trace = self.trace[:at]
@@ -97,7 +97,7 @@ class Disk:
 
 
 def _links(trace: Sequence[Op], chance: random.Random | None) -> dict[str, int]:
-    """The files that the folder has, by name."""
+    """Return the files of the folder by name."""
     synced = max((place for place, op in enumerate(trace) if op.kind == "sync folder"), default=-1)
     changes = [(place, op) for place, op in enumerate(trace) if op.kind in ("link", "unlink")]
     later = sum(place > synced for place, _ in changes)
@@ -112,7 +112,7 @@ def _links(trace: Sequence[Op], chance: random.Random | None) -> dict[str, int]:
 
 
 def _content(trace: Sequence[Op], file: int, chance: random.Random | None) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     own = [op for op in trace if op.file == file and op.kind in ("write", "truncate", "sync")]
     synced = max((place for place, op in enumerate(own) if op.kind == "sync"), default=-1)
     content = bytearray()
@@ -123,7 +123,7 @@ def _content(trace: Sequence[Op], file: int, chance: random.Random | None) -> by
 
 
 def _survivors(op: Op, chance: random.Random | None) -> Iterable[Op]:
-    """What the disk has of something that was not synced."""
+    """Yield the parts of an unsynced operation that the disk has."""
     if chance is None:
         return
     fate = chance.random()
@@ -218,7 +218,7 @@ def _error(kind: type[apsw.Error], code: int) -> apsw.Error:
 
 
 class _Connection:
-    """What the store uses of `sqlite3.Connection`."""
+    """The part of `sqlite3.Connection` that the store uses."""
 
     def __init__(self, path: str, flags: int, vfs: str) -> None:
         with _translated():
@@ -239,6 +239,9 @@ class _Connection:
     def executemany(self, statement: str, many: Iterable[Sequence[object]]) -> None:
         with _translated():
             self._connection.executemany(statement, many)
+
+    def executescript(self, statements: str) -> None:
+        self.execute(statements)
 
     def close(self) -> None:
         with _translated():

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS
-from callboard.runtime.log.sqlite.batch_insert import make_door, through_door
+from callboard.runtime.log.sqlite.batch_insert import insert_batch, make_batch_view
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Chunk, Rows
-from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma, prepare
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma
 from tests.runtime.log.kit import events
 
 ONE = json.dumps([[1, 1, 0, 3]])
@@ -19,7 +20,7 @@ ONE = json.dumps([[1, 1, 0, 3]])
 
 @pytest.fixture(autouse=True)
 def two_sessions(connection: sqlite3.Connection, path: Path) -> None:
-    prepare(connection, path, "process", Chain())
+    prepare(connection, path, "process", HashChain())
     for name in "ab":
         connection.execute(
             "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
@@ -31,7 +32,7 @@ def two_sessions(connection: sqlite3.Connection, path: Path) -> None:
 def chunk(kind: str = TEXT, count: int = 3) -> Chunk:
     rows = Rows(kind)
     given = events(1, count)
-    rows.add(1 << SEQ_BITS, given, Chain().seal_all("a", GENESIS, given))
+    rows.add(1 << SEQ_BITS, given, HashChain().seal_all("a", GENESIS, given))
     made = rows.only_chunk()
     assert made is not None
     return made
@@ -50,8 +51,8 @@ UNTOUCHED = [(0, 1), (0, 1)]
 
 @pytest.mark.parametrize(("kind", "stored_as"), [(TEXT, "text"), (BLOB, "blob")])
 def test_rows_and_heads_go_in_together(connection: sqlite3.Connection, kind: str, stored_as: str) -> None:
-    make_door(connection, kind)
-    assert through_door(connection, pragma(connection, "data_version"), ONE, chunk(kind))
+    make_batch_view(connection, kind)
+    assert insert_batch(connection, pragma(connection, "data_version"), ONE, chunk(kind))
     assert stored(connection) == [(3, 1), (0, 1), *[(seq, stored_as) for seq in (1, 2, 3)]]
     assert not connection.in_transaction
 
@@ -70,38 +71,38 @@ def test_rows_and_heads_go_in_together(connection: sqlite3.Connection, kind: str
 def test_a_session_that_is_elsewhere_keeps_everybody_out(
     connection: sqlite3.Connection, moves: list[list[int]]
 ) -> None:
-    make_door(connection, TEXT)
-    assert not through_door(connection, pragma(connection, "data_version"), json.dumps(moves), chunk())
+    make_batch_view(connection, TEXT)
+    assert not insert_batch(connection, pragma(connection, "data_version"), json.dumps(moves), chunk())
     assert stored(connection) == UNTOUCHED
     assert not connection.in_transaction
 
 
-def test_whatever_another_connection_has_changed_keeps_everybody_out(
+def test_any_change_by_another_connection_refuses_the_batch(
     connection: sqlite3.Connection, path: Path
 ) -> None:
-    make_door(connection, TEXT)
+    make_batch_view(connection, TEXT)
     version = pragma(connection, "data_version")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("UPDATE meta SET value = 'somebody else' WHERE key = 'owner'")
     other.close()
-    assert not through_door(connection, version, ONE, chunk())
+    assert not insert_batch(connection, version, ONE, chunk())
     assert stored(connection) == UNTOUCHED
-    assert through_door(connection, pragma(connection, "data_version"), ONE, chunk()), "asked again"
+    assert insert_batch(connection, pragma(connection, "data_version"), ONE, chunk()), "asked again"
 
 
 def test_a_row_that_is_there_already_keeps_its_place(connection: sqlite3.Connection) -> None:
-    make_door(connection, TEXT)
+    make_batch_view(connection, TEXT)
     version = pragma(connection, "data_version")
-    assert through_door(connection, version, ONE, chunk())
+    assert insert_batch(connection, version, ONE, chunk())
     connection.execute("UPDATE sessions SET head = 0")
     before = connection.execute("SELECT * FROM events").fetchall()
-    assert not through_door(connection, version, ONE, chunk(count=2))
+    assert not insert_batch(connection, version, ONE, chunk(count=2))
     assert connection.execute("SELECT * FROM events").fetchall() == before
 
 
 def test_nothing_of_it_is_in_the_file(connection: sqlite3.Connection, path: Path) -> None:
-    make_door(connection, TEXT)
+    make_batch_view(connection, TEXT)
     other = sqlite3.connect(path)
     names = {name for (name,) in other.execute("SELECT name FROM sqlite_master")}
     other.close()
-    assert not names & {"door", "through_door"}
+    assert not names & {"batch", "insert_batch"}

@@ -13,7 +13,7 @@ from tests.runtime.log.kit import added, events, large, run
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A closed log of two sessions that share a large value, and have one each for themselves."""
+    """Return a closed log of two sessions that share a large value and have one more each."""
     path = tmp_path / "log.db"
 
     async def work() -> None:
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("session", ["", "a", "b"])
-def test_a_copy_has_what_was_asked_for_and_nothing_else(path: Path, tmp_path: Path, session: str) -> None:
+def test_a_copy_has_the_chosen_session_and_no_other(path: Path, tmp_path: Path, session: str) -> None:
     target = tmp_path / "a copy?#%.db"
     told: list[tuple[int, int]] = []
     with SQLiteReader(path) as reader:
@@ -47,7 +47,7 @@ def test_a_copy_has_what_was_asked_for_and_nothing_else(path: Path, tmp_path: Pa
     connection.close()
 
 
-def test_a_snapshot_is_copied_whatever_is_written_meanwhile(path: Path, tmp_path: Path) -> None:
+def test_a_snapshot_is_copied_while_events_are_written(path: Path, tmp_path: Path) -> None:
     async def work() -> None:
         log = SQLiteLog(path, "process")
         await log.open()
@@ -72,7 +72,7 @@ def test_a_session_that_is_not_there_is_not_found(path: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("session", ["", "a"])
-def test_a_place_that_cannot_be_written_is_told(path: Path, tmp_path: Path, session: str) -> None:
+def test_a_place_that_cannot_be_written_is_an_error(path: Path, tmp_path: Path, session: str) -> None:
     with SQLiteReader(path) as reader:
         with pytest.raises(StoreError, match="copying to"):
             reader.copy_to(tmp_path / "nowhere" / "copy.db", session)

@@ -46,7 +46,7 @@ asyncio.run(main())
 
 
 def killed_after(path: Path, durability: str, seconds: float) -> dict[str, Head]:
-    """The last heads that a writer printed before it was killed."""
+    """Return the last heads that a writer printed before it was killed."""
     command = [sys.executable, "-c", WRITER, str(path), durability]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
         assert writer.stdout is not None
@@ -91,7 +91,7 @@ def test_kill_9_loses_nothing_acknowledged_and_leaves_whole_batches(tmp_path: Pa
 
 
 async def go_on(path: Path, head: int) -> None:
-    """The next owner takes over where the killed one stopped."""
+    """Take over where the killed owner stopped."""
     log = SQLiteLog(path)
     await log.open()
     epoch, found = await log.take_over("a")
@@ -101,7 +101,7 @@ async def go_on(path: Path, head: int) -> None:
 
 
 def test_a_damaged_wal_is_found_by_a_head_that_was_kept(tmp_path: Path) -> None:
-    """SQLite takes it for one that ends there, without an error, and its integrity check is content."""
+    """Show that SQLite sees no error, and that its integrity check passes."""
     path, copy = tmp_path / "log.db", tmp_path / "copy.db"
 
     async def write() -> Head:

@@ -1,4 +1,4 @@
-"""What SQLiteLog does when the disk or somebody else interferes."""
+"""SQLiteLog when the disk fails or another program interferes."""
 
 import resource
 import sqlite3
@@ -70,7 +70,7 @@ def test_after_an_input_output_error_the_log_is_dead_until_reopened(path: Path) 
         assert reader.verify_chain("s") == head
 
 
-def test_a_foreign_change_is_noticed_and_the_sessions_read_anew(path: Path) -> None:
+def test_a_foreign_change_is_noticed_and_the_sessions_are_read_again(path: Path) -> None:
     async def work() -> None:
         log = SQLiteLog(path)
         await log.open()

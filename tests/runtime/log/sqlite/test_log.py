@@ -30,7 +30,7 @@ class InFile:
         return SQLiteReader(self.path)
 
     def after_crash(self) -> "InFile":
-        """The files as they lie there now: what the process handed to the system, the system keeps."""
+        """Return a copy of the files as they are now: the system keeps all that the process has written."""
         copy = self.folder / "after the crash"
         copy.mkdir()
         for suffix in ("", "-wal"):

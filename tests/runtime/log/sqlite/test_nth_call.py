@@ -1,7 +1,7 @@
-"""A disk that fails at its n-th call, for every n until nothing fails any more: what is stored then.
+"""A disk that fails at its n-th call, for every n until no call fails any more.
 
-Whatever fails: no event that was acknowledged is lost, the log can be opened again and its chains are whole,
-and nobody goes on as if an event were stored that is not. The idea is SQLite's own
+After every failure: no acknowledged event is lost, the log can be opened again and its hash chains are whole,
+and no session continues on an event that is not stored. The idea is SQLite's own
 (https://www.sqlite.org/testing.html, "I/O error testing").
 """
 
@@ -19,14 +19,15 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CallboardError, StoreError, WrongHead
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.schema import Durability, prepare, store_error
 from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.store_errors import store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
@@ -67,11 +68,11 @@ class Work:
 
     def _use(self, connection: sqlite3.Connection) -> None:
         try:
-            owner = prepare(connection, self.path, self.durability, Chain())
+            owner = prepare(connection, self.path, self.durability, HashChain())
         except (sqlite3.Error, StoreError):
             self.failures += 1
             return
-        store = SQLiteStore(connection, self.path, Chain(), owner)
+        store = SQLiteStore(connection, self.path, HashChain(), owner)
         for name in "ab":
             with self._failing():
                 store.create(name, 1, "", GENESIS)
@@ -83,7 +84,7 @@ class Work:
             store.leave()
 
     def _append(self, store: SQLiteStore, step: int) -> None:
-        """One batch for both sessions, as their writer would hand it in: on top of what it was told.
+        """Return one batch for both sessions, on top of the acknowledged heads.
 
         Every other batch is too large for one statement.
         """
@@ -108,7 +109,7 @@ class Work:
 
 
 def check(path: Path, heads: dict[str, Head]) -> None:
-    """The log is whole, has all that was acknowledged, and its next owner can go on."""
+    """Check that the log is whole, has all acknowledged events, and can be continued."""
 
     async def go_on() -> None:
         log = SQLiteLog(path, "process")
@@ -186,7 +187,7 @@ class Refusing:
 def test_a_store_any_of_whose_statements_fails_loses_nothing_acknowledged(
     tmp_path: Path, code: int, is_done: bool
 ) -> None:
-    """Also a commit that is done and then told to have failed, as after an error of its fsync."""
+    """Fail commits too that were carried out, as after an error of fsync."""
     made: list[Refusing] = []
     for number in range(1, CALLS_MAX):
         path = tmp_path / f"{number}.db"
@@ -212,7 +213,7 @@ def test_a_disk_that_is_full_at_any_page_fails_batches_and_loses_nothing(tmp_pat
 
         def connect(path: Path = path, pages: int = pages) -> sqlite3.Connection:
             connection = sqlite3.connect(path, isolation_level=None, timeout=0)
-            prepare(connection, path, "process", Chain())
+            prepare(connection, path, "process", HashChain())
             connection.execute(f"PRAGMA max_page_count = {pages}")
             return connection
 
@@ -224,12 +225,12 @@ def test_a_disk_that_is_full_at_any_page_fails_batches_and_loses_nothing(tmp_pat
 
 
 def test_the_errors_of_the_disk_are_those_that_the_store_knows(tmp_path: Path) -> None:
-    """It fails as SQLite reports it, so that the store's own rules for errors are what is tested."""
+    """Fail as SQLite reports it, to test the store's own rules for errors."""
     said = []
     for failure in ERRORS:
         disk = Disk()
         with closing(disk.connect(tmp_path / f"{failure[:5]}.db")) as connection:
-            prepare(connection, tmp_path / "log.db", "full", Chain())
+            prepare(connection, tmp_path / "log.db", "full", HashChain())
             disk.fail_at, disk.failure = disk.calls + 2, failure
             with pytest.raises(sqlite3.Error) as caught:
                 connection.execute("UPDATE meta SET value = 'x'")
@@ -293,7 +294,7 @@ class Episode:
 def test_a_session_whose_disk_fails_at_any_call_stops_or_goes_on_and_never_pretends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
-    """What was seen from outside (events, outcomes) is in the log afterwards, to the byte."""
+    """Check that events and outcomes that callers have seen are in the log, to the byte."""
     for number in range(1, CALLS_MAX):
         episode = Episode(tmp_path / f"{number}.db")
         disk = Disk()
@@ -323,7 +324,7 @@ def test_a_session_whose_disk_fails_at_any_call_stops_or_goes_on_and_never_prete
 
 
 def _recorded(episode: Episode) -> int:
-    """How much is in the log, which must be whole and hold all that was seen."""
+    """Return the number of events in the log, which must be whole and hold all that callers have seen."""
     try:
         with SQLiteReader(episode.path) as reader:
             if not reader.sessions():

@@ -43,7 +43,7 @@ def test_a_lock_file_that_says_nothing_still_locks(path: Path) -> None:
     owner.release()
 
 
-def test_a_lock_file_left_by_a_dead_owner_locks_nobody_out(path: Path) -> None:
+def test_a_lock_file_left_by_a_dead_owner_locks_no_process_out(path: Path) -> None:
     path.with_name("log.db.lock").write_text("999999\n")
     owner = Owner(path)
     owner.acquire()
@@ -51,7 +51,7 @@ def test_a_lock_file_left_by_a_dead_owner_locks_nobody_out(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("call", "said"), [("fcntl.flock", "refuses locks"), ("os.open", "No locks")])
-def test_a_file_system_that_refuses_locks_is_told_as_such(
+def test_a_file_system_that_refuses_locks_is_named_in_the_error(
     path: Path, monkeypatch: pytest.MonkeyPatch, call: str, said: str
 ) -> None:
     def fail(*arguments: object) -> None:
@@ -90,7 +90,7 @@ def test_a_place_where_no_log_can_be_is_refused(tmp_path: Path) -> None:
 
 
 def held_by_another(path: Path) -> int:
-    """A lock as another process holds it: the descriptor, to be closed."""
+    """Lock as another process does. Return the descriptor, for the caller to close."""
     descriptor = os.open(path.with_name("log.db.lock"), os.O_RDWR | os.O_CREAT)
     os.pwrite(descriptor, b"999999\n", 0)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -120,7 +120,7 @@ def test_force_replaces_the_lock_of_another_process(path: Path) -> None:
     Owner(path).acquire()
 
 
-def test_who_takes_by_force_and_fails_leaves_the_other_its_lock(path: Path) -> None:
+def test_taking_by_force_in_vain_leaves_the_other_process_its_lock(path: Path) -> None:
     other = held_by_another(path)
     owner = Owner(path)
     owner.acquire(force=True)

@@ -1,4 +1,4 @@
-"""One owner at a time, whoever forks, opens, forgets or leaves."""
+"""One owner at a time, through forks, further opens, forgotten logs and exits."""
 
 import asyncio
 import gc
@@ -45,7 +45,7 @@ def test_a_second_owner_in_this_process_is_refused(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_process_is_refused_and_told_who_owns_the_log(path: Path) -> None:
+def test_a_second_process_is_refused_with_the_owners_process_id(path: Path) -> None:
     script = """
 import asyncio, sys
 from callboard.actors.protocol.errors import StoreLocked
@@ -60,7 +60,7 @@ except StoreLocked as error:
         log = SQLiteLog(path)
         await log.open()
         said = await asyncio.to_thread(child, script, path)
-        await log.create("s", 1, "")  # the owner is none the worse
+        await log.create("s", 1, "")  # the owner goes on
         await log.close()
         return said.stdout + said.stderr
 
@@ -121,7 +121,7 @@ def has_posix_lock(path: Path) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not list its locks")
 def test_nothing_drops_sqlites_own_locks_while_the_log_is_open(path: Path) -> None:
-    """Opening and closing the file by other means would; a shell could then write at the same time."""
+    """Check SQLite's lock: opening and closing the file by other means would drop it."""
 
     async def work() -> None:
         log = SQLiteLog(path)
@@ -259,7 +259,7 @@ def test_a_store_that_is_left_after_its_loop_does_not_break_the_thread(path: Pat
 
 
 async def added_on(log: SQLiteLog, more: list[Event]) -> None:
-    """Another loop may go on with the same log."""
+    """Continue the log on another loop."""
     assert (await log.head("s")).seq == 1
     await added(log, "s", 1, more)
     await log.close()

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, StoreUnreadable
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
+from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.schema import Durability, prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import events, large
 from tests.runtime.log.sqlite.disk import Disk
@@ -40,8 +40,8 @@ class Run:
         self.promises = [Acknowledged(0, {})]
         for turn in range(2):
             with closing(self.disk.connect(path)) as connection:
-                owner = prepare(connection, path, durability, Chain())
-                store = SQLiteStore(connection, path, Chain(), owner)
+                owner = prepare(connection, path, durability, HashChain())
+                store = SQLiteStore(connection, path, HashChain(), owner)
                 if turn == 0:
                     for name in "ab":
                         store.create(name, 1, "", GENESIS)
@@ -63,11 +63,11 @@ class Run:
         self.promises.append(Acknowledged(len(self.disk.trace), {**self.promises[-1].heads, name: head}))
 
     def promised(self, at: int) -> dict[str, Head]:
-        """What was acknowledged before the power failed."""
+        """Return the heads that were acknowledged before the power failed."""
         return next(one.heads for one in reversed(self.promises) if one.at <= at)
 
     def outcomes(self, folder: Path) -> Iterator[tuple[int, Path]]:
-        """Every moment of the run, and folders as a power cut at that moment may leave them."""
+        """Yield every moment of the run, with folders as a power cut may leave them."""
         for at in range(len(self.disk.trace) + 1):
             for variant in range(VARIANTS + 1):
                 chance = random.Random(at * 1_000 + variant) if variant else None
@@ -82,7 +82,7 @@ def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def broken_promise(path: Path, heads: dict[str, Head]) -> str:
-    """What is wrong with the log that a power cut left, if something is."""
+    """Return the fault of the log after a power cut, or an empty text."""
     try:
         with SQLiteReader(path) as reader:
             for name, head in heads.items():
@@ -114,8 +114,8 @@ def test_the_next_owner_goes_on_after_a_power_cut_at_any_moment(tmp_path: Path) 
         if number % 7:
             continue
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            owner = prepare(connection, path, "process", Chain())
-            store = SQLiteStore(connection, path, Chain(), owner)
+            owner = prepare(connection, path, "process", HashChain())
+            store = SQLiteStore(connection, path, HashChain(), owner)
             for name in run.promised(at):
                 epoch, head = store.take_over(name)
                 (answer,) = store.append([Append(name, head.seq, epoch, events(head.seq + 1, head.seq + 2))])
@@ -131,14 +131,14 @@ def test_the_next_owner_goes_on_after_a_power_cut_at_any_moment(tmp_path: Path) 
 def test_without_the_barrier_acknowledged_events_are_lost(
     tmp_path: Path, durability: Durability, is_lying: bool
 ) -> None:
-    """So the tests above can fail: they would, if a commit were not synced."""
+    """Show that the tests above would fail if a commit were not synced."""
     run = Run(tmp_path / "log.db", durability, is_lying=is_lying)
     assert next(broken_promises(run, tmp_path / "after"), None) is not None
 
 
 @pytest.mark.slow
 def test_without_the_barrier_a_log_still_has_no_hole(tmp_path: Path) -> None:
-    """durability="process": a power cut may take the newest events, never one in the middle."""
+    """Check durability="process": a power cut may take the newest events, never one in the middle."""
     run = Run(tmp_path / "log.db", "process")
     lost = 0
     for at, path in run.outcomes(tmp_path / "after"):

@@ -1,4 +1,4 @@
-"""SQLiteReader: reads beside and after the owner, never writes, and finds what was tampered with."""
+"""SQLiteReader: reads beside and after the owner, never writes, and finds tampering."""
 
 import shutil
 import sqlite3
@@ -11,8 +11,8 @@ import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, StoreError, StoreFailed, StoreUnreadable, WrongKey
 from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.sqlite.event_queries import PAGE_EVENTS
 from callboard.runtime.log.sqlite.log import SQLiteLog
-from callboard.runtime.log.sqlite.queries import PAGE_EVENTS
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, as_nobody, child, events, large, run, same
 
@@ -21,7 +21,7 @@ POSTED = [*events(1, 20), large(21), large(22, 4_000, "y"), *events(23, 40)]
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that everybody can reach; pytest's own are closed to others."""
+    """Make a folder that every user can reach; pytest's own are closed to others."""
     with TemporaryDirectory() as name:
         made = Path(name)
         made.chmod(0o755)
@@ -52,7 +52,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(folder: Path, template: Path) -> Path:
-    """A closed log of two sessions with the same forty events."""
+    """Return a closed log of two sessions with the same forty events."""
     return Path(shutil.copy(template, folder / "log.db"))
 
 
@@ -70,7 +70,7 @@ def beside_an_owner(path: Path, look: Callable[[], None]) -> None:
 
 
 def left_behind(path: Path, *suffixes: str) -> Path:
-    """A copy as an owner leaves it that is killed: with a WAL, and with these other files."""
+    """Return a copy as a killed owner leaves it: with a WAL, and with these other files."""
     copy = path.with_name("killed.db")
 
     def look() -> None:
@@ -100,7 +100,7 @@ def test_it_reads_beside_a_live_owner_and_holds_nothing_between_calls(path: Path
 
 @pytest.mark.parametrize("suffixes", [(), ("-shm",)], ids=["without -shm", "with -shm"])
 @pytest.mark.parametrize("mode", [0o755, 0o555], ids=["writable folder", "read-only folder"])
-def test_it_reads_what_a_killed_owner_left(path: Path, suffixes: tuple[str, ...], mode: int) -> None:
+def test_it_reads_the_files_of_a_killed_owner(path: Path, suffixes: tuple[str, ...], mode: int) -> None:
     copy = left_behind(path, *suffixes)
     before = copy.read_bytes(), Path(f"{copy}-wal").read_bytes()
     copy.parent.chmod(mode)
@@ -119,7 +119,7 @@ def test_it_reads_a_closed_log_in_a_read_only_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("session", ["", "s"])
-def test_it_copies_what_lies_in_a_read_only_folder(path: Path, tmp_path: Path, session: str) -> None:
+def test_it_copies_the_files_of_a_read_only_folder(path: Path, tmp_path: Path, session: str) -> None:
     for origin in (left_behind(path), path):
         origin.parent.chmod(0o555)
         with as_nobody(), TemporaryDirectory() as place:
@@ -130,7 +130,7 @@ def test_it_copies_what_lies_in_a_read_only_folder(path: Path, tmp_path: Path, s
         origin.parent.chmod(0o755)
 
 
-def test_what_it_copied_aside_is_gone_if_it_cannot_be_opened(path: Path) -> None:
+def test_its_own_copy_is_removed_if_it_cannot_be_opened(path: Path) -> None:
     copy = left_behind(path)
     copy.parent.chmod(0o555)
     before = set(Path(gettempdir()).glob("callboard-*"))
@@ -139,7 +139,7 @@ def test_what_it_copied_aside_is_gone_if_it_cannot_be_opened(path: Path) -> None
     assert set(Path(gettempdir()).glob("callboard-*")) == before
 
 
-def test_an_error_that_another_way_of_opening_would_not_mend_is_told_at_once(
+def test_an_error_that_another_way_of_opening_would_not_avoid_is_raised_at_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(reader: SQLiteReader, path: Path, mode: str) -> sqlite3.Connection:
@@ -208,10 +208,10 @@ def test_addresses_are_shared_between_events(path: Path) -> None:
         assert len({id(row.sender) for row in reader.events("s")}) == 1
 
 
-# --- what it refuses ----------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------
 
 
-def test_it_says_what_is_wrong_with_a_path(folder: Path) -> None:
+def test_it_says_why_a_path_is_wrong(folder: Path) -> None:
     (folder / "empty").touch()
     (folder / "notes").write_text("not a database " * 100)
     for name, said in (
@@ -236,7 +236,7 @@ def test_it_refuses_another_programs_database(folder: Path) -> None:
 
 def test_it_says_that_a_file_may_not_be_read(path: Path) -> None:
     path.chmod(0o600)
-    with as_nobody(), pytest.raises(StoreUnreadable, match="may be read by this user"):
+    with as_nobody(), pytest.raises(StoreUnreadable, match="this user may read"):
         SQLiteReader(path)
 
 
@@ -316,7 +316,7 @@ def test_a_shortened_log_is_found_by_a_head_that_was_kept(path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "said"), [("a large value gone", "lacks"), ("a cut moved", "no known place")]
 )
-def test_a_body_that_cannot_be_put_together_is_an_error_for_who_reads_it(
+def test_a_body_that_cannot_be_put_together_is_an_error_for_its_reader(
     path: Path, what: str, said: str
 ) -> None:
     shell = sqlite3.connect(path)

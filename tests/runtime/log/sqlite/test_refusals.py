@@ -1,4 +1,4 @@
-"""SQLiteLog refuses what is not its own, says why, and leaves it alone."""
+"""SQLiteLog refuses files that are not its own, says why, and leaves them alone."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from tests.runtime.log.kit import (
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody can reach; pytest's own are closed to others."""
+    """Make a folder that every user can reach; pytest's own are closed to others."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -36,7 +36,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def refusal(path: Path, **settings: object) -> Exception:
-    """What opening raises; nothing may be left behind that keeps the next one from opening."""
+    """Return the exception of opening, which must leave no thread behind."""
 
     async def work() -> Exception:
         before = threading.active_count()
@@ -121,7 +121,7 @@ def test_a_read_only_file_is_refused_but_can_be_read(open_folder: Path) -> None:
     path.with_name("log.db.lock").chmod(0o666)
     with as_nobody():
         assert isinstance(error := refusal(path), StoreReadOnly)
-        assert "SQLiteReader" in str(error)
+        assert "open_reader" in str(error)
         with SQLiteReader(path) as reader:
             assert reader.verify_chain("s").seq == 10
 
@@ -138,7 +138,7 @@ def test_a_folder_that_may_not_be_entered_is_refused(open_folder: Path) -> None:
         assert isinstance(refusal(open_folder / "log.db"), StoreUnreadable)
 
 
-def test_a_damaged_database_is_told_as_such(path: Path) -> None:
+def test_a_damaged_database_is_refused(path: Path) -> None:
     write_some(path, 2_000)
     content = bytearray(path.read_bytes())
     content[8_192:] = os.urandom(len(content) - 8_192)

@@ -1,4 +1,4 @@
-"""A batch in three values comes out of SQLite as the rows that went in, whatever is in them."""
+"""A batch in few values comes out of SQLite as the rows that went in, with any contents."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, Chain, Sealed, Sealing
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealed, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.sqlite import rows as sqlite_rows
-from callboard.runtime.log.sqlite.queries import Blobs
+from callboard.runtime.log.sqlite.event_queries import Blobs
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import Rows
-from callboard.runtime.log.sqlite.schema import prepare
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -43,7 +43,7 @@ SEALED = st.builds(
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     made = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
-    prepare(made, tmp_path / "log.db", "process", Chain())
+    prepare(made, tmp_path / "log.db", "process", HashChain())
     yield made
     made.close()
 
@@ -53,7 +53,7 @@ def sealed(seq: int = 1, at: int = 1, body: bytes = b"{}", sender: str = "host",
 
 
 def add(rows: Rows, base: int, given: list[Sealed]) -> None:
-    """Rows as a store adds them: events, and what their sealing has come to."""
+    """Return rows as a store adds them: events and their sealing."""
     cuts = {at: row.cuts for at, row in enumerate(given) if row.cuts}
     sealing = Sealing([row.body for row in given], [row.digest for row in given], cuts)
     rows.add(base, [event_of(row) for row in given], sealing)
@@ -64,7 +64,7 @@ def event_of(row: Sealed) -> Event:
 
 
 def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
-    """Every row, with its types; texts as their bytes, which need not be UTF-8."""
+    """Return every row, with its types; texts as bytes, which need not be UTF-8."""
     query = (
         "SELECT id, at, sender, recipient, cause, CAST(body AS BLOB), digest, "
         "typeof(at), typeof(sender), typeof(recipient), typeof(cause), typeof(body), typeof(digest) "
@@ -79,7 +79,7 @@ TYPES = ("integer", "text", "text", "integer", "text", "blob")
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(SEALED, max_size=8), st.integers(0, 8), st.sampled_from([30, 4 * 2**20]))
 def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chunk_bytes: int) -> None:
-    """With all that was cut out of it, be it there already, in the same batch, or new."""
+    """Insert large values that are in the file already, in the same batch, or new."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     prepare_tables(connection)
     given = [row._replace(seq=number) for number, row in enumerate(given, 1)]
@@ -103,7 +103,7 @@ def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chun
 
 
 def spliced(connection: sqlite3.Connection, seq: int) -> list[tuple[int, bytes]]:
-    """What was cut out of a row, as a reader finds it."""
+    """Return the values that were cut out of a row, as a reader finds them."""
     (cuts,) = connection.execute("SELECT cuts FROM events WHERE id = ?", (seq,)).fetchone()
     return [] if cuts is None else Blobs(connection, bytes).at("s", seq, cuts)
 

@@ -9,30 +9,29 @@ import pytest
 
 from callboard.actors.protocol.errors import Fenced, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.protocol.messages import Cancel
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.batch_insert import through_door
-from callboard.runtime.log.sqlite.queries import (
-    Blobs,
-    delete_session,
-    find,
-    found,
-    head_of,
-    sealed_rows,
-    stored_rows,
-)
+from callboard.runtime.log.sqlite.batch_insert import insert_batch
+from callboard.runtime.log.sqlite.event_queries import Blobs, sealed_rows, stored_rows
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import Chunk
-from callboard.runtime.log.sqlite.schema import prepare
+from callboard.runtime.log.sqlite.session_queries import (
+    delete_session,
+    find_session,
+    read_head,
+    require_session,
+)
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import event, events, json_text, large, same
+from tests.runtime.log.sqlite.disk import Disk
 
 
 @pytest.fixture
 def store(connection: sqlite3.Connection, path: Path) -> SQLiteStore:
-    made = SQLiteStore(connection, path, Chain(), prepare(connection, path, "process", Chain()))
+    made = SQLiteStore(connection, path, HashChain(), prepare(connection, path, "process", HashChain()))
     made.create("s", 1, "", GENESIS)
     return made
 
@@ -45,7 +44,7 @@ def test_a_batch_of_any_size_is_written_whole(store: SQLiteStore, count: int) ->
 
 
 def calls_of(connection: sqlite3.Connection, work: Callable[[], object]) -> list[str]:
-    """The first words of all statements that some work makes; what triggers do is no call."""
+    """Return the first words of all statements of some work, without those of triggers."""
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     work()
@@ -54,21 +53,23 @@ def calls_of(connection: sqlite3.Connection, work: Callable[[], object]) -> list
 
 
 def test_a_batch_is_one_statement(store: SQLiteStore, connection: sqlite3.Connection) -> None:
-    """Each may cost 5 ms and more while another thread computes. Also the first one of a new session."""
+    """Count statements: each may cost 5 ms and more while another thread computes."""
     for name in "tu":
         store.create(name, 1, "", GENESIS)
     batch = [Append(name, 0, 1, events(1, 100)) for name in "stu"]
-    assert set(calls_of(connection, lambda: store.append(batch))) == {"INSERT INTO door"}
+    assert set(calls_of(connection, lambda: store.append(batch))) == {"INSERT INTO batch"}
     assert not connection.in_transaction
     assert all(same(store.read(name, 1, 200), events(1, 100)) for name in "stu")
 
 
 def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Connection) -> None:
-    """The large ones of a batch, of an earlier batch, and one that the owner has forgotten."""
+    """Append large values of this batch, of an earlier one, and one that the owner has forgotten."""
     store.append([Append("s", 0, 1, [large(1, 9_000), large(2, 8_000)])])
     store._blobs.discard(blob_digest(json_text(8_000)))
     given = [large(3, 9_000), large(4, 8_000), large(5, 7_000), large(6, 7_000), *events(7, 7)]
-    assert set(calls_of(connection, lambda: store.append([Append("s", 2, 1, given)]))) == {"INSERT INTO door"}
+    assert set(calls_of(connection, lambda: store.append([Append("s", 2, 1, given)]))) == {
+        "INSERT INTO batch"
+    }
     assert same(store.read("s", 3, 10), given)
     assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (3,)
 
@@ -89,9 +90,9 @@ def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.Mo
 
     def watched(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
         sent.append(len(chunk["data"]))
-        return through_door(connection, version, moves, chunk)
+        return insert_batch(connection, version, moves, chunk)
 
-    monkeypatch.setattr(sqlite_store, "through_door", watched)
+    monkeypatch.setattr(sqlite_store, "insert_batch", watched)
     for seq in (1, 2, 3):
         store.append([Append("s", seq - 1, 1, [large(seq, 9_000)])])
     assert sent == [9_000, 0, 0]
@@ -112,7 +113,7 @@ def test_so_is_one_that_another_connection_took_away(
     store.create("t", 1, "", GENESIS)
     store.append([Append("t", 0, 1, [large(1)])])
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        delete_session(other, found(other, "t"))
+        delete_session(other, require_session(other, "t"))
     store.append([Append("s", 0, 1, [large(1)])])
     assert same(store.read("s", 1, 10), [large(1)])
 
@@ -120,7 +121,7 @@ def test_so_is_one_that_another_connection_took_away(
 def test_a_wrong_memory_of_large_values_loses_none(
     store: SQLiteStore, connection: sqlite3.Connection
 ) -> None:
-    """By its own statement alone nobody would see that a value is missing."""
+    """Remove a large value: the insert of a row alone would not notice that."""
     store.append([Append("s", 0, 1, [large(1, 8_000)])])
     connection.execute("DELETE FROM blobs")  # behind the store's back, on its own connection
     given = [large(2, 7_000), large(3, 8_000), *events(4, 4)]
@@ -129,12 +130,12 @@ def test_a_wrong_memory_of_large_values_loses_none(
     assert same(store.read("s", 2, 10), given)
 
 
-def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
+def test_a_batch_that_the_one_statement_refuses_is_judged_in_a_transaction(
     store: SQLiteStore, connection: sqlite3.Connection
 ) -> None:
     store.append([Append("s", 0, 1, events(1, 1))])
     connection.execute("UPDATE sessions SET epoch = 2")  # behind the store's back, on its own connection
-    with pytest.raises(StoreFailed, match="behind its owner's back"):
+    with pytest.raises(StoreFailed, match="changed by another program"):
         store.append([Append("s", 1, 1, events(2, 2))])
     connection.execute("UPDATE sessions SET epoch = 1")
     (head,) = store.append([Append("s", 1, 1, events(2, 2))])
@@ -142,12 +143,12 @@ def test_what_the_one_statement_refuses_is_judged_in_a_transaction(
     assert same(store.read("s", 1, 10), events(1, 2))
 
 
-def test_what_is_remembered_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_the_store_is_bounded(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_store, "REMEMBERED_MAX", 3)
     for at in range(10):
         store.create(f"s{at}", 1, "", GENESIS)
         store.append([Append(f"s{at}", 0, 1, [large(1, 2_000 + at), large(2, 3_000 + at)])])
-        assert len(store._lines) <= 3
+        assert len(store._known) <= 3
         assert len(store._blobs) <= 3
     for at in range(10):
         (head,) = store.append([Append(f"s{at}", 2, 1, [large(3, 2_000 + at)])])
@@ -175,7 +176,7 @@ def test_a_head_that_moved_behind_the_owners_back_is_never_written_over(
 ) -> None:
     store.append([Append("s", 0, 1, events(1, 2))])
     connection.execute("UPDATE sessions SET head = 1")  # this connection: no `data_version` tells of it
-    with pytest.raises(StoreFailed, match="behind its owner's back"):
+    with pytest.raises(StoreFailed, match="changed by another program"):
         store.append([Append("s", 2, 1, events(3, 4))])
     assert len(store.read("s", 1, 10)) == 2
 
@@ -202,8 +203,8 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
                 raise sqlite3.OperationalError("disk I/O error")
             return connection.execute(statement, *parameters)  # type: ignore[arg-type]
 
-    owner = prepare(connection, path, "process", Chain())
-    store = SQLiteStore(NoRollback(), path, Chain(), owner)  # type: ignore[arg-type]
+    owner = prepare(connection, path, "process", HashChain())
+    store = SQLiteStore(NoRollback(), path, HashChain(), owner)  # type: ignore[arg-type]
     with pytest.raises(SessionNotFound):
         store.take_over("nowhere")
     connection.execute("ROLLBACK")
@@ -213,16 +214,16 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
 
 def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sqlite3.Connection) -> None:
     store.append([Append("s", 0, 1, [large(1), *events(2, 3), large(4)])])
-    assert find(connection, "t") is None
-    place = found(connection, "s")
+    assert find_session(connection, "t") is None
+    place = require_session(connection, "s")
     rows = sealed_rows(connection, "s", place, 1, 10, Blobs(connection))
     assert [row.seq for row in rows] == [1, 2, 3, 4]
     assert rows[0].cuts == rows[3].cuts
-    assert head_of(connection, "s", place) == Head(4, rows[3].digest)
+    assert read_head(connection, "s", place) == Head(4, rows[3].digest)
     assert [row.seq for row in stored_rows(connection, "s", place, 2, 2)] == [2, 3]
 
 
-def test_what_was_deleted_is_nowhere_in_the_files(
+def test_a_deleted_session_is_nowhere_in_the_files(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
     store.create("t", 1, "another title", GENESIS)
@@ -243,12 +244,56 @@ def test_what_was_deleted_is_nowhere_in_the_files(
     assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
 
 
-def test_who_has_lost_the_log_is_told_so_whatever_he_asks(
+def test_the_space_of_a_deleted_session_returns(
+    store: SQLiteStore, connection: sqlite3.Connection, path: Path
+) -> None:
+    store.append([Append("s", 0, 1, events(1, 5))])
+    store.create("big", 1, "", GENESIS)
+    store.append([Append("big", 0, 1, [large(seq, 50_000, chr(96 + seq)) for seq in range(1, 21)])])
+    store.append([Append("s", 5, 1, events(6, 10))])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = path.stat().st_size
+    store.delete("big")
+    assert before > 1_000_000
+    assert path.stat().st_size < 100_000
+    assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert same(store.read("s", 1, 10), events(1, 10))
+
+
+def test_the_pages_of_a_deleted_session_are_overwritten_before_the_file_gets_smaller(path: Path) -> None:
+    disk = Disk()
+    connection = disk.connect(path)
+    owner = prepare(connection, path, "process", HashChain())
+    store = SQLiteStore(connection, path, HashChain(), owner)
+    store.create("secret", 1, "", GENESIS)
+    store.append([Append("secret", 0, 1, [large(seq, 50_000, "q" * seq) for seq in range(1, 6)])])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"qqqq" in path.read_bytes()
+    first = len(disk.trace)
+    store.delete("secret")
+    content, cut_off = bytearray(), 0
+    for at, op in enumerate(disk.trace):
+        if op.name != str(path):
+            continue
+        if op.kind == "write":
+            content[len(content) :] = bytes(max(0, op.offset - len(content)))
+            content[op.offset : op.offset + len(op.data)] = op.data
+        elif op.kind == "truncate" and at > first:
+            cut_off += len(content) - op.offset
+            assert b"qqqq" not in content[op.offset :]
+            del content[op.offset :]
+    assert cut_off > 250_000
+    connection.close()
+    disk.close()
+
+
+def test_a_former_owner_is_fenced_in_every_call(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
     store.append([Append("s", 0, 1, events(1, 2))])
     other = sqlite3.connect(path, isolation_level=None)
-    owner = prepare(other, path, "process", Chain())
+    owner = prepare(other, path, "process", HashChain())
     answers = store.append([Append("s", 2, 1, events(3, 4)), Append("s", 4, 1, events(5, 5))])
     assert [type(answer) for answer in answers] == [Fenced, Fenced]
     for ask in (
@@ -262,7 +307,7 @@ def test_who_has_lost_the_log_is_told_so_whatever_he_asks(
         with pytest.raises(Fenced, match="taken over by another process"):
             ask()
     store.leave()
-    successor = SQLiteStore(other, path, Chain(), owner)
+    successor = SQLiteStore(other, path, HashChain(), owner)
     assert same(successor.read("s", 1, 10), events(1, 2))
     assert path.with_name("log.db-wal").stat().st_size > 0
     other.close()

@@ -1,4 +1,4 @@
-"""SQLiteThread: one function after the other, whoever waits for it; and an end that always comes."""
+"""SQLiteThread: one function after the other, even for cancelled callers, and an end in every case."""
 
 import asyncio
 import importlib
@@ -73,7 +73,7 @@ def test_a_loop_that_is_gone_does_not_end_the_thread(path: Path) -> None:
     assert ended(thread)
 
 
-def test_stopping_works_off_what_is_queued_and_then_closes_the_file(path: Path) -> None:
+def test_stopping_works_off_the_queue_and_then_closes_the_file(path: Path) -> None:
     async def work() -> None:
         thread = SQLiteThread(path)
         connection = await thread.connect()
@@ -135,7 +135,7 @@ def test_the_thread_never_keeps_a_program_alive(path: Path) -> None:
 def test_a_forked_child_never_touches_the_connection_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even to close it: it is given up for good, which this test does in the parent."""
+    """Give the connection up without closing it; this test does so in the parent."""
 
     async def work() -> None:
         thread = SQLiteThread(path)
@@ -144,7 +144,7 @@ def test_a_forked_child_never_touches_the_connection_again(
         monkeypatch.setattr(sqlite_thread, "_live", [thread])
         sqlite_thread._leak_all()
         assert thread._connection._connection is None
-        assert sys.getrefcount(connection) == alive  # one less here, one more that nobody gives back
+        assert sys.getrefcount(connection) == alive  # one less here, one more that is never given back
         thread.leak()
         assert ended(thread)
 

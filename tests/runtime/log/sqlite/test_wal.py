@@ -1,4 +1,4 @@
-"""find_damage: a flipped bit in the middle of a WAL, and what is no damage."""
+"""find_damage: a flipped bit in the middle of a WAL, and changes that are no damage."""
 
 import random
 import shutil
@@ -18,7 +18,7 @@ STEP = FRAME_BYTES + 8_192
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a killed owner leaves: a log and a WAL of many transactions."""
+    """Return the files of a killed owner: a log and a WAL of many transactions."""
     path = tmp_path_factory.mktemp("killed") / "log.db"
 
     async def work() -> None:
@@ -42,7 +42,7 @@ def wal(template: Path, tmp_path: Path) -> Path:
 
 
 def transactions(wal: Path) -> list[range]:
-    """The bytes of every transaction of the WAL, in order."""
+    """Return the bytes of every transaction of the WAL, in order."""
     content = wal.read_bytes()
     salts = content[16:24]
     found, start = [], HEADER_BYTES
@@ -88,7 +88,7 @@ def test_a_damaged_salt_is_found_at_the_next_frame(wal: Path) -> None:
     assert damage.commits >= len(transactions(wal)) - 2
 
 
-def test_how_many_commits_are_lost_is_told(wal: Path) -> None:
+def test_the_number_of_lost_commits_is_reported(wal: Path) -> None:
     found = transactions(wal)
     flip(wal, found[-4].start + 100)
     damage = find_damage(wal)
@@ -105,7 +105,7 @@ def test_a_last_transaction_that_was_cut_short_is_no_damage(wal: Path) -> None:
     assert find_damage(wal) is None
 
 
-def test_a_wal_that_begins_anew_while_it_is_read_is_read_again(
+def test_a_wal_that_is_overwritten_while_it_is_read_is_read_again(
     wal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = wal.read_bytes()
@@ -120,12 +120,12 @@ def test_a_wal_that_begins_anew_while_it_is_read_is_read_again(
     assert find_damage(wal) is None
 
 
-def test_what_is_no_wal_is_damaged_from_the_start(wal: Path) -> None:
+def test_a_file_that_is_not_a_wal_is_damaged_from_the_start(wal: Path) -> None:
     wal.write_bytes(b"these are notes" * 1_000)
     assert find_damage(wal) == Damage(0, 0)
 
 
-def test_a_reader_tells_of_the_damage_and_of_what_to_do(wal: Path) -> None:
+def test_a_reader_reports_the_damage_and_the_next_step(wal: Path) -> None:
     path = wal.with_name("log.db")
     with SQLiteReader(path) as reader:
         reader.check_wal()

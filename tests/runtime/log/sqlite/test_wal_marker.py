@@ -10,20 +10,20 @@ from typing import TypeVar
 import pytest
 
 from callboard.actors.protocol.errors import StoreIncomplete
-from callboard.runtime.log.hash_chain import Chain
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite import wal_marker as sqlite_mark
+from callboard.runtime.log.sqlite import wal_marker as wal_marker
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.schema import prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.wal_marker import (
     NEEDED,
-    carry_over,
-    check_whole,
+    check_complete,
+    clear_marker,
+    finish_marking,
     owner_of,
-    say_whole,
     write_back,
 )
 from tests.runtime.log.kit import added, events, run, write_some
@@ -36,7 +36,7 @@ def connected(path: Path) -> sqlite3.Connection:
 
 
 def copied(path: Path, *suffixes: str) -> Path:
-    """A copy of the file, and of those beside it."""
+    """Return a copy of the file, and of those beside it."""
     folder = path.parent / "copies" / str(len(list(path.parent.glob("copies/*"))))
     folder.mkdir(parents=True)
     for suffix in ("", *suffixes):
@@ -45,7 +45,7 @@ def copied(path: Path, *suffixes: str) -> Path:
 
 
 def mark_of(path: Path) -> str:
-    """What the file and its WAL say together; looked up in a copy, which is left alone."""
+    """Return the marker of the file with its WAL, read in a copy."""
     suffixes = [suffix for suffix in ("-wal",) if Path(f"{path}{suffix}").exists()]
     with closing(connected(copied(path, *suffixes))) as connection:
         return str(connection.execute("SELECT value FROM meta WHERE key = 'wal'").fetchone()[0])
@@ -116,16 +116,16 @@ def test_a_copy_in_a_folder_that_cannot_be_written_is_refused_too(path: Path) ->
     alone = while_open(path, lambda: copied(path))
     uri = f"file:{alone}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as connection, pytest.raises(StoreIncomplete):
-        check_whole(connection, alone)
+        check_complete(connection, alone)
 
 
 def test_a_copy_made_while_long_work_is_written_back_again_and_again_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every checkpoint carries the mark over, also those in the middle of the work."""
+    """Check the marker after every checkpoint, also those in the middle of the work."""
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 10)
     with closing(connected(path)) as connection:
-        store = SQLiteStore(connection, path, Chain(), prepare(connection, path, "process", Chain()))
+        store = SQLiteStore(connection, path, HashChain(), prepare(connection, path, "process", HashChain()))
         store.create("s", 1, "", GENESIS)
         sizes = set()
         for first in range(1, 400, 20):
@@ -147,7 +147,7 @@ def test_the_message_tells_how_to_go_on_without_the_wal(path: Path) -> None:
     with closing(connected(alone)) as connection:
         connection.execute(statement)
     with SQLiteReader(alone) as reader:
-        assert reader.sessions() == []  # what was in the WAL is lost
+        assert reader.sessions() == []  # the events of the WAL are lost
 
 
 # --- crashes ------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_the_message_tells_how_to_go_on_without_the_wal(path: Path) -> None:
 def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies on the disk after every single statement that opening, writing and closing execute."""
+    """Copy the files after every single statement of opening, writing and closing."""
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_PAGES", 3)
     write_some(path)
     left: list[Path] = []
@@ -176,7 +176,7 @@ def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
 
     with closing(connected(path)) as connection:
         watched: sqlite3.Connection = Watched(connection)  # type: ignore[assignment]
-        store = SQLiteStore(watched, path, Chain(), prepare(watched, path, "process", Chain()))
+        store = SQLiteStore(watched, path, HashChain(), prepare(watched, path, "process", HashChain()))
         for first in (11, 21, 31):
             (answer,) = store.append([Append("s", first - 1, 1, events(first, first + 9))])
             assert isinstance(answer, Head)
@@ -186,11 +186,11 @@ def test_a_crash_between_any_two_steps_leaves_a_log_that_opens(
         with SQLiteReader(one) as reader:
             assert reader.verify_chain("s").seq in (10, 20, 30, 40)
         with closing(connected(one)) as connection:
-            prepare(connection, one, "process", Chain())
+            prepare(connection, one, "process", HashChain())
 
 
-def test_a_shell_that_opens_what_a_crash_left_does_no_harm(path: Path) -> None:
-    """It is the last to close the file, so it writes the WAL back and removes it."""
+def test_a_shell_that_opens_the_files_after_a_crash_does_no_harm(path: Path) -> None:
+    """Close the file last from a shell, which then writes the WAL back and removes it."""
 
     left = while_open(path, lambda: copied(path, "-wal"))
     with closing(connected(left)) as shell:
@@ -209,7 +209,7 @@ def test_a_reader_that_keeps_an_old_snapshot_does_not_keep_anybody_from_opening(
         assert reader.verify_chain("s").seq == 15
 
 
-def test_an_owner_that_leaves_while_somebody_reads_leaves_a_log_that_opens(path: Path) -> None:
+def test_an_owner_that_leaves_beside_a_reader_leaves_a_log_that_opens(path: Path) -> None:
     async def work() -> None:
         log = SQLiteLog(path)
         await log.open()
@@ -241,36 +241,28 @@ def test_the_file_alone_says_needed_and_with_its_wal_it_does_not(path: Path) -> 
     assert mark_of(path) == ""
 
 
-def test_who_has_lost_the_log_changes_no_mark(path: Path) -> None:
+def test_a_former_owner_does_not_change_the_marker(path: Path) -> None:
     with closing(connected(path)) as connection:
-        owner = prepare(connection, path, "process", Chain())
+        owner = prepare(connection, path, "process", HashChain())
         assert owner_of(connection) == owner
         connection.execute("UPDATE meta SET value = 'somebody' WHERE key = 'owner'")
         write_back(connection, owner)
         assert mark_of(path) == ""
         connection.execute("UPDATE meta SET value = ? WHERE key = 'wal'", (NEEDED,))
-        carry_over(connection, owner)
-        say_whole(connection, owner)
+        finish_marking(connection, owner)
+        clear_marker(connection, owner)
         assert mark_of(path) == NEEDED
-        say_whole(connection, "somebody")
+        clear_marker(connection, "somebody")
         assert mark_of(path) == ""
 
 
 def test_a_log_that_is_closed_while_a_reader_looks_is_not_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between reading the mark and looking for the WAL an owner may have closed the log."""
+    """Close the log between the read of the marker and the look for the WAL."""
     write_some(path)
     answers = [NEEDED, ""]
-    monkeypatch.setattr(sqlite_mark, "_value", lambda connection, key: answers.pop(0))
+    monkeypatch.setattr(wal_marker, "meta_value", lambda connection, key: answers.pop(0))
     with closing(connected(path)) as connection:
-        check_whole(connection, path)
+        check_complete(connection, path)
     assert not answers
-
-
-def test_a_log_of_a_later_kind_without_marks_is_taken_as_it_is(path: Path) -> None:
-    write_some(path)
-    with closing(connected(path)) as connection:
-        connection.execute("DELETE FROM meta WHERE key IN ('wal', 'owner')")
-        check_whole(connection, path)
-        assert owner_of(connection) == ""

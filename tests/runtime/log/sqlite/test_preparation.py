@@ -1,0 +1,77 @@
+"""Opening a log for writing: settings, a new log, and the change of owners."""
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.errors import StoreLocked, StoreUnreadable
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.sqlite import preparation
+from callboard.runtime.log.sqlite.preparation import _settings, prepare
+from callboard.runtime.log.sqlite.wal_marker import owner_of
+
+
+@pytest.mark.parametrize(("platform", "is_set"), [("darwin", True), ("linux", False)])
+def test_macos_is_told_to_sync_the_drive(
+    monkeypatch: pytest.MonkeyPatch, platform: str, is_set: bool
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    names = [name for name, _ in _settings()]
+    assert ("fullfsync" in names and "checkpoint_fullfsync" in names) == is_set
+
+
+def test_a_place_without_a_wal_is_refused(path: Path) -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    with pytest.raises(StoreUnreadable, match="use a local one"):
+        prepare(connection, path, "full", HashChain())
+    connection.close()
+
+
+def contested(path: Path) -> str:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        return prepare(connection, path, "process", HashChain(), is_contested=True)
+    finally:
+        connection.close()
+
+
+def test_a_log_is_not_taken_by_force_in_the_middle_of_a_write(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 5)
+    other = sqlite3.connect(path, isolation_level=None)
+    name = prepare(other, path, "process", HashChain())
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreLocked, match="in the middle of a write"):
+        contested(path)
+    other.execute("ROLLBACK")
+    assert owner_of(other) == name
+    assert contested(path) == owner_of(other) != name
+    other.close()
+
+
+def test_a_log_is_not_taken_by_force_in_the_middle_of_a_checkpoint(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    name = prepare(other, path, "process", HashChain())
+    monkeypatch.setattr(preparation, "checkpoint", lambda connection: False)
+    with pytest.raises(StoreLocked, match="in the middle of a write"):
+        contested(path)
+    assert owner_of(other) == name
+    other.close()
+
+
+def test_another_error_while_taking_a_log_by_force_is_raised_unchanged(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: sqlite3.Connection) -> bool:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    prepare(other := sqlite3.connect(path, isolation_level=None), path, "process", HashChain())
+    monkeypatch.setattr(preparation, "checkpoint", fail)
+    with pytest.raises(sqlite3.OperationalError, match="disk I/O"):
+        contested(path)
+    other.close()

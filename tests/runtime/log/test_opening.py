@@ -1,0 +1,134 @@
+"""A log is opened by its address: a path, a URL, or `":memory:"`."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from callboard.actors.protocol.errors import MisuseError, StoreFailed, WrongKey
+from callboard.cli.main import cli
+from callboard.runtime.log.addresses import file_of, scheme_of
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.opening import OPENERS, open_log
+from callboard.runtime.log.reading import READERS, open_reader
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from tests.runtime.log.kit import added, child, events, run, write_some
+
+
+@pytest.mark.parametrize(
+    ("address", "scheme"),
+    [
+        ("callboard.db", "sqlite"),
+        (Path("a/b.db"), "sqlite"),
+        ("C:/log.db", "sqlite"),
+        ("file:log.db", "sqlite"),
+        ("sqlite:///log.db", "sqlite"),
+        ("SQLite:////log.db", "sqlite"),
+        ("postgresql+psycopg://host/db", "postgresql+psycopg"),
+        (":memory:", "memory"),
+    ],
+)
+def test_an_address_has_a_scheme(address: str | Path, scheme: str) -> None:
+    assert scheme_of(address) == scheme
+
+
+@pytest.mark.parametrize(
+    ("address", "file"),
+    [
+        ("a log?#%20.db", "a log?#%20.db"),
+        ("sqlite:///a log?#%20.db", "a log?#%20.db"),
+        ("sqlite:////var/log.db", "/var/log.db"),
+        ("sqlite:///a\nb", "a\nb"),
+    ],
+)
+def test_a_sqlite_address_has_a_file(address: str, file: str) -> None:
+    assert file_of(address) == Path(file)
+
+
+@pytest.mark.parametrize("address", ["sqlite://", "sqlite:///", "sqlite://log.db"])
+def test_a_url_without_a_file_is_refused(address: str) -> None:
+    for opens in (open_log, open_reader):
+        with pytest.raises(MisuseError, match="names no file: write sqlite:///"):
+            opens(address)
+
+
+def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
+    for opens in (open_log, open_reader):
+        with pytest.raises(MisuseError, match=r"postgresql:// is not a store .* sqlite://"):
+            opens("postgresql://localhost/log")
+
+
+def test_both_tables_know_the_same_schemes() -> None:
+    assert OPENERS.keys() == READERS.keys()
+
+
+@pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}"])
+def test_a_log_that_is_written_under_one_address_is_read_under_it(path: Path, form: str) -> None:
+    address = form.format(path=path)
+
+    async def work() -> None:
+        log = open_log(address, "process", b"key", encryption_key=bytes(32))
+        assert isinstance(log, SQLiteLog)
+        assert (log.path, log.durability, log.force) == (path, "process", False)
+        await log.open()
+        await log.create("s", 1, "title")
+        await added(log, "s", 1, events(1, 3))
+        await log.close()
+
+    run(work)
+    with open_reader(address, b"key", bytes(32)) as reader:
+        assert reader.verify_chain("s").seq == 3
+    with pytest.raises(WrongKey):
+        open_reader(address)
+
+
+def test_a_relative_url_is_relative_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def work() -> None:
+        log = open_log("sqlite:///log.db")
+        await log.open()
+        await log.close()
+
+    run(work)
+    assert Path(tmp_path, "log.db").is_file()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.db", "log.db.lock"]
+
+
+def test_force_and_durability_reach_the_log(path: Path) -> None:
+    log = open_log(path, force=True)
+    assert isinstance(log, SQLiteLog)
+    assert log.force
+    with pytest.raises(MisuseError, match="durability"):
+        open_log(path, "sometimes")  # type: ignore[arg-type]
+
+
+def test_a_log_in_memory_is_new_and_cannot_be_read_by_its_address() -> None:
+    log = open_log(":memory:", "process")
+    assert isinstance(log, MemoryLog)
+    with pytest.raises(StoreFailed, match="await open"):
+        run(lambda: log.create("s", 1, ""))
+    with pytest.raises(MisuseError, match=r"MemoryReader\(log\)"):
+        open_reader(":memory:")
+
+
+@pytest.mark.slow
+def test_reading_by_address_imports_nothing_that_could_write() -> None:
+    done = child("import sys, callboard.runtime.log.reading; print(*sys.modules)")
+    loaded = set(done.stdout.split())
+    assert "callboard.runtime.log.sqlite.reader" in loaded, done.stderr
+    assert not loaded & {"asyncio", "aiosqlite", "callboard.runtime.log.sqlite.log"}
+
+
+def test_the_command_line_takes_a_url(path: Path) -> None:
+    write_some(path)
+    done = CliRunner().invoke(cli, ["sessions", "--log", f"sqlite:///{path}"])
+    assert done.exit_code == 0, done.output
+    for address, code, said in (
+        (f"sqlite:///{path}.missing", 3, "there is no log at"),
+        ("postgresql://localhost/log", 2, "is not a store that callboard knows"),
+    ):
+        done = CliRunner().invoke(cli, ["sessions", "--log", address])
+        assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
