@@ -7,6 +7,7 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
     NO_ANSWERS,
+    NO_CALLS,
     AgentState,
     Answer,
     fixed_of,
@@ -20,41 +21,76 @@ from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import text_json, tool_result, user_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, RequestApproval, TurnSettled
 from callboard.actors.protocol.value_types import Settled
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
-    """Send out what a reply calls. is_cut: the reply ended at max_tokens, within its last call."""
-    fixed = fixed_of(state)
-    cut = len(uses) - 1 if is_cut else -1
-    posts: list[Post] = []
-    reports: list[int] = []
-    answers = NO_ANSWERS
-    tools_out = 0
-    for call, use in enumerate(uses):
-        if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
-            reports.append(call)
-            continue
-        post = prompts.TRUNCATED if call == cut else _post_for(state, fixed, call, use)
-        if type(post) is Post:
-            posts.append(post)
-            tools_out += post.recipient != SUPERVISOR
-        else:
-            answers = answers.put(call, Answer(tool_result(use.id, text_json(post), is_error=True)))
+    """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
+    requests, reports, answers = _sort_calls(state, uses, is_cut)
+    tools = [call for call, post in requests if post.recipient == TOOLS]
+    questions = [call for call, post in requests if post.recipient == APPROVALS]
+    places = state.limits.max_parallel_tools or 1
+    waiting = frozenset(tools[places:])
+    posts = [post for call, post in requests if call not in waiting]
     state = replace(
         state,
         phase="acting",
         uses=uses,
         answers=answers,
-        unanswered=len(posts),
-        tools_out=tools_out,
-        reports=tuple(reports),
+        unanswered=len(requests),
+        tools_out=min(len(tools), places),
+        waiting=_call_set(tools[places:]),
+        questions=_call_set(questions),
+        reports=reports,
     )
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
 
 
-def _post_for(state: AgentState, fixed: RequestPrefix, call: int, use: ToolUse) -> Post | str:
+def _call_set(calls: list[int]) -> IntMap[bool]:
+    found = NO_CALLS
+    for call in calls:
+        found = found.put(call, True)
+    return found
+
+
+def _sort_calls(
+    state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool
+) -> tuple[list[tuple[int, Post]], tuple[int, ...], IntMap[Answer]]:
+    """Return the calls that become requests, those that report, and the answers to those that fail here."""
+    fixed = fixed_of(state)
+    most, cut = state.limits.max_tool_calls or 1, len(uses) - 1 if is_cut else -1
+    requests: list[tuple[int, Post]] = []
+    reports: list[int] = []
+    answers = NO_ANSWERS
+    for call, use in enumerate(uses[:most]):
+        if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
+            reports.append(call)
+            continue
+        request = prompts.TRUNCATED if call == cut else _request_for(state, fixed, call, use)
+        if isinstance(request, Post):
+            requests.append((call, request))
+        else:
+            answers = answers.put(call, _refused(use, text_json(request)))
+    return requests, tuple(reports), _refuse_the_rest(answers, uses, most)
+
+
+def _refused(use: ToolUse, why: Json) -> Answer:
+    return Answer(tool_result(use.id, why, is_error=True))
+
+
+def _refuse_the_rest(answers: IntMap[Answer], uses: tuple[ToolUse, ...], most: int) -> IntMap[Answer]:
+    """Answer the calls beyond the first so many with an error."""
+    if len(uses) <= most:
+        return answers
+    why = text_json(prompts.too_many_calls(most))
+    for call in range(most, len(uses)):
+        answers = answers.put(call, _refused(uses[call], why))
+    return answers
+
+
+def _request_for(state: AgentState, fixed: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """The request that a call becomes, or why it becomes none."""
     effect = fixed.effects.get(use.name)
     if effect is not None:
@@ -70,6 +106,16 @@ def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
     """The request that one of the profile's tools be run for this call."""
     effect = fixed_of(state).effects[use.name]
     return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
+
+
+def start_next_tool(state: AgentState) -> Decision:
+    """Post the first call in line if a place is free. One answer frees one place, so one call is enough."""
+    first = state.waiting.first()
+    if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
+        return state, ()
+    call, _ = first
+    state = replace(state, waiting=state.waiting.drop(call), tools_out=state.tools_out + 1)
+    return state, (call_tool(state, call, state.uses[call]),)
 
 
 def ask_to_repeat(state: AgentState, call: int) -> Post | None:

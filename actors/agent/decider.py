@@ -17,7 +17,7 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.calls import all_answered, ask_to_repeat, call_tool, results, start_calls
+from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.request_prefix import fixed_parts
@@ -202,53 +202,50 @@ def _is_open(state: AgentState, turn: int, call: int) -> bool:
     return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
 
 
-def _answered(
-    state: AgentState, seq: int, call: int, output: Json, is_error: bool, *, tools: int = 0
-) -> AgentState:
-    """The state with one more answer, so many of them from tools."""
+def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> AgentState:
+    """Record the answer to a call."""
     block = tool_result(state.uses[call].id, output, is_error)
     return replace(
-        state,
-        answers=state.answers.put(call, Answer(block, seq)),
-        unanswered=state.unanswered - 1,
-        tools_out=state.tools_out - tools,
+        state, answers=state.answers.put(call, Answer(block, seq)), unanswered=state.unanswered - 1
     )
 
 
 def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
-    if not _is_open(state, returned.turn, returned.call):
+    call = returned.call
+    if not _is_open(state, returned.turn, call) or state.questions.get(call) or state.waiting.get(call):
         return state, ()
+    state = replace(state, tools_out=state.tools_out - 1)
     if returned.status == "interrupted" and state.phase == "acting":
-        question = ask_to_repeat(state, returned.call)
+        question = ask_to_repeat(state, call)
         if question is not None:
-            return state, (question,)
+            state, posts = start_next_tool(replace(state, questions=state.questions.put(call, True)))
+            return state, (question, *posts)
     return _from_port(state, seq, returned.call, returned.output, returned.status != "ok")
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     """A person has decided on a call of a tool: it runs, or its refusal is its result."""
-    if not _is_open(state, given.turn, given.call):
+    if given.turn != state.turn or not state.questions.get(given.call):
         return state, ()
-    if state.uses[given.call].name not in fixed_of(state).effects:  # nobody asked about this one
-        return state, ()
+    state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
-        return state, (call_tool(state, given.call, state.uses[given.call]),)
+        return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
     return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
 
 
 def _from_port(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> Decision:
-    """The result of a call that a port has dealt with."""
-    state = _answered(state, seq, call, output, is_error, tools=1)
+    """Record the result of a call that a port has dealt with, and go on."""
+    state = _answered(state, seq, call, output, is_error)
     if state.phase == "stopping":
         return drain(state)
     return _go_on(state)
 
 
 def _go_on(state: AgentState) -> Decision:
-    """After a result: nothing, as long as others are to come; and nothing ever for one that has failed."""
-    if state.phase != "acting" or state.unanswered:
+    """Start the next tool in line after a result, or go on after the last. A failed agent does neither."""
+    if state.phase != "acting":
         return state, ()
-    return all_answered(state)
+    return start_next_tool(state) if state.unanswered else all_answered(state)
 
 
 def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:

@@ -25,6 +25,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
+NO_CALLS: Final[IntMap[bool]] = IntMap()
+"""A set of calls, by index: the keys of the map. Every value is True."""
 
 
 @final
@@ -32,10 +34,11 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
 
     context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
-    it. uses, answers, unanswered, tools_out: the calls of the last reply, what came back, how many calls
-    and how many port requests have no answer. is_model_out, owed: while it stops or has failed, whether
-    the model may still owe an answer, and the end of a grant that is still to be told. reports: indexes
-    of its report_back calls. carry: results that the next prompt is put behind.
+    it. uses, answers, unanswered: the calls of the last reply, their answers, and how many have none.
+    tools_out: how many `CallTool`s have no answer. waiting: the calls that wait for one of those places.
+    questions: the calls about which a person was asked. is_model_out, owed: while it stops or has failed,
+    whether the model may still owe an answer, and the end of a grant that is still to be told. reports:
+    indexes of its report_back calls. carry: results that the next prompt is put behind.
     """
 
     address: str
@@ -58,6 +61,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     answers: IntMap[Answer] = NO_ANSWERS
     unanswered: int = 0
     tools_out: int = 0
+    waiting: IntMap[bool] = NO_CALLS
+    questions: IntMap[bool] = NO_CALLS
     is_model_out: bool = False
     owed: Settled | None = None
     reports: tuple[int, ...] = ()

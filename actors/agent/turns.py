@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, AgentState, has_turns_left, need_of
+from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, need_of
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
@@ -59,19 +59,28 @@ def ask_turn_if_left(state: AgentState, settled: Settled | None = None) -> Decis
 
 def drain(state: AgentState) -> Decision:
     """Say `Stopped`, with what is still to be settled, once no port owes an answer; until then, nothing."""
-    if state.tools_out or state.is_model_out:
+    if state.tools_out or state.questions.size or state.is_model_out:
         return state, ()
     seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
     stopped = Stopped(state.owed)
-    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)
+    state = replace(state, carry=state.carry + _results_of_the_stopped(state), fresh=state.fresh + seqs)
     return _at_rest(state), (Post(SUPERVISOR, stopped),)
 
 
 def _at_rest(state: AgentState) -> AgentState:
-    return replace(state, phase="idle", uses=(), answers=NO_ANSWERS, unanswered=0, reports=(), owed=None)
+    return replace(
+        state,
+        phase="idle",
+        uses=(),
+        answers=NO_ANSWERS,
+        unanswered=0,
+        waiting=NO_CALLS,
+        reports=(),
+        owed=None,
+    )
 
 
-def _given_up(state: AgentState) -> tuple[Json, ...]:
+def _results_of_the_stopped(state: AgentState) -> tuple[Json, ...]:
     """Results for every call of the last reply, so that the conversation can go on with the next ask."""
     blocks = []
     for call, use in enumerate(state.uses):

@@ -35,6 +35,11 @@ UNUSABLE_TASK: Final = (
 )
 
 
+def too_many_calls(most: int) -> str:
+    """Return the answer to a call that is not among the first so many of its reply."""
+    return f"Not run: one reply may make {most} calls, and this one came after those. Call it again."
+
+
 def unknown_tool(name: str, known: tuple[str, ...]) -> str:
     """The answer to a call of a tool that is not there."""
     return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."

@@ -67,7 +67,7 @@ class Hand:
         limits: Limits = NO_LIMITS,
         prompt: str = "go",
     ) -> Begin:
-        who = who or profile("worker", ["helper"], ["look"], writes=["save"])
+        who = who or profile("worker", ["helper"], ["look"], writes=["save"], asks=["pay"])
         roster = tuple((name, "helps") for name in who.agents)
         model = who.model or ModelSpec("scripted", 100)
         return Begin(Json(encode(who)), text_json(prompt), model, fill(limits), raw(schema), 1, roster)
@@ -105,6 +105,7 @@ class Hand:
 ARGUMENTS: dict[str, dict[str, object]] = {
     "look": {"path": "x"},
     "save": {"text": "x"},
+    "pay": {"euros": 5},
     "task": {"agent": "helper", "prompt": "help"},
     "report_back": {"n": 1},
     "nonsense": {},

@@ -44,14 +44,14 @@ AGENT: Final = (
         "drains-before-the-tools",
         "A stopped agent says that it has drained while the last of its tools is out.",
         "agent.turns",
-        "    if state.tools_out or state.is_model_out:",
-        "    if state.tools_out > 1 or state.is_model_out:",
+        "    if state.tools_out or state.questions.size or state.is_model_out:",
+        "    if state.tools_out > 1 or state.questions.size or state.is_model_out:",
     ),
     Mutant(
         "results-of-the-stopped-lost",
         "What a stopped agent still owed its conversation is not in the next prompt.",
         "agent.turns",
-        "    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
+        "    state = replace(state, carry=state.carry + _results_of_the_stopped(state), fresh=state.fresh + seqs)",
         "    state = replace(state, fresh=state.fresh + seqs)",
     ),
     Mutant(
@@ -67,13 +67,9 @@ AGENT: Final = (
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, though delegations are still out.",
         "agent.decider",
-        '    if state.phase != "acting" or state.unanswered:\n'
-        "        return state, ()\n"
-        "    return all_answered(state)",
-        '    if state.phase != "acting" or (state.unanswered and (state.tools_out or not '
-        "state.reports)):\n"
-        "        return state, ()\n"
-        "    return all_answered(state)",
+        "    return start_next_tool(state) if state.unanswered else all_answered(state)",
+        "    waits = state.unanswered and (state.tools_out or state.questions.size or not state.reports)\n"
+        "    return start_next_tool(state) if waits else all_answered(state)",
     ),
     Mutant(
         "retries-are-free",

@@ -176,7 +176,7 @@ def _forgetful(events: Iterable[Event]) -> set[str]:
 
 
 _FIXED: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
-_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ")
+_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: one reply may make ")
 """Words of callboard's own, or their beginning."""
 
 

@@ -96,7 +96,7 @@ def test_an_approval_that_comes_while_the_agent_stops_starts_nothing() -> None:
     hand = Hand("host")
     hand.begins(who=who("before"))
     hand.hears(reply())
-    assert hand.state.tools_out == 1
+    assert (hand.state.questions.size, hand.state.tools_out) == (1, 0)
     assert hand.hears(Stop("cancelled")) == []
     (stopped,) = hand.hears(ApprovalGiven(1, 0, "approved"))
     assert isinstance(stopped, Stopped)

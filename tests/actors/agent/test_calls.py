@@ -48,7 +48,7 @@ def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
         {
             "type": "tool_result",
             "tool_use_id": "c1.0",
-            "content": "There is no tool named 'nonsense'. Tools: look, save.",
+            "content": "There is no tool named 'nonsense'. Tools: look, save, pay.",
             "is_error": True,
         }
     ]
@@ -209,7 +209,7 @@ def test_at_the_depth_limit_task_is_not_offered_and_called_anyway_left_to_the_su
 
 
 def test_a_turn_of_a_thousand_calls_is_answered_in_order() -> None:
-    hand = begun()
+    hand = begun(limits=Limits(max_tool_calls=1_000, max_parallel_tools=1_000))
     said = hand.reads(calls(*[("look", ARGUMENTS["look"])] * 1_000))
     assert kinds(said) == ["CallTool"] * 1_000 + ["TurnSettled"]
     assert said[-1] == TurnSettled(Settled(USED))

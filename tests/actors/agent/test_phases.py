@@ -86,11 +86,17 @@ def acting_on(*names: str, turns: int = 9) -> Callable[[], Hand]:
 
     def start() -> Hand:
         hand = Hand()
-        hand.begins(limits=Limits(max_iterations=turns))
+        hand.begins(SCHEMA, limits=Limits(max_iterations=turns))
         hand.calls(*names)
         return hand
 
     return start
+
+
+def stopped_while_asking() -> Hand:
+    hand = acting_on("pay")()
+    hand.hears(Stop("deadline"))
+    return hand
 
 
 def stopped_while_thinking() -> Hand:
@@ -188,12 +194,13 @@ ROWS = [
     Row("acting", ended(turn=-1), "acting"),
     Row("acting", judged("late"), "acting"),
     Row("acting", lambda hand: ToolStarted(1, 0), "acting"),
-    Row("acting", given("approved"), "acting", ["CallTool"]),
+    Row("acting", given("approved"), "acting"),
+    Row("acting", given("approved"), "acting", ["CallTool"], start=acting_on("pay")),
     Row("acting", given("approved", 5), "acting"),
     Row("acting", given("denied"), "acting"),
-    Row("acting", given("denied"), "judging", ["ReportBack"], (ended(),)),
-    Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("look")),
-    Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("look", turns=1)),
+    Row("acting", given("denied"), "judging", ["ReportBack"], start=acting_on("pay", "report_back")),
+    Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("pay")),
+    Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("pay", turns=1)),
     #
     Row("judging", begin, "judging"),
     Row("judging", stop(), "idle", ["Stopped"]),
@@ -229,7 +236,8 @@ ROWS = [
     Row("stopping", ended(), "stopping"),
     Row("stopping", judged("late"), "stopping"),
     Row("stopping", lambda hand: ToolStarted(1, 0), "stopping"),
-    Row("stopping", given("approved"), "idle", ["Stopped"]),
+    Row("stopping", given("approved"), "stopping"),
+    Row("stopping", given("approved"), "idle", ["Stopped"], start=stopped_while_asking),
     Row("stopping", given("denied", 5), "stopping"),
     #
     Row("idle", begin, "thinking", ["TurnRequested"]),

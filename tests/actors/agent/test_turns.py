@@ -96,7 +96,7 @@ def test_after_a_cancel_every_call_of_the_conversation_has_a_result_in_call_orde
         ("tool_result", "looked"),
         ("tool_result", prompts.CANCELLED),
         ("tool_result", "saved"),
-        ("tool_result", prompts.unknown_tool("nonsense", ("look", "save"))),
+        ("tool_result", prompts.unknown_tool("nonsense", ("look", "save", "pay"))),
         ("tool_result", prompts.CANCELLED),
         ("text", "again"),
     ]
