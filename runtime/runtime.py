@@ -103,13 +103,14 @@ class Runtime:
     async def aclose(self) -> None:
         """Close every session, cancelling what runs, then the models that were used, then the log.
 
-        Whatever fails on the way, the rest is closed all the same; the first error is raised at the end.
+        A failure on the way does not keep the rest open; the first error is raised at the end. Raises
+        MisuseError, and closes nothing, on another event loop than that of its sessions.
         """
+        for session in self._sessions.values():
+            session.check_loop()
         self._is_closing = True
-        found: list[object] = []
-        while self._sessions:
-            closing = [session.close() for session in self._sessions.values()]
-            found += await asyncio.gather(*closing, return_exceptions=True)
+        closing = [session.close() for session in self._sessions.values()]
+        found: list[object] = await asyncio.gather(*closing, return_exceptions=True)
         models, self._models = list(self._models.values()), {}
         found += await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
         if self._writer is not None:

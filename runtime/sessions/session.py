@@ -79,6 +79,7 @@ class Session:
         Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for a prompt
         or schema that cannot be taken, SessionFailed when the log can no longer be written.
         """
+        self.check_loop()
         request_id = checked_name("request_id", request_id)
         self._board.secrets.refuse_in("request_id", request_id)
         if request_id in self._outcomes:
@@ -129,9 +130,15 @@ class Session:
             )
         return asyncio.shield(self._last)
 
-    def _check_usable(self) -> None:
+    def check_loop(self) -> None:
+        """Refuse a call from another event loop or thread. Raises MisuseError."""
         if asyncio.get_running_loop() is not self._loop:
-            raise MisuseError(f"session {self.session_id} belongs to the event loop that it was opened on")
+            raise MisuseError(
+                f"session {self.session_id} belongs to the event loop that it was opened on; from another "
+                "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
+            )
+
+    def _check_usable(self) -> None:
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._is_closing:
@@ -152,7 +159,11 @@ class Session:
             raise
 
     async def cancel(self, reason: str = "") -> Outcome | None:
-        """Stop the running ask and everything under it; returns its outcome, None if nothing runs."""
+        """Stop the running ask and everything under it; return its outcome, None if nothing runs.
+
+        Raises MisuseError on another event loop than the session's.
+        """
+        self.check_loop()
         if self._running is None or self._board.error is not None:
             return None
         future = self._running[1]
@@ -160,7 +171,11 @@ class Session:
         return await asyncio.shield(future)
 
     async def close(self) -> Head:
-        """End the session; a running ask is cancelled first. Returns the final head. May be called twice."""
+        """End the session, its running ask first, and return the final head. May be called twice.
+
+        Raises MisuseError on another event loop than the session's.
+        """
+        self.check_loop()
         if self._closing is None:
             self._closed = self._loop.create_future() if self._closed is None else self._closed
             self._closing = self._loop.create_task(self._close(self._closed))

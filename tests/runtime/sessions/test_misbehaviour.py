@@ -15,6 +15,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session
 from tests.poison import poison_supervisor
 
 GOOD = ModelAnswer(Json(b'[{"type":"text","text":"fine"}]'), "end_turn", Usage(1, 1))
@@ -292,14 +293,50 @@ def test_a_surrogate_in_a_prompt_reaches_neither_title_nor_log(tmp_path: Path) -
     assert outcome.text == "fine"
 
 
-def test_a_session_is_used_on_its_own_loop() -> None:
-    async def ask(session: object) -> None:
-        await session.ask("x")  # type: ignore[attr-defined]
+def _ask(session: Session) -> Awaitable[object]:
+    return session.ask("x")
 
+
+def _run_elsewhere(use: Callable[[], Awaitable[object]]) -> None:
+    """Run a method on an event loop of its own."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(2):
+            await use()
+
+    asyncio.run(bounded())
+
+
+@pytest.mark.parametrize("use", [_ask, Session.cancel, Session.close], ids=["ask", "cancel", "close"])
+def test_a_session_is_used_on_its_own_loop(use: Callable[[Session], Awaitable[object]]) -> None:
     async def run() -> None:
         async with Runtime(":memory:", model=Model(lambda r: GOOD)) as runtime:
             session = await runtime.open(Agent("host"))
-            with pytest.raises(MisuseError, match="event loop"):
-                await asyncio.to_thread(lambda: asyncio.run(ask(session)))
+            with pytest.raises(MisuseError, match="belongs to the event loop"):
+                await asyncio.to_thread(_run_elsewhere, lambda: use(session))
+            assert (await session.ask("x")).text == "fine"
+            assert (await session.close()).seq
 
     asyncio.run(run())
+
+
+def test_a_running_ask_is_not_cancelled_from_another_loop() -> None:
+    async def run() -> None:
+        is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def later(request: ModelRequest) -> object:
+            is_asked.set()
+            await may_answer.wait()
+            return GOOD
+
+        async with Runtime(":memory:", model=Model(later)) as runtime:
+            session = await runtime.open(Agent("host"))
+            asking = asyncio.create_task(session.ask("x"))
+            await is_asked.wait()
+            for use in (session.cancel, session.close, runtime.aclose):
+                with pytest.raises(MisuseError, match="belongs to the event loop"):
+                    await asyncio.to_thread(_run_elsewhere, use)
+            may_answer.set()
+            assert (await asking).text == "fine"
+
+    asyncio.run(asyncio.wait_for(run(), 5))
