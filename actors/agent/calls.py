@@ -13,6 +13,7 @@ from callboard.actors.agent.state import (
     fixed_of,
     has_turns_left,
     need_of,
+    refusals,
     with_message,
 )
 from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
@@ -28,7 +29,8 @@ from callboard.actors.protocol.value_types import Settled
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
-    requests, reports, answers = _sort_calls(state, uses, is_cut)
+    most = state.limits.max_tool_calls or 1
+    requests, reports, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
     tools = [call for call, post in requests if post.recipient == TOOLS]
     questions = [call for call, post in requests if post.recipient == APPROVALS]
     places = state.limits.max_parallel_tools or 1
@@ -37,7 +39,8 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
     state = replace(
         state,
         phase="acting",
-        uses=uses,
+        uses=uses[:most],
+        refused=uses[most:],
         answers=answers,
         unanswered=len(requests),
         tools_out=min(len(tools), places),
@@ -56,15 +59,17 @@ def _call_set(calls: list[int]) -> IntMap[bool]:
 
 
 def _sort_calls(
-    state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool
+    state: AgentState, uses: tuple[ToolUse, ...], cut: int
 ) -> tuple[list[tuple[int, Post]], tuple[int, ...], IntMap[Answer]]:
-    """Return the calls that become requests, those that report, and the answers to those that fail here."""
+    """Return the calls that become requests, those that report, and the answers to those that fail here.
+
+    cut: the call that was cut at max_tokens, or -1.
+    """
     fixed = fixed_of(state)
-    most, cut = state.limits.max_tool_calls or 1, len(uses) - 1 if is_cut else -1
     requests: list[tuple[int, Post]] = []
     reports: list[int] = []
     answers = NO_ANSWERS
-    for call, use in enumerate(uses[:most]):
+    for call, use in enumerate(uses):
         if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
@@ -72,22 +77,8 @@ def _sort_calls(
         if isinstance(request, Post):
             requests.append((call, request))
         else:
-            answers = answers.put(call, _refused(use, text_json(request)))
-    return requests, tuple(reports), _refuse_the_rest(answers, uses, most)
-
-
-def _refused(use: ToolUse, why: Json) -> Answer:
-    return Answer(tool_result(use.id, why, is_error=True))
-
-
-def _refuse_the_rest(answers: IntMap[Answer], uses: tuple[ToolUse, ...], most: int) -> IntMap[Answer]:
-    """Answer the calls beyond the first so many with an error."""
-    if len(uses) <= most:
-        return answers
-    why = text_json(prompts.too_many_calls(most))
-    for call in range(most, len(uses)):
-        answers = answers.put(call, _refused(uses[call], why))
-    return answers
+            answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
+    return requests, tuple(reports), answers
 
 
 def _request_for(state: AgentState, fixed: RequestPrefix, call: int, use: ToolUse) -> Post | str:
@@ -151,14 +142,14 @@ def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
 
 
 def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
-    """The results in call order, and the seqs of the events they came with."""
+    """Return the results in call order, and the seqs of the events they came with."""
     blocks: list[Json] = []
     seqs: list[int] = []
     for answer in state.answers.values():
         blocks.append(answer.block)
         if answer.seq:
             seqs.append(answer.seq)
-    return tuple(blocks), tuple(seqs)
+    return (*blocks, *refusals(state)), tuple(seqs)
 
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:

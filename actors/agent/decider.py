@@ -174,7 +174,7 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> A
 def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     if said.uses:
         return start_calls(state, said.uses, stop_reason == "max_tokens", settled)
-    state = replace(state, uses=())
+    state = replace(state, uses=(), refused=())
     if stop_reason == "pause_turn":
         return ask_turn_if_left(state, settled)
     return _on_silence(state, said, stop_reason, settled)

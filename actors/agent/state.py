@@ -7,7 +7,8 @@ import msgspec
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
-from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
@@ -35,6 +36,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
     context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
     it. uses, answers, unanswered: the calls of the last reply, their answers, and how many have none.
+    refused: its calls beyond max_tool_calls.
     tools_out: how many `CallTool`s have no answer. waiting: the calls that wait for one of those places.
     questions: the calls about which a person was asked. is_model_out, owed: while it stops or has failed,
     whether the model may still owe an answer, and the end of a grant that is still to be told. reports:
@@ -58,6 +60,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     report_attempts: int = 0
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
+    refused: tuple[ToolUse, ...] = ()
     answers: IntMap[Answer] = NO_ANSWERS
     unanswered: int = 0
     tools_out: int = 0
@@ -90,6 +93,14 @@ def has_turns_left(state: AgentState) -> bool:
 def need_of(state: AgentState) -> Need:
     """The most that a call with this conversation can use."""
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
+
+
+def refusals(state: AgentState) -> list[Json]:
+    """Return the results of the calls beyond max_tool_calls."""
+    if not state.refused:
+        return []
+    why = text_json(prompts.too_many_calls(len(state.uses)))
+    return [tool_result(use.id, why, is_error=True) for use in state.refused]
 
 
 def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> AgentState:

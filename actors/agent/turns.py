@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, need_of
+from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, need_of, refusals
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
@@ -30,6 +30,7 @@ def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
         turns_used=state.turns_used + 1,
         fresh=(),
         uses=(),
+        refused=(),
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
@@ -72,6 +73,7 @@ def _at_rest(state: AgentState) -> AgentState:
         state,
         phase="idle",
         uses=(),
+        refused=(),
         answers=NO_ANSWERS,
         unanswered=0,
         waiting=NO_CALLS,
@@ -88,4 +90,4 @@ def _results_of_the_stopped(state: AgentState) -> tuple[Json, ...]:
         blocks.append(
             answer.block if answer else tool_result(use.id, text_json(prompts.CANCELLED), is_error=True)
         )
-    return tuple(blocks)
+    return (*blocks, *refusals(state))
