@@ -81,28 +81,35 @@ def test_a_model_that_raises_what_nobody_expects_is_a_model_error(error: BaseExc
         assert asyncio.run(asked(model)).kind == "model_error"
 
 
-@pytest.mark.slow
-def test_a_model_that_ignores_being_cancelled_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_ignores_being_cancelled_holds_up_neither_the_ask_nor_the_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callboard.runtime.ports.shared_tasks.GRACE_S", 0.05)
     monkeypatch.setattr("callboard.runtime.ports.tasks.GRACE_S", 0.05)
-    stubborn_for_s = [0.5]
 
-    async def stubborn(request: ModelRequest) -> object:
-        end = asyncio.get_running_loop().time() + stubborn_for_s[0]
-        while (left := end - asyncio.get_running_loop().time()) > 0:
-            try:
-                await asyncio.sleep(left)
-            except asyncio.CancelledError:
-                continue
-        return GOOD
+    async def run() -> None:
+        may_end, has_ended = asyncio.Event(), asyncio.Event()
+        cancels: list[str] = []
 
-    async def run() -> Outcome:
+        async def stubborn(request: ModelRequest) -> object:
+            while not may_end.is_set():
+                try:
+                    await may_end.wait()
+                except asyncio.CancelledError:
+                    cancels.append("ignored")
+            has_ended.set()
+            return GOOD
+
         outcome = await asked(Model(stubborn), Limits(model_timeout_s=0.02, max_model_attempts=1))
-        await asyncio.sleep(stubborn_for_s[0])
-        return outcome
+        assert outcome.kind == "model_error"
+        assert "timeout" in outcome.detail
+        assert cancels
+        assert not has_ended.is_set(), "it still runs: neither outcome nor runtime waited for it"
+        may_end.set()
+        async with asyncio.timeout(5):
+            await has_ended.wait()
 
-    outcome = asyncio.run(run())
-    assert outcome.kind == "model_error"
-    assert "timeout" in outcome.detail
+    asyncio.run(run())
 
 
 def test_a_tool_that_raises_generator_exit_is_an_error_for_the_model() -> None:
