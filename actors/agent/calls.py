@@ -149,7 +149,8 @@ def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
         blocks.append(answer.block)
         if answer.seq:
             seqs.append(answer.seq)
-    return (*blocks, *refusals(state)), tuple(seqs)
+    blocks += refusals(state)
+    return tuple(blocks), tuple(seqs)
 
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:

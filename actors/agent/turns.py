@@ -64,7 +64,7 @@ def drain(state: AgentState) -> Decision:
         return state, ()
     seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
     stopped = Stopped(state.owed)
-    state = replace(state, carry=state.carry + _results_of_the_stopped(state), fresh=state.fresh + seqs)
+    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)
     return _at_rest(state), (Post(SUPERVISOR, stopped),)
 
 
@@ -82,7 +82,7 @@ def _at_rest(state: AgentState) -> AgentState:
     )
 
 
-def _results_of_the_stopped(state: AgentState) -> tuple[Json, ...]:
+def _given_up(state: AgentState) -> tuple[Json, ...]:
     """Results for every call of the last reply, so that the conversation can go on with the next ask."""
     blocks = []
     for call, use in enumerate(state.uses):

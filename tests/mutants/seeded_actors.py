@@ -51,7 +51,7 @@ AGENT: Final = (
         "results-of-the-stopped-lost",
         "What a stopped agent still owed its conversation is not in the next prompt.",
         "agent.turns",
-        "    state = replace(state, carry=state.carry + _results_of_the_stopped(state), fresh=state.fresh + seqs)",
+        "    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
         "    state = replace(state, fresh=state.fresh + seqs)",
     ),
     Mutant(
