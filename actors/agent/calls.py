@@ -10,9 +10,9 @@ from callboard.actors.agent.state import (
     NO_CALLS,
     AgentState,
     Answer,
-    fixed_of,
     has_turns_left,
     need_of,
+    prefix_of,
     refusals,
     with_message,
 )
@@ -65,15 +65,15 @@ def _sort_calls(
 
     cut: the call that was cut at max_tokens, or -1.
     """
-    fixed = fixed_of(state)
+    prefix = prefix_of(state)
     requests: list[tuple[int, Post]] = []
     reports: list[int] = []
     answers = NO_ANSWERS
     for call, use in enumerate(uses):
-        if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
+        if call != cut and prefix.reports and use.name == prompts.REPORT_BACK:
             reports.append(call)
             continue
-        request = prompts.TRUNCATED if call == cut else _request_for(state, fixed, call, use)
+        request = prompts.TRUNCATED if call == cut else _request_for(state, prefix, call, use)
         if isinstance(request, Post):
             requests.append((call, request))
         else:
@@ -81,21 +81,21 @@ def _sort_calls(
     return requests, tuple(reports), answers
 
 
-def _request_for(state: AgentState, fixed: RequestPrefix, call: int, use: ToolUse) -> Post | str:
+def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
     """The request that a call becomes, or why it becomes none."""
-    effect = fixed.effects.get(use.name)
+    effect = prefix.effects.get(use.name)
     if effect is not None:
-        if fixed.approvals.get(use.name) in ("before", "always"):
+        if prefix.approvals.get(use.name) in ("before", "always"):
             return Post(APPROVALS, RequestApproval(state.turn, call, use.name, effect, use.input))
         return call_tool(state, call, use)
-    if use.name == prompts.TASK and fixed.profile.agents:
+    if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
-    return prompts.unknown_tool(use.name, tuple(fixed.effects))
+    return prompts.unknown_tool(use.name, tuple(prefix.effects))
 
 
 def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
     """The request that one of the profile's tools be run for this call."""
-    effect = fixed_of(state).effects[use.name]
+    effect = prefix_of(state).effects[use.name]
     return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
 
 
@@ -111,16 +111,16 @@ def start_next_tool(state: AgentState) -> Decision:
 
 def ask_to_repeat(state: AgentState, call: int) -> Post | None:
     """The question whether an interrupted call may run again, if its tool wants a person asked."""
-    use, fixed = state.uses[call], fixed_of(state)
-    if fixed.approvals.get(use.name) not in ("interrupted", "always"):
+    use, prefix = state.uses[call], prefix_of(state)
+    if prefix.approvals.get(use.name) not in ("interrupted", "always"):
         return None
-    effect = fixed.effects[use.name]
+    effect = prefix.effects[use.name]
     request = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat=True)
     return Post(APPROVALS, request)
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
-    known = fixed_of(state).profile.agents
+    known = prefix_of(state).profile.agents
     task = read_task(use.input)
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
@@ -165,11 +165,11 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:
-    fixed = fixed_of(state)
+    prefix = prefix_of(state)
     posts = []
     for call in state.reports:
         value = state.uses[call].input
-        if fixed.wraps_report:
+        if prefix.wraps_report:
             value = unwrapped(value)
         posts.append(Post(SUPERVISOR, ReportBack(state.turn, call, value, settled)))
         settled = None

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.phases import AGENT
-from callboard.actors.agent.request_prefix import fixed_parts
+from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
-from callboard.actors.agent.state import AgentState, Answer, fixed_of, has_turns_left, need_of, with_message
+from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of, with_message
 from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -80,15 +80,15 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    fixed = fixed_parts(begin)
+    prefix = prefix_for(begin)
     digest, tokens = state.digest, state.context_tokens
-    if state.fixed is None or state.fixed.digest != fixed.digest:
-        digest = rolled(fixed.digest, *state.history.values())
-        tokens += fixed.tokens
+    if state.prefix is None or state.prefix.digest != prefix.digest:
+        digest = rolled(prefix.digest, *state.history.values())
+        tokens += prefix.tokens
     prompt = user_message(state.carry, begin.prompt)
     state = replace(
         state,
-        fixed=fixed,
+        prefix=prefix,
         model=begin.model,
         limits=begin.limits,
         digest=digest,
@@ -183,7 +183,7 @@ def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) 
 def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     """The model has stopped calling tools: that is its answer, unless it owes a report."""
     detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
-    if not fixed_of(state).reports:
+    if not prefix_of(state).reports:
         if not said.text:
             state = replace(state, text=prompts.NO_SUMMARY)
         return finish(state, "answered", settled, detail)

@@ -39,13 +39,13 @@ def read_profile(raw: bytes) -> Profile:
     return msgspec.json.decode(raw, type=Profile)
 
 
-def fixed_parts(begin: Begin) -> RequestPrefix:
+def prefix_for(begin: Begin) -> RequestPrefix:
     """The fixed parts for this start."""
-    return _fixed(bytes(begin.profile), bytes(begin.schema), begin.roster)
+    return _prefix(bytes(begin.profile), bytes(begin.schema), begin.roster)
 
 
 @lru_cache(maxsize=4_096)
-def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> RequestPrefix:
+def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> RequestPrefix:
     profile, schema = read_profile(raw_profile), Json(raw_schema)
     reports = schema != NULL
     system = prompts.with_report_note(profile.instructions) if reports else profile.instructions

@@ -45,7 +45,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
     address: str
     phase: Phase = "new"
-    fixed: RequestPrefix | None = None
+    prefix: RequestPrefix | None = None
     model: ModelSpec = ModelSpec("")
     limits: Limits = DEFAULTS
     history: IntMap[Json] = IntMap()
@@ -78,11 +78,11 @@ def initial_agent(address: str) -> AgentState:
     return AgentState(address)
 
 
-def fixed_of(state: AgentState) -> RequestPrefix:
+def prefix_of(state: AgentState) -> RequestPrefix:
     """The fixed parts of an agent that has begun; raises ValueError before."""
-    if state.fixed is None:
+    if state.prefix is None:
         raise ValueError(f"{state.address} has not begun")
-    return state.fixed
+    return state.prefix
 
 
 def has_turns_left(state: AgentState) -> bool:
@@ -116,15 +116,15 @@ def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> A
 
 def request_of(state: AgentState) -> ModelRequest:
     """The whole request of the turn that the agent last asked for."""
-    fixed = fixed_of(state)
+    prefix = prefix_of(state)
     return ModelRequest(
         address=state.address,
-        profile=fixed.profile.name,
+        profile=prefix.profile.name,
         model=state.model,
         turn=state.turn,
         attempt=state.attempt,
-        system=fixed.system,
-        tools=fixed.tools,
+        system=prefix.system,
+        tools=prefix.tools,
         history=state.history,
         force_tool="report_back" if state.is_forced else "",
         digest=state.digest,

@@ -278,7 +278,7 @@ class ToolReturned(RichMessage, frozen=True):
 
 @final
 class RequestApproval(Message, frozen=True):
-    """A question: may this call run? is_repeat: it was interrupted, its effect is unknown, it would run again."""
+    """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown."""
 
     turn: int
     call: int

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from callboard.actors.agent.state import AgentState, fixed_of
+from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval
 from callboard.runtime.approvals import Answer, Approval, Approver
@@ -75,7 +75,7 @@ class ApprovalPort:
     async def _question(self, request: Event, body: RequestApproval) -> Approval:
         (stored,) = await self._log.read(self._board.session_id, request.seq, 1)
         state = self._board.core.states.get(request.sender)
-        profile = fixed_of(state).profile.name if isinstance(state, AgentState) else ""
+        profile = prefix_of(state).profile.name if isinstance(state, AgentState) else ""
         return Approval(
             self._board.session_id,
             request.sender,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
-from callboard.actors.agent.state import AgentState, fixed_of
+from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
@@ -41,7 +41,7 @@ class ToolPort:
         if not isinstance(state, AgentState):
             self._answer(request, call, "error", text_json("the agent that called is not there"))
             return
-        agent = self._agents.get(fixed_of(state).profile.name)
+        agent = self._agents.get(prefix_of(state).profile.name)
         tool = agent.tools.get(call.tool) if agent else None
         if tool is None:
             self._answer(request, call, "error", text_json(f"there is no tool {call.tool!r} in this program"))

@@ -55,7 +55,7 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
         verifier.advance(event)
         if isinstance(event.body, CallModel):
             state = verifier.states.get(event.body.agent)
-            if isinstance(state, AgentState) and state.fixed is not None:
+            if isinstance(state, AgentState) and state.prefix is not None:
                 found[event.seq] = request_of(state)
     return found
 

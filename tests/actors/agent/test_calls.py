@@ -200,8 +200,8 @@ def test_at_the_depth_limit_task_is_not_offered_and_called_anyway_left_to_the_su
     hand = Hand()
     begin = msgspec.structs.replace(hand.begin(), roster=())
     hand.hears(begin)
-    assert hand.state.fixed is not None
-    assert not any(b'"task"' in bytes(tool) for tool in hand.state.fixed.tools)
+    assert hand.state.prefix is not None
+    assert not any(b'"task"' in bytes(tool) for tool in hand.state.prefix.tools)
     assert kinds(hand.calls("task")) == ["Delegate"]
 
 

@@ -14,7 +14,7 @@ from tests.actors.harness import SCHEMA, Hand
 
 def test_a_new_agent_knows_its_address_and_nothing_else() -> None:
     state = initial_agent("host.1")
-    assert (state.address, state.phase, state.fixed, len(state.history)) == ("host.1", "new", None, 0)
+    assert (state.address, state.phase, state.prefix, len(state.history)) == ("host.1", "new", None, 0)
 
 
 def test_a_message_adds_to_the_digest_the_bound_and_what_is_new() -> None:
@@ -51,8 +51,8 @@ def test_the_request_is_the_conversation_as_it_was_when_the_turn_was_asked_for()
 
 
 def _fixed_digest(hand: Hand) -> str:
-    assert hand.state.fixed is not None
-    return rolled(hand.state.fixed.digest)
+    assert hand.state.prefix is not None
+    return rolled(hand.state.prefix.digest)
 
 
 def test_old_requests_do_not_change_while_the_conversation_grows() -> None:

@@ -167,7 +167,7 @@ def test_another_schema_changes_the_fixed_parts_and_keeps_the_conversation(schem
     before = hand.state
     hand.begins(schema, prompt="again")
     assert list(hand.state.history.values())[:2] == list(before.history.values())
-    assert hand.state.fixed is not None
-    assert before.fixed is not None
-    assert (hand.state.fixed == before.fixed) == (schema is None)
+    assert hand.state.prefix is not None
+    assert before.prefix is not None
+    assert (hand.state.prefix == before.prefix) == (schema is None)
     assert hand.state.context_tokens >= before.context_tokens
