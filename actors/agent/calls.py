@@ -1,4 +1,9 @@
-"""The calls of one reply: which go to tools, which to the supervisor, which are answered here."""
+"""The calls of one reply: start them, limit them, and go on after the last answer.
+
+A call becomes a request to the tools, to a person or to the supervisor, or an error at once. Calls beyond
+`max_tool_calls` are errors. At most `max_parallel_tools` tools run at a time. The others wait, and each
+answer starts the next one in call order. Delegations, and questions to a person, never wait for a place.
+"""
 
 from msgspec.structs import replace
 
@@ -82,7 +87,7 @@ def _sort_calls(
 
 
 def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
-    """The request that a call becomes, or why it becomes none."""
+    """Return the request that a call becomes, or the error that answers it."""
     effect = prefix.effects.get(use.name)
     if effect is not None:
         if prefix.approvals.get(use.name) in ("before", "always"):
@@ -94,13 +99,14 @@ def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolU
 
 
 def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
-    """The request that one of the profile's tools be run for this call."""
+    """Return the request to run one of the profile's tools for this call."""
     effect = prefix_of(state).effects[use.name]
     return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
 
 
 def start_next_tool(state: AgentState) -> Decision:
-    """Post the first call in line if a place is free. One answer frees one place, so one call is enough."""
+    """Post the first waiting call if a place is free."""
+    # Calls wait only while all places are taken, and one answer frees one place: one call is enough.
     first = state.waiting.first()
     if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
         return state, ()
@@ -110,7 +116,7 @@ def start_next_tool(state: AgentState) -> Decision:
 
 
 def ask_to_repeat(state: AgentState, call: int) -> Post | None:
-    """The question whether an interrupted call may run again, if its tool wants a person asked."""
+    """Return the question if an interrupted call may run again; None if its tool wants no such question."""
     use, prefix = state.uses[call], prefix_of(state)
     if prefix.approvals.get(use.name) not in ("interrupted", "always"):
         return None
@@ -130,7 +136,7 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
 
 
 def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
-    """The posts, the first of those to the supervisor settling the turn, or one more that does."""
+    """Put the settlement into the first delegation, or else into a post of its own."""
     for at, post in enumerate(posts):
         if isinstance(post.body, Delegate):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
@@ -154,7 +160,7 @@ def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
 
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Go on after the last result: report, ask for the next turn, or end."""
+    """Continue after the last result: report, ask for the next turn, or end."""
     if state.reports:
         return _report(state, settled)
     blocks, seqs = results(state)

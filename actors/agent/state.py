@@ -1,4 +1,4 @@
-"""What an agent knows, and what follows from it without any message: the request, the bounds."""
+"""The state of an agent, and the values that follow from it: its request and its bounds."""
 
 from typing import Final, final
 
@@ -19,7 +19,7 @@ from callboard.actors.protocol.value_types import Settled
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """The result of one call: the block for the model, and the seq of the event it came with (0: none)."""
+    """The result of one call: the block for the model, and the seq of the event that brought it (0: none)."""
 
     block: Json
     seq: int = 0
@@ -32,15 +32,22 @@ NO_CALLS: Final[IntMap[bool]] = IntMap()
 
 @final
 class AgentState(msgspec.Struct, frozen=True, gc=False):
-    """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
+    """The memory of an agent.
 
-    context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
-    it. uses, answers, unanswered: the calls of the last reply, their answers, and how many have none.
-    refused: its calls beyond max_tool_calls.
-    tools_out: how many `CallTool`s have no answer. waiting: the calls that wait for one of those places.
-    questions: the calls about which a person was asked. is_model_out, owed: while it stops or has failed,
-    whether the model may still owe an answer, and the end of a grant that is still to be told. reports:
-    indexes of its report_back calls. carry: results that the next prompt is put behind.
+    history, digest, context_tokens: its conversation, the digest of its next request, and an upper bound on
+        the input of that request.
+    fresh: the seqs of the events whose content no request holds yet.
+    turn, attempt: of its latest request. turn counts over its life, turns_used and report_attempts over one
+        ask.
+    uses, refused: the calls of the last reply, up to max_tool_calls and beyond.
+    answers, unanswered: the answers to `uses`, and the number of calls without one.
+    tools_out, waiting: the number of `CallTool`s without an answer, and the calls that wait for a free place
+        (max_parallel_tools).
+    questions: the calls that wait for a person's approval.
+    reports: the indexes of the report_back calls.
+    is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
+        is still to be posted.
+    carry: results that stand before the next prompt.
     """
 
     address: str
@@ -74,24 +81,24 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
 
 def initial_agent(address: str) -> AgentState:
-    """An agent that nothing has reached yet."""
+    """Return the state of an agent before its first message."""
     return AgentState(address)
 
 
 def prefix_of(state: AgentState) -> RequestPrefix:
-    """The fixed parts of an agent that has begun; raises ValueError before."""
+    """Return the request prefix of an agent that has begun. Raises ValueError before."""
     if state.prefix is None:
         raise ValueError(f"{state.address} has not begun")
     return state.prefix
 
 
 def has_turns_left(state: AgentState) -> bool:
-    """Whether the agent may ask for another turn."""
+    """Return True if the agent may ask for another turn."""
     return state.turns_used < (state.limits.max_iterations or 0)
 
 
 def need_of(state: AgentState) -> Need:
-    """The most that a call with this conversation can use."""
+    """Return the most that a call with this conversation can use."""
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
 
 
@@ -104,7 +111,7 @@ def refusals(state: AgentState) -> list[Json]:
 
 
 def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> AgentState:
-    """The conversation with one more message of at most so many tokens, which came with these events."""
+    """Append a message to the conversation. tokens: its bound. seqs: of the events that brought it."""
     return msgspec.structs.replace(
         state,
         history=state.history.append(message),
@@ -115,7 +122,7 @@ def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> A
 
 
 def request_of(state: AgentState) -> ModelRequest:
-    """The whole request of the turn that the agent last asked for."""
+    """Return the whole request of the turn that the agent last asked for."""
     prefix = prefix_of(state)
     return ModelRequest(
         address=state.address,
