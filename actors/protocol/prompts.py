@@ -22,7 +22,7 @@ NO_SUMMARY: Final = "(no summary)"
 
 REPORT_NOTE: Final = (
     "When your work is done, call the tool report_back once, with a value that matches its schema. "
-    "Only the report reaches the agent that asked you; text is not passed on."
+    "Only the report is passed on; other text is not."
 )
 REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
 CANCELLED: Final = "Cancelled before it had a result."
@@ -62,12 +62,8 @@ def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
                 "input_schema": {
                     "type": "object",
                     "properties": {
-                        "agent": {
-                            "type": "string",
-                            "enum": names,
-                            "description": "The agent that works.",
-                        },
-                        "prompt": {"type": "string", "description": "Everything that the sub-agent is told."},
+                        "agent": {"type": "string", "enum": names, "description": "Who does the work."},
+                        "prompt": {"type": "string", "description": "All that the sub-agent is told."},
                         "output_schema": {
                             "type": "object",
                             "description": "JSON schema (draft 2020-12) that the result must match.",
@@ -75,9 +71,9 @@ def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
                         "agents": {
                             "type": "array",
                             "items": {"type": "string", "enum": names},
-                            "description": "Instead of agent: several agents that race.",
+                            "description": "Instead of agent: several that race.",
                         },
-                        "copies": {"type": "integer", "minimum": 1, "description": "The number of racers."},
+                        "copies": {"type": "integer", "minimum": 1, "description": "How many race."},
                     },
                     "required": ["prompt"],
                 },
