@@ -1,4 +1,4 @@
-"""The tools port: a posted call becomes one run of a tool, and its one answer."""
+"""The tools port: a posted call becomes one run of a tool and one answer."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -18,7 +18,7 @@ from callboard.runtime.tools.output import ToolOutcome
 
 
 class ToolPort:
-    """The tool calls of one session. on_progress: told the address and what a tool says of its progress."""
+    """The tool calls of one session. on_progress: gets the address and each progress text of a tool."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ToolPort:
         self._tasks = SharedTasks(self._lost)
 
     def start(self, request: Event) -> None:
-        """Run the tool. A call whose arguments do not fit is answered at once."""
+        """Run the tool, or answer at once if its arguments do not fit."""
         call = request.body
         assert isinstance(call, CallTool)
         state = self._board.core.states.get(request.sender)
@@ -61,7 +61,7 @@ class ToolPort:
             self._tasks.spawn(request.seq, self._wait(request, call, result), result)
 
     def abort(self, request: Event) -> bool:
-        """Cancel the call; False if it is not under way."""
+        """Cancel the call. Return False if it is not under way."""
         return self._tasks.cancel(request.seq)
 
     async def aclose(self) -> None:
@@ -87,7 +87,7 @@ class ToolPort:
         self._answer(request, call, outcome.status, outcome.output)
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """A run that ended in an exception which no tool is allowed to catch, such as GeneratorExit."""
+        """Answer a call whose run ended in an exception, such as GeneratorExit."""
         request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CallTool):
             why = text_json(f"{request.body.tool} ended with {type(error).__name__}")
