@@ -16,7 +16,7 @@ LONGEST_ASKED_MS: Final = 300_000
 
 
 def backoff_ms(failure: ModelFailure, attempt: int, max_attempts: int, who: str) -> int | None:
-    """Return the milliseconds to wait before the next attempt, or None if there is no next one."""
+    """Return the milliseconds to wait before the next attempt; None if there is no next one."""
     if not failure.is_retryable or attempt >= max_attempts:
         return None
     wait = min(LONGEST_MS, FIRST_MS << min(attempt - 1, 16))

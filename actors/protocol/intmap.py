@@ -1,7 +1,7 @@
 """A persistent map from whole numbers to values: a change makes a new map, and old ones stay valid.
 
 The map is a radix tree of tuples, each at most 32 wide. A tuple ends with its last entry, and the tree is no
-higher than its last key needs. So equal maps are equal trees, in whatever order they were filled, and a map
+higher than its last key needs. So equal maps are equal trees, in any order of filling, and a map
 of three entries is a tuple of three. `put` and `drop` copy one tuple per level: a state with ten thousand
 agents changes in O(log n).
 Uses: a map (children by ordinal), a sequence (a conversation), a queue (tickets that grow).
@@ -32,7 +32,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return self.size
 
     def get(self, key: int) -> V | None:
-        """Return the value under a key, or None."""
+        """Return the value under a key; None if the key is missing."""
         root, shift = self.root, self.shift
         if not shift:  # most maps have one level
             return root[key] if 0 <= key < len(root) else None
@@ -45,7 +45,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return node[at] if at < len(node) else None
 
     def put(self, key: int, value: V) -> "IntMap[V]":
-        """Return this map with the value under the key. Raises ValueError for a key below 0, or None."""
+        """Return this map with the value under the key. Raises ValueError for None and for a key below 0."""
         if key < 0 or value is None:
             raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
         root, shift, size = self.root, self.shift, self.size
@@ -88,7 +88,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return IntMap(root, shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
-        """Return the lowest key and its value, or None for an empty map."""
+        """Return the lowest key and its value; None for an empty map."""
         if not self.size:
             return None
         node, shift, key = self.root, self.shift, 0

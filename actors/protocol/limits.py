@@ -31,7 +31,7 @@ class Bound(NamedTuple):
     """One row of the table of limits.
 
     text: the meaning, after the name. default: None for no limit. has_zero: zero is a sensible limit.
-    reach: `agent` if a child inherits the limit, `scope` if a child shares what is left of it.
+    reach: `agent` if a child inherits the limit, `scope` if a child draws on the rest of it.
     """
 
     text: str

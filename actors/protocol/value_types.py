@@ -31,7 +31,7 @@ class ModelFailure(Value, frozen=True):
     """The reason why a model call has no answer.
 
     code: the service's error type, or our own (`timeout`, `connection`, `broken_stream`, `garbage`, ...).
-    retry_after_ms: the wait that the service asked for, or None.
+    retry_after_ms: the wait that the service asked for; None without one.
     """
 
     code: str

@@ -53,7 +53,7 @@ class SharedTasks:
         self._step_on()
 
     def cancel(self, seq: int) -> bool:
-        """Cancel the work for a request. Return False if there is none, or if it has not begun."""
+        """Cancel the work for a request. Return False for work that is missing or has not begun."""
         piece = self._pieces.get(seq)
         if piece is None:
             return False
@@ -93,7 +93,7 @@ class SharedTasks:
             self._line.clear()
 
     async def _step_all(self) -> None:
-        """Step the pieces in line, until there are none or one of them keeps this task."""
+        """Step the pieces in line, until the line is empty or one of them keeps this task."""
         task = asyncio.current_task()
         assert task is not None
         try:

@@ -99,7 +99,7 @@ class Tasks:
             self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
 
     def cancel(self, seq: int) -> bool:
-        """Cancel the work for a request. Return False if there is none, or if it has not begun."""
+        """Cancel the work for a request. Return False for work that is missing or has not begun."""
         entry = self._entries.get(seq)
         return entry is not None and _cancelled(entry)
 

@@ -159,7 +159,7 @@ class Session:
             raise
 
     async def cancel(self, reason: str = "") -> Outcome | None:
-        """Stop the running ask and all agents below it; return its outcome, or None if no ask runs.
+        """Stop the running ask and all agents below it; return its outcome (None if no ask runs).
 
         Raises MisuseError on another event loop than the session's.
         """
