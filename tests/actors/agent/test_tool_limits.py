@@ -23,13 +23,13 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.replay.testing.sessions.says import Says
-from tests.actors.harness import ARGUMENTS, SCHEMA, Hand, kinds
+from tests.actors.harness import ARGUMENTS, SCHEMA, AgentHarness, kinds
 
 TWO_AT_A_TIME = Limits(max_parallel_tools=2)
 
 
-def begun(limits: Limits, schema: object = None) -> Hand:
-    agent = Hand()
+def begun(limits: Limits, schema: object = None) -> AgentHarness:
+    agent = AgentHarness()
     agent.begins(schema, limits=limits)
     return agent
 
@@ -43,7 +43,7 @@ def results(blocks: list[object]) -> list[str]:
     return [str(block["content"]) for block in msgspec.convert(blocks, list[dict[str, object]])]
 
 
-def results_read(agent: Hand) -> list[str]:
+def results_read(agent: AgentHarness) -> list[str]:
     """Return the results in the newest message of the conversation."""
     return results(msgspec.convert(agent.conversation()[-1]["content"], list[object]))
 

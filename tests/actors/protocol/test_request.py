@@ -13,7 +13,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 
 
 def requests(*says: Says, schema: object = None) -> list[ModelRequest]:
-    """What the host was sent, for these replies."""
+    """Return the host's requests for these replies."""
     replies = iter(says)
     world = SessionWorld(Scenario([profile("host", tools=["look"])], lambda request: next(replies)))
     world.ask("find it", schema).run()
