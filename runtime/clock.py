@@ -1,4 +1,4 @@
-"""The one module that reads the clock and draws chance. Neither ever reaches a decider."""
+"""The clock and chance. No other module reads them, and no decider ever sees them."""
 
 import secrets
 import time
@@ -8,16 +8,16 @@ _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970 UTC, as they go into the log."""
+    """Return the time in milliseconds since 1970 UTC, for the log."""
     return time.time_ns() // 1_000_000
 
 
 def new_session_id() -> str:
-    """A new id: the date, for people, and 50 random bits in Crockford's base 32."""
+    """Make a session id: the date, for people, and 50 random bits in Crockford's base 32."""
     day = time.strftime("%Y%m%d", time.gmtime())
     return f"{day}-{''.join(secrets.choice(_ALPHABET) for _ in range(10))}"
 
 
 def new_request_id() -> str:
-    """A new id for an ask that was given none."""
+    """Make an id for an ask without one."""
     return secrets.token_hex(6)

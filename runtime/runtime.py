@@ -41,16 +41,20 @@ _TITLE_CHARS_MAX: Final = 200
 
 
 class Runtime:
-    """Runs agents and records them.
+    """The runtime of agents: it runs and records them.
 
-    log: an address for `open_log`, or any `EventLog`. model: what agents use that name none, inherited from
-    parent to child. limits: bounds of every session. durability: `"full"` survives a loss of power,
-    `"process"` only the death of the process (SQLite's synchronous=NORMAL). strict_spending: model calls wait
-    until their request is on disk, so that after a crash the log knows of each that may have cost something;
-    without it the last ones, at most `max_parallel_calls`, may be missing. approve: asked, with an
-    `Approval`, before tools that want a person asked; without it they wait for `Session.approvals()`.
-    secrets: what must not be written anywhere, and what tools may ask for by name. redact_keys: whether text
-    that has the form of a well-known API key is taken for a secret too (docs/security.md).
+    log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
+    model: of agents that name none. A child inherits it from its parent.
+    limits: of every session.
+    durability: `"full"` survives a loss of power, `"process"` only the death of the process (SQLite's
+        synchronous=NORMAL).
+    strict_spending: True lets model calls wait until their request is on disk, so that after a crash the log
+        has every call that may have cost something. Else the last ones, at most `max_parallel_calls`, may
+        be missing.
+    approve: called with an `Approval` before tools that need one. Without it they wait for
+        `Session.approvals()`.
+    secrets: never written anywhere. Tools may ask for them by name.
+    redact_keys: True treats text in the form of a well-known API key as a secret too (docs/security.md).
 
     Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
     cannot be opened.
@@ -88,7 +92,7 @@ class Runtime:
 
     @property
     def log(self) -> EventLog:
-        """Where the sessions are kept."""
+        """Return the log of the sessions."""
         return self._log
 
     async def __aenter__(self) -> Self:
@@ -103,17 +107,18 @@ class Runtime:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every session, cancelling what runs, then the models that were used, then the log.
+        """Close every session, its running ask first, then the models that were used, then the log.
 
-        Whatever fails on the way, the rest is closed all the same; the first error is raised at the end.
+        A failure on the way does not keep the rest open; the first error is raised at the end. Raises
+        MisuseError, and closes nothing, on another event loop than that of its sessions.
         """
         if self._process != os.getpid():
             return  # a forked child: sessions, models and log belong to its parent's loop
+        for session in self._sessions.values():
+            session.check_loop()
         self._is_closing = True
-        found: list[object] = []
-        while self._sessions:
-            closing = [session.close() for session in self._sessions.values()]
-            found += await asyncio.gather(*closing, return_exceptions=True)
+        closing = [session.close() for session in self._sessions.values()]
+        found: list[object] = await asyncio.gather(*closing, return_exceptions=True)
         models, self._models = list(self._models.values()), {}
         found += await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
         if self._writer is not None:
@@ -138,7 +143,7 @@ class Runtime:
         session_id: str = "",
         request_id: str = "",
     ) -> Outcome:
-        """One prompt, one outcome, in a session of its own. The parameters are those of `open` and `ask`."""
+        """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
         prompt_json(prompt)
         schema_json(output_schema)
         self._check_approver(agent)
@@ -159,7 +164,7 @@ class Runtime:
         session_id: str = "",
         request_id: str = "",
     ) -> Outcome:
-        """`run` for programs without an event loop: opens the log, runs, closes it.
+        """Open the log, run one prompt, close the log: `run` for programs without an event loop.
 
         Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
         """
@@ -186,7 +191,7 @@ class Runtime:
         limits: Limits | None = None,
         title: "str | Sequence[Mapping[str, object]]" = "",
     ) -> Session:
-        """A new session with this agent as its host. limits: the narrower of these and the runtime's hold.
+        """Open a new session with this agent as its host. limits: narrower ones than the runtime's hold.
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
         """
@@ -208,15 +213,15 @@ class Runtime:
         extend: float = 0.0,
         accept_changes: bool = False,
     ) -> Session:
-        """Take up a session that another process left: `await session.outcome` for the ask it left undone.
+        """Resume a session that another process left; `await session.outcome` for its unfinished ask.
 
         Nothing durable is done again. Model calls without an answer are charged in full and made again;
         `read` and `idempotent` tools run again; `write` tools that had started do not, their calls are
         `interrupted`. docs/resume.md has the whole table.
 
-        agent: the host, as it was recorded. limits: what bounds the session from now on instead. extend:
-        seconds that every deadline is put off; time counts while nobody runs the session. accept_changes:
-        go on although the agents have changed, and record that.
+        agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
+        deadline, since time counts also while no process runs the session. accept_changes: True goes on with
+        agents that have changed, and records that.
 
         Raises AgentsChanged for agents that differ from the recorded ones, SessionEnded for a closed session,
         SessionBusy for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what
@@ -244,7 +249,7 @@ class Runtime:
         return session
 
     def _cast(self, agent: Agent, limits: Limits | None) -> "_Cast":
-        """Who appears in a session with this host."""
+        """Return the agents and models of a session with this host."""
         if not isinstance(agent, Agent):
             raise MisuseError(f"{agent!r} is no Agent")
         agents = roster(agent)
@@ -256,7 +261,7 @@ class Runtime:
         return _Cast(agents, models, admitted, unpriced(model, agents))
 
     def _put_together(self, name: str, epoch: int, cast: "_Cast") -> tuple[Session, Board]:
-        """A session with its board and ports, before its first event in this process."""
+        """Build a session with its board and ports, before its first event in this process."""
         board = Board(name, epoch, self._usable(), self._is_strict)
         self._models.update((id(one), one) for one in cast.models.values())
         board.secrets = self._secrets
@@ -271,7 +276,7 @@ class Runtime:
         return session, board
 
     def _check_approver(self, agent: Agent) -> None:
-        """Refuse a run that would wait for a person whom nobody asks."""
+        """Refuse a run that would wait forever for an approval. Raises MisuseError."""
         if self._approver is not None or not isinstance(agent, Agent):
             return
         for other in roster(agent).values():
@@ -303,7 +308,7 @@ class Runtime:
     def _describe(
         self, host: Agent, model: Model, agents: Mapping[str, Agent], limits: Limits | None
     ) -> tuple[SessionOpened, dict[str, Model]]:
-        """The first event, and the models by the names it uses."""
+        """Return the first event, and the models by the names in it."""
         bounds = narrow(self._limits, limits_of(limits))
         profiles = [other.profile() for other in agents.values()]
         _check_prices(bounds, unpriced(model, agents), agents)
@@ -316,7 +321,7 @@ class Runtime:
 
 
 class _Cast(NamedTuple):
-    """Who appears in a session. models: by name. unpriced: a model whose prices are not known, if any."""
+    """The agents and models of a session, by name. unpriced: a model without known prices, or empty."""
 
     agents: dict[str, Agent]
     models: dict[str, Model]
@@ -349,7 +354,7 @@ def _models(models: Sequence[Model | None]) -> dict[str, Model]:
 
 
 def unpriced(model: Model, agents: Mapping[str, Agent]) -> str:
-    """The name of a model whose prices are not known, if there is one: no cost limit can hold then."""
+    """Return the name of a model without known prices, which no cost limit fits, or an empty text."""
     for candidate in (model, *(agent.model for agent in agents.values())):
         if candidate is not None and candidate.spec.prices is None:
             return candidate.spec.name

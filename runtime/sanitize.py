@@ -1,18 +1,18 @@
-"""The boundary: what ports and clients hand in is cleaned and checked here, once, before it is posted.
+"""The boundary: values of ports and clients are cleaned and checked here, once, before they are posted.
 
 Two ways in
-  - `to_json(value)`: a Python value, encoded compactly with its keys in the order they are in.
-  - `check_json(text)`: somebody else's JSON text, which keeps its own bytes, key order and spacing.
+  - `to_json(value)`: a Python value, encoded compactly, with its keys in their order.
+  - `check_json(text)`: foreign JSON text, which keeps its own bytes, key order and spacing.
 
 Rules
-  - What is let in can be logged and read by every later reader; all else is refused with InvalidPrompt,
-    which says where and what to do, and nothing else is raised.
+  - An accepted value can be logged, and every later reader can read it. Every other value is refused with
+    InvalidPrompt, which names its place and the correction. No other exception is raised.
   - Text is cleaned, not refused: a lone surrogate, which UTF-8 cannot hold, becomes U+FFFD, and NUL,
     which databases refuse, becomes U+2400, its picture.
   - NaN and infinities are refused: JSON has none, and msgspec would write `null` for them.
   - Duplicate keys are refused: parsers differ in which of the two they believe.
   - Sets are refused: their order is chance, and equal values must have equal bytes.
-  - Sizes are bounded before anything is built: a value that contains itself costs no more than its limit.
+  - A size limit holds before the value is encoded, so that a value which contains itself costs no more.
 """
 
 import dataclasses
@@ -35,14 +35,14 @@ MAX_BYTES: Final = 16 * 2**20
 """Bytes of one value: half of what the Messages API takes in one request."""
 
 MAX_DEPTH: Final = 64
-"""How deep lists and objects may nest. msgspec and the json module give up near 1,000."""
+"""Levels of nested lists and objects. msgspec and the json module fail near 1,000."""
 
 
 def _plain(value: object) -> object:
-    """Subclasses of text and numbers as what they are; all else was refused before."""
+    """Return subclasses of text and numbers as plain ones; other types were refused before."""
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, msgspec.Raw):  # to_builtins asks
+    if isinstance(value, msgspec.Raw):  # from to_builtins
         return _DECODER.decode(_checked(bytes(value), MAX_BYTES, MAX_DEPTH))
     return float(value) if isinstance(value, float) else int(value)  # type: ignore[call-overload]
 
@@ -65,7 +65,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def clean_text(text: str) -> str:
-    """The text without lone surrogates (U+FFFD instead) and without NUL (U+2400 instead)."""
+    """Replace lone surrogates by U+FFFD and NUL by U+2400."""
     if not text.isascii() and _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text.replace("\0", "\u2400")
@@ -74,10 +74,10 @@ def clean_text(text: str) -> str:
 def to_json(
     value: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, what: str = "The value"
 ) -> Json:
-    """The JSON of a Python value: text, numbers, None, lists, tuples, dicts, structs, dataclasses, enums.
+    """Encode a Python value: text, numbers, None, lists, tuples, dicts, structs, dataclasses, enums.
 
-    Dates, UUIDs and decimals become text, a `Json` is checked and keeps its bytes. what: how a refusal
-    names the value. Raises InvalidPrompt naming the place and what to do.
+    Dates, UUIDs and decimals become text; a `Json` is checked and keeps its bytes. what: the name of the
+    value in a refusal. Raises InvalidPrompt with the place and the correction.
 
     >>> bytes(to_json({"path": "a.txt", "lines": [1, 2]}))
     b'{"path":"a.txt","lines":[1,2]}'
@@ -106,10 +106,10 @@ def to_json(
 def check_json(
     text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, what: str = "The JSON"
 ) -> Json:
-    """Foreign JSON text as it is, apart from white space around it and cleaned escapes inside it.
+    """Check foreign JSON text; return it without white space around it and with cleaned escapes.
 
-    what: how a refusal names the text. Raises InvalidPrompt for anything that is not exactly one JSON
-    value, holds numbers beyond a float's range, a key twice, or is too deep or too large.
+    what: the name of the text in a refusal. Raises InvalidPrompt for text that is not exactly one JSON value,
+    has a number beyond a float's range or a key twice, or is too deep or too large.
 
     >>> bytes(check_json('{"b": 1, "a": [true]}'))
     b'{"b": 1, "a": [true]}'
@@ -125,7 +125,7 @@ def check_json(
 
 
 class _Refused(Exception):
-    """Why a value is refused, and the way to it, innermost step first."""
+    """The refusal of a value. why: its reason. path: the steps to its place, innermost first."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -139,7 +139,7 @@ def _refuse(what: str, path: list[str | int], why: str) -> NoReturn:
 
 
 def _weigh(value: object, depth: int, budget: int) -> int:
-    """What is left of a budget of bytes after this value; its JSON takes at least about what it weighs."""
+    """Return the rest of a budget of bytes after this value, whose JSON has about so many or more."""
     if isinstance(value, str):
         budget -= len(value)
     elif isinstance(value, int):
@@ -166,7 +166,8 @@ def _inside(depth: int) -> int:
 
 
 def _weigh_dict(value: dict[object, object], depth: int, budget: int) -> int:
-    """As `_weigh_items`, without a call for each text or number: most arguments are flat."""
+    """Do as `_weigh_items` does, for a dict."""
+    # Without a call for each text or number: most arguments are flat.
     key: object = None
     depth = _inside(depth)
     try:
@@ -273,7 +274,7 @@ def _checked(text: str | bytes, max_bytes: int, max_depth: int) -> Json:
 
 
 def _is_deeper(data: bytes, max_depth: int) -> bool:
-    """Whether brackets are left when the innermost pairs were taken away max_depth times."""
+    """Return True if brackets are left after the innermost pairs were removed max_depth times."""
     left = _brackets(data)
     while left and max_depth:
         left, max_depth = left.replace(b"[]", b""), max_depth - 1
@@ -281,10 +282,8 @@ def _is_deeper(data: bytes, max_depth: int) -> bool:
 
 
 def _brackets(data: bytes) -> bytes:
-    """The brackets of a JSON text, outside its strings, all of one kind.
-
-    Without escapes, strings are what stands between a quote and the next.
-    """
+    """Return the brackets of a JSON text outside its strings, all of one kind."""
+    # Without escapes, a string is the text between a quote and the next one.
     if data.find(b"\\") >= 0:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = data.translate(_BRACKETS, _NO_BRACKETS).replace(b'""', b"")
@@ -292,11 +291,11 @@ def _brackets(data: bytes) -> bytes:
 
 
 def _is_compact(data: bytes, value: object) -> bool:
-    """Whether the text is its value's JSON, give or take a space after colons and commas.
+    """Return True if the text is its value's JSON, apart from spaces after colons and commas.
 
-    If so it has no duplicate keys: those are lost in the value, tokens and all. Faster than looking at
-    every key (0.6 us, not 2.4, for 100 bytes), and true of nearly all that programs write.
+    Such a text has no duplicate keys, since its value would have lost one of them.
     """
+    # Faster than a look at every key (0.6 us, not 2.4, for 100 bytes), and true of most texts of programs.
     written = _ENCODER.encode(value)
     return data == written or data.replace(b'": ', b'":').replace(b", ", b",") == written
 

@@ -1,1 +1,1 @@
-"""The agent's decider: turns with a model, calls, delegations, reports."""
+"""The decider of an agent: turns with a model, tool calls, delegations, reports."""

@@ -1,4 +1,4 @@
-"""The arguments that a model gives to our own tools, `task` and `report_back`, as far as they make sense."""
+"""The arguments that a model gives to callboard's own tools, `task` and `report_back`."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ import msgspec
 from callboard.actors.protocol.immutable import NULL, Json
 
 COPIES_MAX: Final = 10_000
-"""More racers than this are a mistake of the model, whatever the limits allow."""
+"""More racers than this are a mistake of the model, also where the limits allow them."""
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
-    """The arguments of a `task` call; models write null for what they leave out."""
+    """The arguments of a `task` call. Models write null for an argument that they leave out."""
 
     prompt: Json
     agent: str | None = None
@@ -20,7 +20,10 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     output_schema: Json = NULL
 
     def racers(self, known: tuple[str, ...]) -> tuple[str, ...]:
-        """Whom the call names, each as often as it is to run; nobody if it makes no sense."""
+        """Return the profiles to run, a name n times for n copies; an empty tuple for useless arguments.
+
+        known: the profiles that the agent may delegate to. A single one need not be named.
+        """
         copies = 1 if self.copies is None else self.copies
         names = self.agents or ((self.agent,) if self.agent else known if len(known) == 1 else ())
         if (self.agents and self.agent) or not 1 <= copies * len(names) <= COPIES_MAX:
@@ -44,7 +47,7 @@ _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
 
 def read_task(arguments: Json) -> Task | None:
-    """The arguments of a `task` call, or None if they are none, or if there is no prompt in them."""
+    """Read the arguments of a `task` call; return None if they are unusable or lack a prompt."""
     try:
         task = _TASK.decode(arguments)
         prompt = _PROMPT.decode(task.prompt)
@@ -55,7 +58,7 @@ def read_task(arguments: Json) -> Task | None:
 
 
 def unwrapped(value: Json) -> Json:
-    """What the model put under `value`; without that key, all of it, for the schema to refuse."""
+    """Return the value under `value`, or the whole without that key, which the schema will refuse."""
     try:
         return _WRAPPED.decode(value).value
     except (msgspec.DecodeError, RecursionError):

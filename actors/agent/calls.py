@@ -1,4 +1,9 @@
-"""The calls of one reply: which go to tools, which to the supervisor, which are answered here."""
+"""The calls of one reply: start them, limit them, and go on after the last answer.
+
+A call becomes a request to the tools, to a person or to the supervisor, or an error at once. Calls beyond
+`max_tool_calls` are errors. At most `max_parallel_tools` tools run at a time. The others wait, and each
+answer starts the next one in call order. Delegations, and questions to a person, never wait for a place.
+"""
 
 from msgspec.structs import replace
 
@@ -7,11 +12,13 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.agent.state import (
     NO_ANSWERS,
+    NO_CALLS,
     AgentState,
     Answer,
-    fixed_of,
     has_turns_left,
     need_of,
+    prefix_of,
+    refusals,
     with_message,
 )
 from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
@@ -20,70 +27,106 @@ from callboard.actors.protocol.addresses import APPROVALS, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import text_json, tool_result, user_message
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, RequestApproval, TurnSettled
 from callboard.actors.protocol.value_types import Settled
 
 
 def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, settled: Settled) -> Decision:
-    """Send out what a reply calls. is_cut: the reply ended at max_tokens, within its last call."""
-    fixed = fixed_of(state)
-    cut = len(uses) - 1 if is_cut else -1
-    posts: list[Post] = []
-    reports: list[int] = []
-    answers = NO_ANSWERS
-    tools_out = 0
-    for call, use in enumerate(uses):
-        if call != cut and fixed.reports and use.name == prompts.REPORT_BACK:
-            reports.append(call)
-            continue
-        post = prompts.TRUNCATED if call == cut else _post_for(state, fixed, call, use)
-        if type(post) is Post:
-            posts.append(post)
-            tools_out += post.recipient != SUPERVISOR
-        else:
-            answers = answers.put(call, Answer(tool_result(use.id, text_json(post), is_error=True)))
+    """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
+    most = state.limits.max_tool_calls or 1
+    requests, reports, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
+    tools = [call for call, post in requests if post.recipient == TOOLS]
+    questions = [call for call, post in requests if post.recipient == APPROVALS]
+    places = state.limits.max_parallel_tools or 1
+    waiting = frozenset(tools[places:])
+    posts = [post for call, post in requests if call not in waiting]
     state = replace(
         state,
         phase="acting",
-        uses=uses,
+        uses=uses[:most],
+        refused=uses[most:],
         answers=answers,
-        unanswered=len(posts),
-        tools_out=tools_out,
-        reports=tuple(reports),
+        unanswered=len(requests),
+        tools_out=min(len(tools), places),
+        waiting=_call_set(tools[places:]),
+        questions=_call_set(questions),
+        reports=reports,
     )
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
 
 
-def _post_for(state: AgentState, fixed: RequestPrefix, call: int, use: ToolUse) -> Post | str:
-    """The request that a call becomes, or why it becomes none."""
-    effect = fixed.effects.get(use.name)
+def _call_set(calls: list[int]) -> IntMap[bool]:
+    found = NO_CALLS
+    for call in calls:
+        found = found.put(call, True)
+    return found
+
+
+def _sort_calls(
+    state: AgentState, uses: tuple[ToolUse, ...], cut: int
+) -> tuple[list[tuple[int, Post]], tuple[int, ...], IntMap[Answer]]:
+    """Return the calls that become requests, those that report, and the answers to those that fail here.
+
+    cut: the call that was cut at max_tokens, or -1.
+    """
+    prefix = prefix_of(state)
+    requests: list[tuple[int, Post]] = []
+    reports: list[int] = []
+    answers = NO_ANSWERS
+    for call, use in enumerate(uses):
+        if call != cut and prefix.reports and use.name == prompts.REPORT_BACK:
+            reports.append(call)
+            continue
+        request = prompts.TRUNCATED if call == cut else _request_for(state, prefix, call, use)
+        if isinstance(request, Post):
+            requests.append((call, request))
+        else:
+            answers = answers.put(call, Answer(tool_result(use.id, text_json(request), is_error=True)))
+    return requests, tuple(reports), answers
+
+
+def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolUse) -> Post | str:
+    """Return the request that a call becomes, or the error that answers it."""
+    effect = prefix.effects.get(use.name)
     if effect is not None:
-        if fixed.approvals.get(use.name) in ("before", "always"):
+        if prefix.approvals.get(use.name) in ("before", "always"):
             return Post(APPROVALS, RequestApproval(state.turn, call, use.name, effect, use.input))
         return call_tool(state, call, use)
-    if use.name == prompts.TASK and fixed.profile.agents:
+    if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
-    return prompts.unknown_tool(use.name, tuple(fixed.effects))
+    return prompts.unknown_tool(use.name, tuple(prefix.effects))
 
 
 def call_tool(state: AgentState, call: int, use: ToolUse) -> Post:
-    """The request that one of the profile's tools be run for this call."""
-    effect = fixed_of(state).effects[use.name]
+    """Return the request to run one of the profile's tools for this call."""
+    effect = prefix_of(state).effects[use.name]
     return Post(TOOLS, CallTool(state.turn, call, use.name, effect, use.input, use.id))
 
 
+def start_next_tool(state: AgentState) -> Decision:
+    """Post the first waiting call if a place is free."""
+    # Calls wait only while all places are taken, and one answer frees one place: one call is enough.
+    first = state.waiting.first()
+    if first is None or state.tools_out >= (state.limits.max_parallel_tools or 1):
+        return state, ()
+    call, _ = first
+    state = replace(state, waiting=state.waiting.drop(call), tools_out=state.tools_out + 1)
+    return state, (call_tool(state, call, state.uses[call]),)
+
+
 def ask_to_repeat(state: AgentState, call: int) -> Post | None:
-    """The question whether an interrupted call may run again, if its tool wants a person asked."""
-    use, fixed = state.uses[call], fixed_of(state)
-    if fixed.approvals.get(use.name) not in ("interrupted", "always"):
+    """Return the question if an interrupted call may run again; None if its tool wants no such question."""
+    use, prefix = state.uses[call], prefix_of(state)
+    if prefix.approvals.get(use.name) not in ("interrupted", "always"):
         return None
-    effect = fixed.effects[use.name]
+    effect = prefix.effects[use.name]
     request = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat=True)
     return Post(APPROVALS, request)
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
-    known = fixed_of(state).profile.agents
+    known = prefix_of(state).profile.agents
     task = read_task(use.input)
     names = task.racers(known) if task is not None else ()
     if task is None or not names:
@@ -93,7 +136,7 @@ def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:
 
 
 def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
-    """The posts, the first of those to the supervisor settling the turn, or one more that does."""
+    """Put the settlement into the first delegation, or else into a post of its own."""
     for at, post in enumerate(posts):
         if isinstance(post.body, Delegate):
             posts[at] = Post(SUPERVISOR, replace(post.body, settled=settled))
@@ -105,18 +148,19 @@ def settled_in(posts: list[Post], settled: Settled) -> tuple[Post, ...]:
 
 
 def results(state: AgentState) -> tuple[tuple[Json, ...], tuple[int, ...]]:
-    """The results in call order, and the seqs of the events they came with."""
+    """Return the results in call order, and the seqs of the events they came with."""
     blocks: list[Json] = []
     seqs: list[int] = []
     for answer in state.answers.values():
         blocks.append(answer.block)
         if answer.seq:
             seqs.append(answer.seq)
+    blocks += refusals(state)
     return tuple(blocks), tuple(seqs)
 
 
 def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Go on after the last result: report, ask for the next turn, or end."""
+    """Continue after the last result: report, ask for the next turn, or end."""
     if state.reports:
         return _report(state, settled)
     blocks, seqs = results(state)
@@ -127,11 +171,11 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:
-    fixed = fixed_of(state)
+    prefix = prefix_of(state)
     posts = []
     for call in state.reports:
         value = state.uses[call].input
-        if fixed.wraps_report:
+        if prefix.wraps_report:
             value = unwrapped(value)
         posts.append(Post(SUPERVISOR, ReportBack(state.turn, call, value, settled)))
         settled = None

@@ -1,7 +1,7 @@
-"""What a model said: its content blocks, read just as far as the agent needs.
+"""The text and the tool calls in a model's reply.
 
-The blocks themselves are kept verbatim in the conversation (thinking signatures, unknown types and all);
-this is a second, typed look at them. A list that cannot be read is garbage, never an exception.
+The conversation keeps the blocks themselves, byte for byte, with thinking signatures and unknown types. This
+module reads the parts that the agent needs. An unreadable reply is garbage, never an exception.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):
-    """The text and the tool calls of one reply, in order. is_blank: there is nothing in it but blank text."""
+    """The text and the tool calls of one reply, in order. is_blank: it holds blank text and nothing else."""
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
@@ -47,7 +47,7 @@ _READ: Final = frozenset({"text", "tool_use"})
 
 
 def read(content: Json) -> Said | None:
-    """The text and calls of a list of content blocks, or None for garbage."""
+    """Read the text and the calls of a list of content blocks; return None for garbage."""
     try:
         blocks = _BLOCKS.decode(content)
     except (msgspec.DecodeError, RecursionError):
@@ -73,7 +73,8 @@ def read(content: Json) -> Said | None:
 
 
 def _read_one_by_one(content: Json) -> tuple[_Block, ...] | None:
-    """Blocks of types we do not read may have any shape, also under the names that we use."""
+    """Read only the blocks of known types; return None for garbage."""
+    # Blocks of other types may have any shape, also in fields that have the names of ours.
     try:
         raw = _RAW_BLOCKS.decode(content)
         types = [(_TYPE.decode(block).type, block) for block in raw]

@@ -1,14 +1,21 @@
-"""The agent: asks for turns, runs the calls of a reply, reports, and drains when it is stopped.
+"""The decider of an agent: ask for turns, run the calls of a reply, report, drain when stopped.
+
+A turn, from the agent's side:
+
+    1  The agent posts `TurnRequested` to the supervisor. The supervisor posts the grant, `CallModel`, to the
+       model. The model's answer comes to the agent as `ModelReplied`.
+    2  The agent posts the calls of the reply: `CallTool`, `RequestApproval` or `Delegate`.
+    3  After the last answer it posts its `ReportBack`s, if the reply has any, else the next `TurnRequested`.
+    4  A reply without calls is its answer. The agent posts `Finished`.
 
 Rules
-  - It calls nothing. It asks the supervisor for a turn; the supervisor's grant goes to the model; the
-    model's answer comes here. So a model call without a grant cannot be written.
-  - The end of every grant is told to the supervisor in the decision that handles the answer, exactly once:
-    as a field of what it posts to the supervisor anyway, else as `TurnSettled`.
-  - The calls of one reply run in parallel; their results go back in call order. Reports wait until every
+  - An agent never calls a model itself, so that no model call is possible without a grant.
+  - The supervisor hears the end of every grant exactly once, in the decision that handles the answer: in a
+    field of a message that goes to it anyway, else as `TurnSettled`.
+  - The calls of one reply run in parallel, and their results go back in call order. Reports wait until every
     other call of the reply is answered, so that the history is complete when they are judged.
-  - Stopped, it starts nothing. It waits for the answers that ports still owe it, then posts `Stopped`.
-  - Which messages mean something in which phase is a table (`agent_phases`); all others change nothing.
+  - A stopped agent starts nothing. It waits for the answers that ports owe it, then posts `Stopped`.
+  - A table (`phases.AGENT`) lists the messages that have a meaning in each phase. All others change nothing.
 """
 
 from collections.abc import Mapping
@@ -17,12 +24,12 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.calls import all_answered, ask_to_repeat, call_tool, results, start_calls
+from callboard.actors.agent.calls import all_answered, ask_to_repeat, results, start_calls, start_next_tool
 from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.phases import AGENT
-from callboard.actors.agent.request_prefix import fixed_parts
+from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
-from callboard.actors.agent.state import AgentState, Answer, fixed_of, has_turns_left, need_of, with_message
+from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of, with_message
 from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -49,7 +56,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Settled
 _UNUSABLE: Final[Mapping[str, OutcomeKind]] = MappingProxyType(
     {"refusal": "model_refused", "model_context_window_exceeded": "context_full"}
 )
-"""What an answer that stopped for such a reason ends its agent as."""
+"""The end of an agent whose reply stopped for such a reason."""
 
 _GARBAGE = ModelFailure("garbage", "the answer's content cannot be read", is_retryable=True)
 _CANCELLED = ModelFailure("cancelled", "the model call was cancelled")
@@ -57,7 +64,7 @@ _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
-    """The agent's next state and what it posts, for one message with its seq."""
+    """Decide on one message: return the agent's next state and its posts. seq: of the message's event."""
     if type(body) not in AGENT[state.phase]:
         return state, ()
     if type(body) is ModelReplied:
@@ -80,15 +87,15 @@ def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
-    fixed = fixed_parts(begin)
+    prefix = prefix_for(begin)
     digest, tokens = state.digest, state.context_tokens
-    if state.fixed is None or state.fixed.digest != fixed.digest:
-        digest = rolled(fixed.digest, *state.history.values())
-        tokens += fixed.tokens
+    if state.prefix is None or state.prefix.digest != prefix.digest:
+        digest = rolled(prefix.digest, *state.history.values())
+        tokens += prefix.tokens
     prompt = user_message(state.carry, begin.prompt)
     state = replace(
         state,
-        fixed=fixed,
+        prefix=prefix,
         model=begin.model,
         limits=begin.limits,
         digest=digest,
@@ -124,7 +131,7 @@ def _on_reply(state: AgentState, seq: int, reply: ModelReplied) -> Decision:
 
 
 def _on_owed(state: AgentState, settled: Settled) -> Decision:
-    """The answer of an agent that will not use it any more: only its end is still to be told."""
+    """Take the answer of an agent that stops or has failed: only the end of its grant counts."""
     if not state.is_model_out:
         return state, ()
     state = replace(state, is_model_out=False, owed=settled)
@@ -132,8 +139,8 @@ def _on_owed(state: AgentState, settled: Settled) -> Decision:
 
 
 def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
-    """No answer: ask again after a while, or end. A `lost` one says nothing about the model: ask at once."""
-    if reply.status == "lost":
+    """Ask again after a call without an answer, at once or after a wait, or end the agent."""
+    if reply.status == "lost":  # by a crash of this process, which is no reason to wait for the model
         return _ask_again(state, settled, 0)
     failure = _GARBAGE if reply.status == "ok" else reply.failure
     failure = failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
@@ -153,11 +160,11 @@ def _ask_again(state: AgentState, settled: Settled, after_ms: int) -> Decision:
 
 
 def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> AgentState:
-    """The reply in the conversation; a blank one leaves no trace, since services refuse it back."""
+    """Append the reply to the conversation."""
     tokens = reply.usage.tokens if reply.usage is not None else 0
     bound = tokens or state.context_tokens + len(reply.content)
     text = said.text or state.text
-    if said.is_blank:
+    if said.is_blank:  # services refuse a blank message in a conversation
         return replace(state, context_tokens=bound, fresh=(), text=text, is_forced=False)
     said_so = message("assistant", reply.content)
     return replace(
@@ -174,16 +181,16 @@ def _remember(state: AgentState, seq: int, reply: ModelReplied, said: Said) -> A
 def _on_said(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
     if said.uses:
         return start_calls(state, said.uses, stop_reason == "max_tokens", settled)
-    state = replace(state, uses=())
+    state = replace(state, uses=(), refused=())
     if stop_reason == "pause_turn":
         return ask_turn_if_left(state, settled)
     return _on_silence(state, said, stop_reason, settled)
 
 
 def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settled) -> Decision:
-    """The model has stopped calling tools: that is its answer, unless it owes a report."""
+    """Handle a reply without calls: it is the agent's answer, unless the agent owes a report."""
     detail = "its answer was cut at max_tokens" if stop_reason == "max_tokens" else ""
-    if not fixed_of(state).reports:
+    if not prefix_of(state).reports:
         if not said.text:
             state = replace(state, text=prompts.NO_SUMMARY)
         return finish(state, "answered", settled, detail)
@@ -198,57 +205,54 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
 
 
 def _is_open(state: AgentState, turn: int, call: int) -> bool:
-    """Whether this call of this turn exists and has no answer yet."""
+    """Return True if this turn is the current one and has this call, without an answer."""
     return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
 
 
-def _answered(
-    state: AgentState, seq: int, call: int, output: Json, is_error: bool, *, tools: int = 0
-) -> AgentState:
-    """The state with one more answer, so many of them from tools."""
+def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> AgentState:
+    """Record the answer to a call."""
     block = tool_result(state.uses[call].id, output, is_error)
     return replace(
-        state,
-        answers=state.answers.put(call, Answer(block, seq)),
-        unanswered=state.unanswered - 1,
-        tools_out=state.tools_out - tools,
+        state, answers=state.answers.put(call, Answer(block, seq)), unanswered=state.unanswered - 1
     )
 
 
 def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
-    if not _is_open(state, returned.turn, returned.call):
+    call = returned.call
+    if not _is_open(state, returned.turn, call) or state.questions.get(call) or state.waiting.get(call):
         return state, ()
+    state = replace(state, tools_out=state.tools_out - 1)
     if returned.status == "interrupted" and state.phase == "acting":
-        question = ask_to_repeat(state, returned.call)
+        question = ask_to_repeat(state, call)
         if question is not None:
-            return state, (question,)
+            state, posts = start_next_tool(replace(state, questions=state.questions.put(call, True)))
+            return state, (question, *posts)
     return _from_port(state, seq, returned.call, returned.output, returned.status != "ok")
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
-    """A person has decided on a call of a tool: it runs, or its refusal is its result."""
-    if not _is_open(state, given.turn, given.call):
+    """Handle a person's decision on a call: it runs, or its refusal is its result."""
+    if given.turn != state.turn or not state.questions.get(given.call):
         return state, ()
-    if state.uses[given.call].name not in fixed_of(state).effects:  # nobody asked about this one
-        return state, ()
+    state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
-        return state, (call_tool(state, given.call, state.uses[given.call]),)
+        return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
     return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
 
 
 def _from_port(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> Decision:
-    """The result of a call that a port has dealt with."""
-    state = _answered(state, seq, call, output, is_error, tools=1)
+    """Record the result of a call that a port has dealt with, and go on."""
+    state = _answered(state, seq, call, output, is_error)
     if state.phase == "stopping":
         return drain(state)
     return _go_on(state)
 
 
 def _go_on(state: AgentState) -> Decision:
-    """After a result: nothing, as long as others are to come; and nothing ever for one that has failed."""
-    if state.phase != "acting" or state.unanswered:
+    """Start the next tool in line after a result, or go on after the last. A failed agent does neither."""
+    if state.phase != "acting":
         return state, ()
-    return all_answered(state)
+    return start_next_tool(state) if state.unanswered else all_answered(state)
 
 
 def _on_delegation(state: AgentState, seq: int, end: DelegationEnded) -> Decision:
@@ -289,10 +293,10 @@ def _on_stop(state: AgentState, stop: Stop) -> Decision:
 
 
 def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
-    """The agent after its decider has raised on this message, and what it posts in place of that decision.
+    """Return the state and the posts of an agent whose decider raised on this message.
 
-    It counts what has come in and waits to be stopped. If it raises even then, it forgets its
-    conversation and rests at once: nothing may hang on it.
+    The agent counts the message as an answer and waits to be stopped. If its decider raises again, the agent
+    forgets its conversation and posts `Stopped` at once, so that its session does not wait for it.
     """
     if state.phase == "idle" and not isinstance(body, Begin):
         return state, ()
@@ -300,11 +304,11 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
         failed = replace(state, phase="failed", is_model_out=state.phase == "thinking")
         try:
             return decide_agent(failed, seq, body)
-        except Exception:  # it cannot even count: the first failure is recorded, and this is the way out
-            return _given_up(state)
-    return _given_up(state)
+        except Exception:  # not even counting works; the log has the first failure
+            return _forget_all(state)
+    return _forget_all(state)
 
 
-def _given_up(state: AgentState) -> Decision:
+def _forget_all(state: AgentState) -> Decision:
     rested = AgentState(state.address, phase="idle", turn=state.turn)
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)

@@ -1,16 +1,16 @@
-"""What an agent makes of each message in each of its phases: a table, which `decide_agent` obeys.
+"""The phases of an agent and the messages that have a meaning in each: a table that `decide_agent` obeys.
 
-    new        nothing has reached it yet
+    new        before its first message
     thinking   it has asked for a turn, or the model is at work
-    acting     tools or delegations of the last reply are out
-    judging    its reports are with the supervisor
-    failed     its decider has raised: it counts what comes in, posts nothing, and will be stopped
-    stopping   it was stopped, and waits until every port request of its is answered
+    acting     tools, questions or delegations of its last reply have no answer yet
+    judging    the supervisor has its reports
+    failed     its decider has raised; it counts answers, posts nothing, and will be stopped
+    stopping   it was stopped, and waits for the answers to its port requests
     idle       it has finished or drained; the host begins again with the next ask
 
-A message that is not in the row of a phase changes nothing and posts nothing. That is not sloppiness:
-after a stop, answers and judgements for the old life are on their way, and a replayed log must take them
-as calmly. The same holds for an answer to another turn or call than is open.
+A message without a row in a phase changes nothing and posts nothing. Such messages are normal: after a stop,
+answers and judgements of the old life are still on their way, live and in replay. An answer to another turn
+or call than an open one changes nothing either.
 """
 
 from collections.abc import Mapping
@@ -71,5 +71,7 @@ AGENT: Final[Mapping[Phase, Row]] = MappingProxyType(
         },
     }
 )
-"""Phase -> message -> the phases it can lead to. A failing decider leads from any phase to `failed`, and
-from `failed` and `stopping` straight to `idle`."""
+"""Phase -> message -> the possible next phases.
+
+A decider that raises leads from any phase to `failed`, and from `failed` and `stopping` straight to `idle`.
+"""

@@ -1,7 +1,7 @@
-"""The part of an agent's requests that stays the same: system prompt, tools, and what follows from them.
+"""The prefix of an agent's requests: system prompt, tools, and the facts that follow from them.
 
-Many agents share one profile, so this is worked out once for each combination and remembered. The memory
-is of a pure function: forgetting it changes nothing but time.
+Every request of an agent begins with it, so services can cache it. Many agents share one profile, so it is
+computed once for each combination.
 """
 
 from functools import lru_cache
@@ -15,12 +15,14 @@ from callboard.actors.protocol.messages import Begin
 from callboard.actors.protocol.profiles import Approval, Effect, Profile, ToolSpec
 
 TOOL_OVERHEAD_TOKENS = 1_000
-"""Added to the bound of a request with tools: services put a prompt of their own around tools
-(Anthropic documents 159 to 804 tokens, by model and tool choice)."""
+"""Added to the bound of a request with tools, since services write a prompt of their own around tools.
+
+Anthropic documents 159 to 804 tokens, by model and tool choice.
+"""
 
 
 class RequestPrefix(msgspec.Struct, frozen=True):
-    """What every request of an agent begins with. tokens: an upper bound, a byte being at least a token."""
+    """The beginning of every request of an agent. tokens: an upper bound; a token has at least one byte."""
 
     profile: Profile
     system: Json
@@ -35,17 +37,17 @@ class RequestPrefix(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1_024)
 def read_profile(raw: bytes) -> Profile:
-    """The profile of these bytes, which were made by the runtime's own encoder."""
+    """Decode a profile that the runtime's own encoder has encoded."""
     return msgspec.json.decode(raw, type=Profile)
 
 
-def fixed_parts(begin: Begin) -> RequestPrefix:
-    """The fixed parts for this start."""
-    return _fixed(bytes(begin.profile), bytes(begin.schema), begin.roster)
+def prefix_for(begin: Begin) -> RequestPrefix:
+    """Return the request prefix of an agent that begins so."""
+    return _prefix(bytes(begin.profile), bytes(begin.schema), begin.roster)
 
 
 @lru_cache(maxsize=4_096)
-def _fixed(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> RequestPrefix:
+def _prefix(raw_profile: bytes, raw_schema: bytes, roster: tuple[tuple[str, str], ...]) -> RequestPrefix:
     profile, schema = read_profile(raw_profile), Json(raw_schema)
     reports = schema != NULL
     system = prompts.with_report_note(profile.instructions) if reports else profile.instructions

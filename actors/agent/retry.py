@@ -1,8 +1,8 @@
-"""When a model call is tried again, and how long is waited before.
+"""Retries of model calls: the wait before each.
 
-Exponential back-off from half a second, doubled each time up to half a minute, or what the service asks
-for (up to five minutes). A tenth is spread by a digest of who retries, so that a hundred agents that were
-refused together do not come back together, and every replay waits alike.
+The wait doubles from half a second up to half a minute. A service may ask for another wait, up to five
+minutes. A digest of agent and attempt spreads waits over a tenth of their length: a hundred agents that were
+refused together do not return together, and every replay waits as long as the original.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ LONGEST_ASKED_MS: Final = 300_000
 
 
 def backoff_ms(failure: ModelFailure, attempt: int, max_attempts: int, who: str) -> int | None:
-    """Milliseconds to wait before the next attempt, or None if there is none."""
+    """Return the milliseconds to wait before the next attempt; None if there is no next one."""
     if not failure.is_retryable or attempt >= max_attempts:
         return None
     wait = min(LONGEST_MS, FIRST_MS << min(attempt - 1, 16))

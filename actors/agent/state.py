@@ -1,4 +1,4 @@
-"""What an agent knows, and what follows from it without any message: the request, the bounds."""
+"""The state of an agent, and the values that follow from it: its request and its bounds."""
 
 from typing import Final, final
 
@@ -7,7 +7,8 @@ import msgspec
 from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
-from callboard.actors.protocol.conversation import rolled
+from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
@@ -18,29 +19,40 @@ from callboard.actors.protocol.value_types import Settled
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """The result of one call: the block for the model, and the seq of the event it came with (0: none)."""
+    """The result of one call: the block for the model, and the seq of the event that brought it (0: none)."""
 
     block: Json
     seq: int = 0
 
 
 NO_ANSWERS: Final[IntMap[Answer]] = IntMap()
+NO_CALLS: Final[IntMap[bool]] = IntMap()
+"""A set of calls, by index: the keys of the map. Every value is True."""
 
 
 @final
 class AgentState(msgspec.Struct, frozen=True, gc=False):
-    """An agent's memory. turn counts over its life; turns_used, report_attempts over one ask.
+    """The memory of an agent.
 
-    context_tokens: an upper bound on the input of the next request. fresh: seqs of events that are new in
-    it. uses, answers, unanswered, tools_out: the calls of the last reply, what came back, how many calls
-    and how many port requests have no answer. is_model_out, owed: while it stops or has failed, whether
-    the model may still owe an answer, and the end of a grant that is still to be told. reports: indexes
-    of its report_back calls. carry: results that the next prompt is put behind.
+    history, digest, context_tokens: its conversation, the digest of its next request, and an upper bound on
+        the input of that request.
+    fresh: the seqs of the events whose content no request holds yet.
+    turn, attempt: of its latest request. turn counts over its life, turns_used and report_attempts over one
+        ask.
+    uses, refused: the calls of the last reply, up to max_tool_calls and beyond.
+    answers, unanswered: the answers to `uses`, and the number of calls without one.
+    tools_out, waiting: the number of `CallTool`s without an answer, and the calls that wait for a free place
+        (max_parallel_tools).
+    questions: the calls that wait for a person's approval.
+    reports: the indexes of the report_back calls.
+    is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
+        is still to be posted.
+    carry: results that stand before the next prompt.
     """
 
     address: str
     phase: Phase = "new"
-    fixed: RequestPrefix | None = None
+    prefix: RequestPrefix | None = None
     model: ModelSpec = ModelSpec("")
     limits: Limits = DEFAULTS
     history: IntMap[Json] = IntMap()
@@ -55,9 +67,12 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     report_attempts: int = 0
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
+    refused: tuple[ToolUse, ...] = ()
     answers: IntMap[Answer] = NO_ANSWERS
     unanswered: int = 0
     tools_out: int = 0
+    waiting: IntMap[bool] = NO_CALLS
+    questions: IntMap[bool] = NO_CALLS
     is_model_out: bool = False
     owed: Settled | None = None
     reports: tuple[int, ...] = ()
@@ -66,29 +81,37 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
 
 def initial_agent(address: str) -> AgentState:
-    """An agent that nothing has reached yet."""
+    """Return the state of an agent before its first message."""
     return AgentState(address)
 
 
-def fixed_of(state: AgentState) -> RequestPrefix:
-    """The fixed parts of an agent that has begun; raises ValueError before."""
-    if state.fixed is None:
+def prefix_of(state: AgentState) -> RequestPrefix:
+    """Return the request prefix of an agent that has begun. Raises ValueError before."""
+    if state.prefix is None:
         raise ValueError(f"{state.address} has not begun")
-    return state.fixed
+    return state.prefix
 
 
 def has_turns_left(state: AgentState) -> bool:
-    """Whether the agent may ask for another turn."""
+    """Return True if the agent may ask for another turn."""
     return state.turns_used < (state.limits.max_iterations or 0)
 
 
 def need_of(state: AgentState) -> Need:
-    """The most that a call with this conversation can use."""
+    """Return the most that a call with this conversation can use."""
     return bound(state.context_tokens, state.model.max_tokens, state.model.prices)
 
 
+def refusals(state: AgentState) -> list[Json]:
+    """Return the results of the calls beyond max_tool_calls."""
+    if not state.refused:
+        return []
+    why = text_json(prompts.too_many_calls(len(state.uses)))
+    return [tool_result(use.id, why, is_error=True) for use in state.refused]
+
+
 def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> AgentState:
-    """The conversation with one more message of at most so many tokens, which came with these events."""
+    """Append a message to the conversation. tokens: its bound. seqs: of the events that brought it."""
     return msgspec.structs.replace(
         state,
         history=state.history.append(message),
@@ -99,16 +122,16 @@ def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> A
 
 
 def request_of(state: AgentState) -> ModelRequest:
-    """The whole request of the turn that the agent last asked for."""
-    fixed = fixed_of(state)
+    """Return the whole request of the turn that the agent last asked for."""
+    prefix = prefix_of(state)
     return ModelRequest(
         address=state.address,
-        profile=fixed.profile.name,
+        profile=prefix.profile.name,
         model=state.model,
         turn=state.turn,
         attempt=state.attempt,
-        system=fixed.system,
-        tools=fixed.tools,
+        system=prefix.system,
+        tools=prefix.tools,
         history=state.history,
         force_tool="report_back" if state.is_forced else "",
         digest=state.digest,

@@ -1,10 +1,10 @@
-"""How an agent asks for a turn, finishes, and drains."""
+"""An agent's turns and its end: ask for a turn, finish, drain."""
 
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, AgentState, has_turns_left, need_of
+from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, need_of, refusals
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json, tool_result
@@ -15,7 +15,7 @@ from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
 from callboard.actors.protocol.value_types import Settled
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
-"""The next state, and what is posted, in order."""
+"""The next state, and the posts in order."""
 
 
 def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
@@ -30,6 +30,7 @@ def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
         turns_used=state.turns_used + 1,
         fresh=(),
         uses=(),
+        refused=(),
         answers=NO_ANSWERS,
         unanswered=0,
         reports=(),
@@ -40,7 +41,7 @@ def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
 def finish(
     state: AgentState, kind: OutcomeKind, settled: Settled | None = None, detail: str = ""
 ) -> Decision:
-    """End by itself, with nothing outstanding."""
+    """End an agent that has nothing outstanding."""
     if settled is not None:
         settled = replace(settled, text="")
     finished = Finished(kind, state.text, detail, settled)
@@ -48,18 +49,18 @@ def finish(
 
 
 def finish_without_turns(state: AgentState, settled: Settled | None = None) -> Decision:
-    """End because no turn is left, though the last reply was not the agent's last word."""
+    """End an agent without another turn whose last reply was not meant as its last."""
     return finish(state, "invalid_report" if state.report_attempts else "iteration_cap", settled)
 
 
 def ask_turn_if_left(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Ask for the next turn if there is one, else end."""
+    """Ask for the next turn if one is left, else end."""
     return ask_turn(state, settled) if has_turns_left(state) else finish_without_turns(state, settled)
 
 
 def drain(state: AgentState) -> Decision:
-    """Say `Stopped`, with what is still to be settled, once no port owes an answer; until then, nothing."""
-    if state.tools_out or state.is_model_out:
+    """Post `Stopped`, with the end of the last grant, once no port owes an answer; until then, nothing."""
+    if state.tools_out or state.questions.size or state.is_model_out:
         return state, ()
     seqs = tuple(answer.seq for answer in state.answers.values() if answer.seq)
     stopped = Stopped(state.owed)
@@ -68,15 +69,26 @@ def drain(state: AgentState) -> Decision:
 
 
 def _at_rest(state: AgentState) -> AgentState:
-    return replace(state, phase="idle", uses=(), answers=NO_ANSWERS, unanswered=0, reports=(), owed=None)
+    return replace(
+        state,
+        phase="idle",
+        uses=(),
+        refused=(),
+        answers=NO_ANSWERS,
+        unanswered=0,
+        waiting=NO_CALLS,
+        reports=(),
+        owed=None,
+    )
 
 
 def _given_up(state: AgentState) -> tuple[Json, ...]:
-    """Results for every call of the last reply, so that the conversation can go on with the next ask."""
+    """Return a result for every call of the last reply."""
+    # The next ask continues this conversation, and services refuse one in which a call has no result.
     blocks = []
     for call, use in enumerate(state.uses):
         answer = state.answers.get(call)
         blocks.append(
             answer.block if answer else tool_result(use.id, text_json(prompts.CANCELLED), is_error=True)
         )
-    return tuple(blocks)
+    return (*blocks, *refusals(state))

@@ -1,6 +1,6 @@
-"""Who can send and receive. A child's address extends its parent's by its ordinal: `host.1.2`.
+"""Addresses of senders and recipients. A child's address is its parent's and its ordinal: `host.1.2`.
 
-Addresses never depend on chance: the ordinal is taken when the supervisor handles the delegation.
+The supervisor takes an ordinal when it handles the delegation, so addresses never depend on chance.
 """
 
 from functools import lru_cache
@@ -9,7 +9,7 @@ from typing import Final
 SUPERVISOR: Final = "supervisor"
 HOST: Final = "host"
 BELOW_HOST: Final = "host."
-"""What every sub-agent's address begins with."""
+"""The beginning of every sub-agent's address."""
 
 MODEL: Final = "model"
 TOOLS: Final = "tools"
@@ -19,39 +19,39 @@ APPROVALS: Final = "approvals"
 CLIENT: Final = "client"
 
 PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CLIENT})
-"""The edges to the world: what they post is an input, never the output of a decider."""
+"""The edges to the world. Their posts are inputs; no decider computes them."""
 
 
 def is_agent(address: str) -> bool:
-    """Whether the address is the host's or a sub-agent's."""
+    """Return True for the address of the host or of a sub-agent."""
     return address == HOST or address.startswith(BELOW_HOST)
 
 
 def is_decider(address: str) -> bool:
-    """Whether what this address posts is computed by a decider (and so checked by replay)."""
+    """Return True if a decider computes the posts of this address, so that replay checks them."""
     return address not in PORTS
 
 
 def child_of(parent: str, ordinal: int) -> str:
-    """The address of a parent's child."""
+    """Return the address of a parent's child."""
     return f"{parent}.{ordinal}"
 
 
 def parent_of(address: str) -> str:
-    """The address that delegated to this one; the host's is the client's."""
+    """Return the address that delegated to this one; the client's for the host."""
     return address.rpartition(".")[0] or CLIENT
 
 
 @lru_cache(maxsize=65_536)
 def place_of(address: str) -> tuple[str, int]:
-    """A sub-agent's parent, and its ordinal there."""
+    """Return a sub-agent's parent and its ordinal there."""
     parent, _, ordinal = address.rpartition(".")
     return parent, int(ordinal)
 
 
 @lru_cache(maxsize=65_536)
 def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
-    """The agents on the way from the host down to this one, each with its ordinal; None: it is no agent.
+    """Return the agents from the host's child down to this one, each with its ordinal; None for no agent.
 
     >>> path_of("host.2.1"), path_of("host"), path_of("tools")
     ((('host.2', 2), ('host.2.1', 1)), (), None)
@@ -67,5 +67,5 @@ def path_of(address: str) -> tuple[tuple[str, int], ...] | None:
 
 
 def depth_of(address: str) -> int:
-    """How deep an agent is: the host alone is 0."""
+    """Return the depth of an agent. The host's is 0."""
     return address.count(".")

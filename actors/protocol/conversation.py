@@ -1,4 +1,4 @@
-"""The messages of a conversation, built once and never changed: JSON in the Messages API's shape."""
+"""Messages of a conversation, as JSON in the shape of the Messages API. None of them ever changes."""
 
 from hashlib import blake2b
 from typing import Final, Literal
@@ -22,30 +22,30 @@ class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False)
 
 
 def text_json(text: str) -> Json:
-    """A text as a JSON string."""
+    """Return a text as a JSON string."""
     return Json(encode(text))
 
 
 def message(role: Literal["user", "assistant"], content: Json) -> Json:
-    """One message with this content, a JSON string or list of blocks."""
+    """Build a message. content: a JSON string or a list of blocks."""
     return Json(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
 
 def tool_result(use_id: str, output: Json, is_error: bool) -> Json:
-    """The block that answers a tool call."""
+    """Build the block that answers a tool call."""
     return Json(encode(_ToolResult(use_id, output, is_error)))
 
 
 def text_block(text: str) -> Json:
-    """A block of text."""
+    """Build a block of text."""
     return Json(encode(_Text(text)))
 
 
 def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
-    """A user's turn: results first, as the API wants them, then the prompt."""
+    """Build a user's message: the results, then the prompt."""
     if not blocks:
         return message("user", prompt)
-    parts: list[Json | bytes] = list(blocks)
+    parts: list[Json | bytes] = list(blocks)  # first: the API refuses results behind other blocks
     if bytes(prompt).startswith(b"["):
         inner = bytes(prompt).strip()[1:-1].strip()
         parts += [inner] if inner else []
@@ -54,12 +54,12 @@ def user_message(blocks: tuple[Json, ...], prompt: Json = NULL) -> Json:
     return Json(b"".join((b'{"role":"user","content":[', b",".join(parts), b"]}")))
 
 
+# Copied for each digest: a new hash object costs as much as hashing a message.
 _FRESH: Final = blake2b(digest_size=16, person=b"callboard/req")
-"""Copied for each digest: taking in the parameters anew costs as much as hashing a message."""
 
 
 def rolled(digest: str, *parts: Json) -> str:
-    """The digest of a request: of the one before, and of what is new. 128 bits of blake2b, in hex."""
+    """Digest the parts of a request that follow those of a digest: 128 bits of blake2b, in hex."""
     state = _FRESH.copy()
     state.update(digest.encode())
     for part in parts:

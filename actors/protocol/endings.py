@@ -1,4 +1,4 @@
-"""How a delegation or an ask can end: one table, kind -> status."""
+"""The kinds of ends of delegations and asks: one table, kind -> status."""
 
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias

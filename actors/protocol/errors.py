@@ -1,47 +1,47 @@
-"""Every exception that callboard raises, in one tree.
+"""All exceptions of callboard, in one tree.
 
     CallboardError
-      MisuseError                 the caller can mend it: a wrong argument, a wrong moment
+      MisuseError                 a wrong argument or a wrong moment, which the caller can change
         InvalidAgent              an agent, tool or roster that cannot work
-        InvalidPrompt             a prompt, schema or value that is refused at the boundary
-        AgentsChanged             a session is resumed with other agents than it was recorded with
-        UnknownName               an agent, tool, model or session that is not there
+        InvalidPrompt             a prompt, schema or value that the boundary refuses
+        AgentsChanged             other agents than those of the recorded session
+        UnknownName               a missing agent, tool, model or session
         SessionBusy               a second ask while one runs
-        SessionEnded              the session is closed
+        SessionEnded              a closed session
         InsideLoop                a blocking call inside a running event loop
         MissingKey                no API key
-        WrongKey                  a digest or encryption key that is not the log's
-        ScriptError               a scripted model was asked what its script does not know
+        WrongKey                  a digest or encryption key that does not fit the log
+        ScriptError               a request that a scripted model has no answer for
         BadSchedule               no schedule, or one of another scenario  (callboard.testing)
-        ScheduleMisfit            a schedule that the code fits no longer  (callboard.testing)
-      SessionFailed               the session's memory is dead; the log is not
+        ScheduleMisfit            a schedule that no longer fits the code  (callboard.testing)
+      SessionFailed               a session that ended in this process; its log stays readable
       OutcomeError                Outcome.unwrap() of an outcome that is not ok
       StoreError
-        StoreLocked               another process owns the file
-        StoreReadOnly             the file or its folder cannot be written
-        StoreUnreadable           not a callboard log, or damaged
-          StoreIncomplete         copied or moved without its WAL, where its newest events are
-        StoreTooNew               written by a newer callboard
-        StoreFailed               a write failed; what was acknowledged stays
+        StoreLocked               a file that another process owns
+        StoreReadOnly             a file or folder that cannot be written
+        StoreUnreadable           a damaged file, or no callboard log
+          StoreIncomplete         a log without its WAL, which holds the newest events
+        StoreTooNew               a log of a newer callboard
+        StoreFailed               a write that failed; acknowledged events stay
         SessionExists, SessionNotFound
-        WrongHead, Fenced         another writer was there
+        WrongHead, Fenced         another writer
       CorruptLog                  events that contradict their digests, order or format
-      Diverged                    the code no longer does what the log says
+      Diverged                    code that decides otherwise than the log says
       Nondeterminism              a decider whose states depend on more than its inputs  (callboard.testing)
 
-    RuleBroken                    an exploration that broke a rule; an AssertionError  (callboard.testing)
-    ToolError                     raised by users' tools: its text reaches the model as it is
+    RuleBroken                    a rule broken in an exploration; an AssertionError  (callboard.testing)
+    ToolError                     raised by users' tools: the model reads its text unchanged
 
-Limit endings are outcomes, not exceptions. A message says what happened, where, and what to do next.
+Limit endings are outcomes, not exceptions. A message names the event, its place, and the next step.
 """
 
 
 class CallboardError(Exception):
-    """Anything that callboard raises."""
+    """The base of callboard's exceptions."""
 
 
 class MisuseError(CallboardError):
-    """The call cannot work as it stands; the message says what to change."""
+    """A call that cannot work; the message says how to change it."""
 
 
 class InvalidAgent(MisuseError, ValueError):
@@ -49,11 +49,11 @@ class InvalidAgent(MisuseError, ValueError):
 
 
 class InvalidPrompt(MisuseError, ValueError):
-    """A prompt, schema or value that is refused at the boundary."""
+    """A prompt, schema or value that the boundary refuses."""
 
 
 class AgentsChanged(MisuseError):
-    """A session is resumed with other agents than it was recorded with; `differences` says which."""
+    """Other agents than those of the recorded session; `differences` lists the changes."""
 
     def __init__(self, message: str, differences: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class AgentsChanged(MisuseError):
 
 
 class UnknownName(MisuseError, LookupError):
-    """An agent, tool, model or session that is not there."""
+    """A missing agent, tool, model or session."""
 
 
 class SessionBusy(MisuseError):
@@ -69,7 +69,7 @@ class SessionBusy(MisuseError):
 
 
 class SessionEnded(MisuseError):
-    """The session is closed."""
+    """A session that is closed."""
 
 
 class InsideLoop(MisuseError, RuntimeError):
@@ -81,19 +81,19 @@ class MissingKey(MisuseError):
 
 
 class WrongKey(MisuseError):
-    """A digest or encryption key that is not the one the log was made with, or none where one is needed."""
+    """A digest or encryption key that does not fit the log, or a missing one."""
 
 
 class ScriptError(MisuseError):
-    """A scripted model was asked what its script does not know, or was not asked all it knows."""
+    """A request that a scripted model has no answer for, or a script that was not played to its end."""
 
 
 class SessionFailed(CallboardError):
-    """The session can go no further in this process; what is in the log stays readable."""
+    """A session that cannot go on in this process; its log stays readable."""
 
 
 class OutcomeError(CallboardError):
-    """`Outcome.unwrap()` of an outcome that is not ok; the outcome is in `.outcome`."""
+    """`Outcome.unwrap()` of an outcome that is not ok; `outcome` holds it."""
 
     def __init__(self, message: str, outcome: object) -> None:
         super().__init__(message)
@@ -101,47 +101,47 @@ class OutcomeError(CallboardError):
 
 
 class StoreError(CallboardError):
-    """Something about the file or server that keeps the log."""
+    """A failure of the file or server that keeps the log."""
 
 
 class StoreLocked(StoreError):
-    """Another process owns the file."""
+    """A file that another process owns."""
 
 
 class StoreReadOnly(StoreError):
-    """The file or its folder cannot be written."""
+    """A file or folder that cannot be written."""
 
 
 class StoreUnreadable(StoreError):
-    """Not a callboard log, or damaged."""
+    """A damaged file, or one that is no callboard log."""
 
 
 class StoreIncomplete(StoreUnreadable):
-    """A log that was copied or moved without its WAL, where its newest events are."""
+    """A log that was copied or moved without its WAL, which holds the newest events."""
 
 
 class StoreTooNew(StoreError):
-    """Written by a newer callboard."""
+    """A log of a newer callboard."""
 
 
 class StoreFailed(StoreError):
-    """A write failed: nothing of it is known to be stored, what was acknowledged before is."""
+    """A write that failed. Events that were acknowledged before are stored; those of the write may not be."""
 
 
 class SessionExists(StoreError):
-    """A session of this id is there already."""
+    """A session id that is in use."""
 
 
 class SessionNotFound(StoreError, LookupError):
-    """No session of this id."""
+    """A session id without a session."""
 
 
 class WrongHead(StoreError):
-    """The session's log does not end where this writer thinks."""
+    """A session's log that ends elsewhere than its writer expects."""
 
 
 class Fenced(StoreError):
-    """Another writer has taken the session over; this one may append nothing more."""
+    """A writer whose session another writer has taken over; it may append nothing more."""
 
 
 class CorruptLog(CallboardError):
@@ -154,8 +154,8 @@ class CorruptLog(CallboardError):
 
 
 class Diverged(CallboardError):
-    """The code no longer does what the log says."""
+    """Code that decides otherwise than the log says."""
 
 
 class ToolError(Exception):
-    """Raise it in a tool to tell the model what went wrong in your own words, without a class name."""
+    """An error that a tool raises. The model reads its text unchanged, without a class name."""

@@ -1,13 +1,11 @@
-"""What every message is made of: frozen structs whose fields are immutable all the way down.
+"""Base classes of messages and their parts: frozen structs, immutable all the way down.
 
 Rules
-  - A message is posted, queued, logged and replayed; nobody may be able to change it in between.
-  - So a field may hold a number, text, a flag, a tuple, another frozen struct, or `Json`: never a list,
-    a dict or a set. The check runs when the class is made, not when it is used.
-  - Foreign JSON (schemas, arguments, model blocks, reports) is kept as its own bytes in its own key
-    order (`Json`), because reordering a user's schema changes what models write.
-  - Equal messages have equal bytes. The encoder leaves a field out when it holds the very object that is
-    its default (msgspec compares by identity), so a field that equals its default is made to hold it.
+  - A message never changes after it is made: it is posted, queued, logged and replayed as one object.
+  - A field holds a number, a text, a flag, a tuple, another frozen struct, or `Json`, and never a list, a
+    dict or a set. The check runs once, when the class is made.
+  - Foreign JSON (schemas, arguments, model blocks, reports) keeps its own bytes and key order, as `Json`.
+  - Equal messages have equal bytes.
 """
 
 import types
@@ -18,7 +16,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 Json: TypeAlias = msgspec.Raw
-"""One JSON value as its own bytes. Checked once, at the boundary, before it is wrapped."""
+"""One JSON value as its own bytes, checked once, at the boundary.
+
+It is never encoded again: another key order in a user's schema changes the replies of models.
+"""
 
 NULL: Json = msgspec.Raw(b"null")
 """The absent `Json`."""
@@ -27,7 +28,7 @@ _SCALARS = (int, str, bool, float, bytes, type(None), msgspec.Raw)
 
 
 def _why_mutable(hint: Any) -> str:
-    """Why a value of this type could change after it was made, or nothing."""
+    """Return the reason why a value of this type could change; empty if it cannot."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType, tuple):
         return next((why for part in typing.get_args(hint) if (why := _why_mutable(part))), "")
@@ -67,11 +68,8 @@ def check_immutable(cls: type) -> None:
 
 @cache
 def _defaults(cls: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
-    """The fields whose default can be equalled by another object than itself.
-
-    The first instance of a class asks for them, which is also the first moment at which the class's own
-    configuration can be seen: a class that is not frozen gets no instance.
-    """
+    """Return the fields whose default another object can equal. Raises TypeError for a mutable class."""
+    # Here and not in __init_subclass__: a class shows its own configuration only once it is complete.
     if not cls.__struct_config__.frozen:
         raise TypeError(f"{cls.__name__} is not frozen; messages and their parts are")
     return tuple(
@@ -82,7 +80,7 @@ def _defaults(cls: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
 
 
 def _is_one_object(value: Any) -> bool:
-    """Whether CPython keeps one object for this value: a flag, nothing, the empty, a small number."""
+    """Return True if CPython keeps one object for this value: a flag, None, the empty, a small number."""
     return isinstance(value, bool) or value in (None, "", ()) or (type(value) is int and 0 <= value <= 256)
 
 
@@ -95,12 +93,13 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 class Part(Value, frozen=True):
-    """A frozen part of a message with defaults that are objects: an equal one is replaced by the default.
+    """A frozen part of a message with defaults that are objects, which replace equal values.
 
-    That costs a Python call for each instance, which is why the small and frequent parts are plain `Value`s.
+    That costs a Python call for each instance, so small and frequent parts are plain `Value`s.
     """
 
     def __post_init__(self) -> None:
+        # The encoder leaves a field out if it holds the very object that is its default, not an equal one.
         for name, default in _defaults(type(self)):
             value = getattr(self, name)
             if value is not default and value == default:
@@ -116,7 +115,7 @@ class Message(
     forbid_unknown_fields=True,
     gc=False,
 ):
-    """A message: one class per kind, told apart by the class name in the field `type`."""
+    """A message. Each kind is a class, and the field `type` holds its name."""
 
     def __init_subclass__(cls, **config: Any) -> None:
         super().__init_subclass__(**config)

@@ -1,10 +1,10 @@
-"""A persistent map from whole numbers to values: old versions stay as they were.
+"""A persistent map from whole numbers to values: a change makes a new map, and old ones stay valid.
 
-A radix tree of tuples, at most 32 wide, as long as their last entry needs, and no higher than the last key
-needs: equal maps are equal trees, however they came about. `put` and `drop` copy one tuple per level, so a
-decider's state with ten thousand agents changes in O(log n), and a map of three entries is a tuple of
-three; what is dropped leaves no hole behind, so walking costs what is there.
-Used as a map (children by ordinal), as a sequence (a conversation) and as a queue (tickets that grow).
+The map is a radix tree of tuples, each at most 32 wide. A tuple ends with its last entry, and the tree is no
+higher than its last key needs. So equal maps are equal trees, in any order of filling, and a map
+of three entries is a tuple of three. `put` and `drop` copy one tuple per level: a state with ten thousand
+agents changes in O(log n).
+Uses: a map (children by ordinal), a sequence (a conversation), a queue (tickets that grow).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ _WIDTH: Final = 1 << _BITS
 _MASK: Final = _WIDTH - 1
 
 Node: TypeAlias = tuple[Any, ...]
-"""Values at the lowest level, nodes above it; None, or the end of the tuple, where nothing is."""
+"""Values at the lowest level, nodes above it. A missing entry is None, or behind the tuple's end."""
 
 
 class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
-    """An immutable map with keys from 0 up; values must not be None. size: how many there are."""
+    """An immutable map with keys from 0 up. Values must not be None. size: the number of entries."""
 
     root: Node = ()
     shift: int = 0
@@ -32,9 +32,9 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return self.size
 
     def get(self, key: int) -> V | None:
-        """The value, or None."""
+        """Return the value under a key; None if the key is missing."""
         root, shift = self.root, self.shift
-        if not shift:  # as in most
+        if not shift:  # most maps have one level
             return root[key] if 0 <= key < len(root) else None
         top = key >> shift
         if not 0 <= top < len(root) or (node := root[top]) is None:
@@ -45,11 +45,12 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return node[at] if at < len(node) else None
 
     def put(self, key: int, value: V) -> "IntMap[V]":
-        """This map with the value under the key. Raises ValueError for a key below 0, or None."""
+        """Return this map with the value under the key. Raises ValueError for None and for a key below 0."""
         if key < 0 or value is None:
             raise ValueError(f"an IntMap holds values under keys from 0 up, not {value!r} under {key}")
         root, shift, size = self.root, self.shift, self.size
-        if shift == _BITS and (top := key >> _BITS) < len(root):  # two levels, with room for it: no recursion
+        if shift == _BITS and (top := key >> _BITS) < len(root):
+            # Two levels with room, as in most conversations: faster without recursion.
             leaf, at = root[top] or (), key & _MASK
             is_new = at >= len(leaf) or leaf[at] is None
             return IntMap(_with(root, top, _with(leaf, at, value)), shift, size + is_new)
@@ -63,14 +64,14 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return IntMap(_put(root, shift, key, value), shift, size + is_new)
 
     def append(self, value: V) -> "IntMap[V]":
-        """This sequence with one more value."""
+        """Return this sequence with one more value."""
         root, size = self.root, self.size
         if self.shift or size >= _WIDTH or size != len(root) or value is None:
             return self.put(size, value)
         return IntMap((*root, value), 0, size + 1)
 
     def update(self, values: Mapping[int, V]) -> "IntMap[V]":
-        """This map with other values under keys that it has. Raises KeyError for one that it has not."""
+        """Return this map with other values under some of its keys. Raises KeyError for a missing key."""
         shift, span = self.shift, _WIDTH << self.shift
         for key in values:
             if not 0 <= key < span:
@@ -78,7 +79,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return IntMap(_update(self.root, shift, list(values.items())), shift, self.size)
 
     def drop(self, key: int) -> "IntMap[V]":
-        """This map without the key."""
+        """Return this map without the key."""
         if self.get(key) is None:
             return self
         root, shift = _drop(self.root, self.shift, key), self.shift
@@ -87,7 +88,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         return IntMap(root, shift, self.size - 1)
 
     def first(self) -> tuple[int, V] | None:
-        """The lowest key and its value, or None."""
+        """Return the lowest key and its value; None for an empty map."""
         if not self.size:
             return None
         node, shift, key = self.root, self.shift, 0
@@ -101,13 +102,13 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
             node, shift = node[at], shift - _BITS
 
     def items(self) -> Iterator[tuple[int, V]]:
-        """Keys and values, in the order of the keys."""
+        """Return keys and values, in the order of the keys."""
         found: list[tuple[int, V]] = []
         _walk(self.root, self.shift, 0, found)
         return iter(found)
 
     def values(self) -> Iterator[V]:
-        """The values, in the order of their keys."""
+        """Return the values, in the order of their keys."""
         nodes = self.root
         if not self.shift and len(nodes) == self.size:  # a sequence
             return iter(nodes)
@@ -122,7 +123,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
 
 
 def _leaf(node: Node, shift: int, key: int) -> Node:
-    """The lowest node below this one on the way to a key, or an empty one."""
+    """Return the lowest node below this one on the way to a key, or an empty one."""
     while shift:
         at = key >> shift & _MASK
         node = (node[at] if at < len(node) else None) or ()
@@ -138,7 +139,7 @@ def _put(node: Node, shift: int, key: int, value: Any) -> Node:
 
 
 def _update(node: Node, shift: int, items: list[tuple[int, Any]]) -> Node:
-    """The node with all these values, copied once."""
+    """Return the node with all these values, copied once."""
     places = list(node)
     if not shift:
         for key, value in items:
@@ -166,7 +167,7 @@ def _with(node: Node, at: int, value: Any) -> Node:
 
 
 def _drop(node: Node, shift: int, key: int) -> Node:
-    """The node without the key, no longer than its last entry."""
+    """Return the node without the key, no longer than its last entry."""
     at = key >> shift & _MASK
     if shift and (below := _drop(node[at], shift - _BITS, key)):
         return _with(node, at, below)

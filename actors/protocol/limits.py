@@ -1,113 +1,142 @@
-"""What bounds a session, a profile and a single call. One struct; a child gets the narrower.
+"""The limits of a session, an agent and a call: one table, from which all else about limits follows.
 
-A field that is None says nothing: the value comes from above, in the end from `DEFAULTS`.
+A session, a profile and a call may each state limits. A limit that is None is not stated: it comes from
+above, in the end from `DEFAULTS`. The narrowest statement holds. A child inherits an agent's limit, and
+draws on its parent's scope for the others (`Bound.reach`).
+
+To add a limit:
+
+1. Add its line to `Limits`. The checks, the defaults, narrowing, inheritance, `--limit NAME=VALUE` and the
+   comparison of agents read that line.
+2. Obey it where it binds: an agent's `Begin` states every limit, so a decider reads `state.limits`.
+3. Add a rule to `replay/testing/rules` that finds from the log alone where the limit is broken.
+4. Make the golden logs again (`python -m tests.golden`), since each `Begin` in them has a new field.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
 from callboard.actors.protocol.immutable import Part
 
-_SECONDS = ("deadline_s", "model_timeout_s", "schema_timeout_s", "tool_timeout_s", "cancel_grace_s")
+Count: TypeAlias = int | None
+Amount: TypeAlias = float | None
+
+_TOO_LARGE: Final = 2**53
+"""JSON readers that hold numbers as doubles confuse whole numbers from here on."""
+
+
+class Bound(NamedTuple):
+    """One row of the table of limits.
+
+    text: the meaning, after the name. default: None for no limit. has_zero: zero is a sensible limit.
+    reach: `agent` if a child inherits the limit, `scope` if a child draws on the rest of it.
+    """
+
+    text: str
+    default: float | None = None
+    has_zero: bool = False
+    reach: Literal["agent", "scope"] = "agent"
 
 
 class Limits(Part, frozen=True):
-    """Bounds on delegation, turns, spending and time. None means: not stated here.
+    """Limits on delegation, turns, spending and time; `TABLE` has their meanings and defaults.
 
-    max_depth: how deep agents may nest; 0 is the host alone. Default 3.
-    max_iterations: model turns of one agent (of the host: per ask). Default 30.
-    max_children: delegations of one agent in one turn, racers counted singly. Default 32.
-    max_agents: agents of one session, the host included. Default 1,000.
-    max_parallel_calls: model calls in flight in one session. Default 64.
-    max_report_attempts: reports an agent may have judged invalid. Default 5.
-    max_model_attempts: attempts of one model call. Default 6.
-    tokens: tokens that a subtree may use, input, output and cache together. No default.
-    cost: US dollars that a subtree may cost; needs known prices. No default.
-    deadline_s: seconds until the agent, or the ask, is ended. No default.
-    model_timeout_s, schema_timeout_s, tool_timeout_s: seconds one call of a port may take.
-        Defaults 600, 5 and 120.
-    cancel_grace_s: seconds an outcome waits for what cannot be stopped at once. Default 10.
-    max_tool_output_chars: characters of one tool result that reach the model. Default 50,000.
-
-    Raises ValueError for a bound that is negative, zero where one is needed, or not a finite number.
+    Raises ValueError for a limit that is negative, zero where it would leave nothing to do, or not a finite
+    number.
     """
 
-    max_depth: int | None = None
-    max_iterations: int | None = None
-    max_children: int | None = None
-    max_agents: int | None = None
-    max_parallel_calls: int | None = None
-    max_report_attempts: int | None = None
-    max_model_attempts: int | None = None
-    tokens: int | None = None
-    cost: float | None = None
-    deadline_s: float | None = None
-    model_timeout_s: float | None = None
-    schema_timeout_s: float | None = None
-    tool_timeout_s: float | None = None
-    cancel_grace_s: float | None = None
-    max_tool_output_chars: int | None = None
+    max_depth: Annotated[Count, Bound("levels of agents below the host; 0 is the host alone", 3, True)] = None
+    max_iterations: Annotated[Count, Bound("model turns of one agent; of the host per ask", 30)] = None
+    max_children: Annotated[Count, Bound("delegations of one turn, racers counted singly", 32, True)] = None
+    max_agents: Annotated[Count, Bound("agents of one session, the host included", 1_000)] = None
+    max_parallel_calls: Annotated[Count, Bound("model calls in flight in one session", 64)] = None
+    max_report_attempts: Annotated[Count, Bound("reports of one agent that may be invalid", 5)] = None
+    max_model_attempts: Annotated[Count, Bound("attempts of one model call", 6)] = None
+    tokens: Annotated[Count, Bound("tokens of a subtree: input, output, cache", None, True, "scope")] = None
+    cost: Annotated[Amount, Bound("US dollars of a subtree; needs prices", None, True, "scope")] = None
+    deadline_s: Annotated[Amount, Bound("seconds until the agent or ask is ended", reach="scope")] = None
+    model_timeout_s: Annotated[Amount, Bound("seconds of one model call", 600.0)] = None
+    schema_timeout_s: Annotated[Amount, Bound("seconds of one schema check", 5.0)] = None
+    tool_timeout_s: Annotated[Amount, Bound("seconds of one tool call", 120.0)] = None
+    cancel_grace_s: Annotated[Amount, Bound("seconds an outcome waits for work to stop", 10.0, True)] = None
+    max_tool_output_chars: Annotated[Count, Bound("characters of one result for the model", 50_000)] = None
+    max_tool_calls: Annotated[Count, Bound("calls of one reply; further ones are errors", 128)] = None
+    max_parallel_tools: Annotated[Count, Bound("tools of one agent that run at a time", 32)] = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name, lowest, is_whole in _CHECKS:
             value = getattr(self, name)
             if value is None:
                 continue
-            lowest = 0 if name in ("max_depth", "tokens", "cost", "cancel_grace_s", "max_children") else 1e-9
-            if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value < 2**53:
-                raise ValueError(f"Limits.{name} must be a finite number from {lowest:g} up, not {value!r}")
-            if name in _SECONDS or name == "cost":
+            is_number = isinstance(value, int if is_whole else int | float) and not isinstance(value, bool)
+            if not is_number or not lowest <= value < _TOO_LARGE:
+                raise ValueError(f"Limits.{name} must be {_wanted(lowest, is_whole)}, not {value!r}")
+            if not is_whole:
                 msgspec.structs.force_setattr(self, name, float(value))
-            elif not isinstance(value, int):
-                raise ValueError(f"Limits.{name} must be a whole number, not {value!r}")
         super().__post_init__()
 
 
-DEFAULTS: Final = Limits(
-    max_depth=3,
-    max_iterations=30,
-    max_children=32,
-    max_agents=1_000,
-    max_parallel_calls=64,
-    max_report_attempts=5,
-    max_model_attempts=6,
-    model_timeout_s=600.0,
-    schema_timeout_s=5.0,
-    tool_timeout_s=120.0,
-    cancel_grace_s=10.0,
-    max_tool_output_chars=50_000,
+def _wanted(lowest: float, is_whole: bool) -> str:
+    if is_whole:
+        return f"a whole number from {lowest} to 2**53 - 1"
+    return f"a number {'above' if lowest else 'from'} 0, below 2**53"
+
+
+_HINTS: Final = get_type_hints(Limits, include_extras=True)
+
+TABLE: Final[Mapping[str, Bound]] = MappingProxyType(
+    {name: _HINTS[name].__metadata__[0] for name in Limits.__struct_fields__}
 )
-"""What holds where nothing is said. Depth 3 is Claude Code's choice since 2.1.219; the rest is ours."""
+"""The row of each limit, by its name."""
+
+WHOLE: Final = frozenset(name for name in TABLE if int in get_args(_HINTS[name].__origin__))
+"""The limits that are counted, in whole numbers; seconds and dollars may have fractions."""
+
+_CHECKS: Final = tuple(
+    (name, 0 if row.has_zero else 1 if name in WHOLE else 1e-9, name in WHOLE) for name, row in TABLE.items()
+)
+"""The name of each limit, its lowest value, and whether it is whole."""
+
+_SHARED: Final = {name: None for name, row in TABLE.items() if row.reach == "scope"}
+_UNSTATED: Final = Limits()
+
+# Depth 3 is Claude Code's choice since 2.1.219; the other defaults are callboard's own.
+DEFAULTS: Final = msgspec.convert({name: row.default for name, row in TABLE.items()}, Limits)
+"""The limits that hold where none are stated."""
 
 
 def fill(limits: Limits, defaults: Limits = DEFAULTS) -> Limits:
-    """The limits with everything that is not stated taken from the defaults."""
-    missing = {
-        name: getattr(defaults, name) for name in limits.__struct_fields__ if getattr(limits, name) is None
-    }
+    """Return the limits, with the defaults for those that are not stated."""
+    missing = {name: getattr(defaults, name) for name in TABLE if getattr(limits, name) is None}
     return msgspec.structs.replace(limits, **missing)
 
 
 def narrow(wide: Limits, own: Limits) -> Limits:
-    """The narrower of both in every field."""
+    """Return the lower of both limits for each name."""
     if own == _UNSTATED:
         return wide
     both = {}
-    for name in wide.__struct_fields__:
+    for name in TABLE:
         mine, theirs = getattr(own, name), getattr(wide, name)
         both[name] = theirs if mine is None else mine if theirs is None else min(mine, theirs)
     return Limits(**both)
 
 
-_UNSTATED: Final = Limits()
+def handed_down(limits: Limits) -> Limits:
+    """Return an agent's limits without those that its children share with it through its scope."""
+    if all(getattr(limits, name) is None for name in _SHARED):
+        return limits
+    return msgspec.structs.replace(limits, **_SHARED)
 
 
 def micro(dollars: float | None) -> int | None:
-    """Dollars as whole micro-dollars, the unit that deciders count in."""
+    """Return dollars as whole micro-dollars, the unit in which deciders count."""
     return None if dollars is None else round(dollars * 1_000_000)
 
 
 def millis(seconds: float | None, default: int = 0) -> int:
-    """Seconds as whole milliseconds."""
+    """Return seconds as whole milliseconds, at least 1."""
     return default if seconds is None else max(1, round(seconds * 1_000))

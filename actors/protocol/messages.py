@@ -1,4 +1,4 @@
-"""Every message there is, grouped by who speaks to whom.
+"""All kinds of messages, by sender and recipient.
 
     client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  Close
     supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
@@ -12,9 +12,8 @@
     supervisor -> client       AskEnded  SessionClosed
     runtime    -> supervisor   DeciderFailed
 
-Which turn and which call a message is about is said by `turn` (counted from 1 over an agent's life) and
-`call` (the index of the call among that turn's tool calls), never by identifiers that a model made up:
-models repeat and invent those.
+A message names a call by `turn` and `call`: the number of the turn in its agent's life, from 1, and the index
+among that turn's calls, from 0. A model's own identifiers name nothing, since models repeat and invent them.
 """
 
 from typing import Literal, TypeAlias, final
@@ -27,10 +26,10 @@ from callboard.actors.protocol.usage import ZERO, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Reason, SchemaProblem, Settled
 
 ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
-"""How a tool call came out."""
+"""The result of a tool call, in a word."""
 
 RULES = 1
-"""The rule set of this code's deciders; `SessionOpened` carries the one that a session lives by."""
+"""The rule set of this code's deciders. `SessionOpened` and `Resumed` hold that of their session."""
 
 
 # --- client -> supervisor ---------------------------------------------------------
@@ -38,7 +37,7 @@ RULES = 1
 
 @final
 class SessionOpened(RichMessage, frozen=True):
-    """The first event of a session: by which rules it lives, who may appear, what bounds it."""
+    """The first event of a session: its rule set, the profiles of its agents, and its limits."""
 
     rules: int
     host: str
@@ -49,11 +48,10 @@ class SessionOpened(RichMessage, frozen=True):
 
 @final
 class Resumed(RichMessage, frozen=True):
-    """A process has taken the session up again; what was left undone by then is in the events before.
+    """A process resumes the session, after the events before this one.
 
-    rules: the rule set of the code that goes on. host, profiles, model: who may appear from now on, if that
-    has changed (no profiles: as before). limits: what bounds the session from now on, None for as before.
-    extend_ms: so much more time for every deadline that runs.
+    rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
+    no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     """
 
     rules: int
@@ -66,7 +64,7 @@ class Resumed(RichMessage, frozen=True):
 
 @final
 class Ask(RichMessage, frozen=True):
-    """A prompt for the host: text or content blocks. schema: what its answer must match, null for text."""
+    """A prompt for the host: text or content blocks. schema: of its answer, null for text."""
 
     request_id: str
     prompt: Json
@@ -76,14 +74,14 @@ class Ask(RichMessage, frozen=True):
 
 @final
 class Cancel(Message, frozen=True):
-    """Stop the running ask, everything under it included."""
+    """A wish to stop the running ask and all agents below it."""
 
     reason: str = ""
 
 
 @final
 class Close(Message, frozen=True):
-    """End the session."""
+    """A wish to end the session."""
 
 
 # --- supervisor -> agent ----------------------------------------------------------
@@ -91,7 +89,7 @@ class Close(Message, frozen=True):
 
 @final
 class Begin(RichMessage, frozen=True):
-    """The start of a delegation, or of an ask: all that the agent knows. limits are complete."""
+    """The start of a delegation or of an ask: all that the agent knows. limits: every one is stated."""
 
     profile: Json
     prompt: Json
@@ -104,7 +102,7 @@ class Begin(RichMessage, frozen=True):
 
 @final
 class Stop(RichMessage, frozen=True):
-    """End what you do. granted: (turn, attempt) of your model call that is in flight, (0, 0) for none."""
+    """An order to end. granted: (turn, attempt) of the agent's model call in flight, (0, 0) for none."""
 
     reason: OutcomeKind
     granted: tuple[int, int] = (0, 0)
@@ -112,7 +110,7 @@ class Stop(RichMessage, frozen=True):
 
 @final
 class ReportJudged(Message, frozen=True):
-    """What became of a report. problems: why it does not match, if it is invalid."""
+    """The judgement of a report. problems: the reasons why an invalid one does not match."""
 
     turn: int
     call: int
@@ -124,9 +122,9 @@ class ReportJudged(Message, frozen=True):
 class DelegationEnded(RichMessage, frozen=True):
     """The one end of a delegation. value: the report; text: the answer or the partial work.
 
-    address: of the first who works on it; empty if its sender had ended. by: the seq of the event that
-    ended it. reasons: each agent's own ending, if several raced and none succeeded. unsettled:
-    reservations of model calls that had no answer yet.
+    address: of its first agent; empty if its sender had ended. by: the seq of the event that ended it.
+    reasons: the end of each racer, if none succeeded. unsettled: reservations of model calls without an
+    answer.
     """
 
     turn: int
@@ -164,16 +162,16 @@ class TurnRequested(RichMessage, frozen=True):
 
 @final
 class TurnSettled(Message, frozen=True):
-    """The end of a grant whose decision had nothing else to say to the supervisor."""
+    """The end of a grant, in a decision that posts nothing else to the supervisor."""
 
     settled: Settled
 
 
 @final
 class Delegate(RichMessage, frozen=True):
-    """A `task` call. profiles: one name, or several that race (a name n times for n copies).
+    """A `task` call. profiles: one name, or those of the racers, a name n times for n copies.
 
-    closing: the most that the parent's own next turn can use, which its children must leave.
+    closing: the most that the parent's next turn can use. Its children must leave that.
     """
 
     turn: int
@@ -189,7 +187,7 @@ class Delegate(RichMessage, frozen=True):
 
 @final
 class ReportBack(Message, frozen=True):
-    """A report for whoever delegated."""
+    """A report to the agent or client that delegated."""
 
     turn: int
     call: int
@@ -199,7 +197,7 @@ class ReportBack(Message, frozen=True):
 
 @final
 class Finished(Message, frozen=True):
-    """The agent's own end: it has nothing outstanding and asks for no further turn."""
+    """The end of an agent that has nothing outstanding and asks for no further turn."""
 
     kind: OutcomeKind
     text: str = ""
@@ -209,7 +207,7 @@ class Finished(Message, frozen=True):
 
 @final
 class Stopped(Message, frozen=True):
-    """The agent was stopped and has drained: every port request of its is answered."""
+    """The end of an agent that was stopped. All its port requests are answered."""
 
     settled: Settled | None = None
 
@@ -232,8 +230,7 @@ class CallModel(Message, frozen=True):
 class ModelReplied(RichMessage, frozen=True):
     """The one answer to a grant. content: the model's blocks, verbatim.
 
-    usage: None where it is not known. status `lost`: the answer, if there was one, did not survive a
-    crash.
+    usage: None if it is unknown. status `lost`: a crash came before an answer was in the log.
     """
 
     turn: int
@@ -248,7 +245,7 @@ class ModelReplied(RichMessage, frozen=True):
 
 @final
 class CallTool(Message, frozen=True):
-    """A tool call. arguments: as the model wrote them; the port checks them."""
+    """A tool call. arguments: in the model's own bytes; the port checks them."""
 
     turn: int
     call: int
@@ -260,7 +257,7 @@ class CallTool(Message, frozen=True):
 
 @final
 class ToolStarted(Message, frozen=True):
-    """A tool with effect `write` is about to run: from now on its effect is unknown until it returns."""
+    """A tool with effect `write` is about to run. Until it returns, its effect is unknown."""
 
     turn: int
     call: int
@@ -270,7 +267,7 @@ class ToolStarted(Message, frozen=True):
 class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
-    `cancelled` claims that it certainly did not start; `interrupted` that its effect is unknown.
+    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown.
     """
 
     turn: int
@@ -281,7 +278,7 @@ class ToolReturned(RichMessage, frozen=True):
 
 @final
 class RequestApproval(Message, frozen=True):
-    """May this call run? is_repeat: it was interrupted, its effect is unknown, and it would run again."""
+    """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown."""
 
     turn: int
     call: int
@@ -293,10 +290,10 @@ class RequestApproval(Message, frozen=True):
 
 @final
 class ApprovalGiven(Message, frozen=True):
-    """The one answer to that question, as a rule by a person.
+    """The one answer to a `RequestApproval`, usually by a person.
 
-    note: what is said of it; the model reads it if the call may not run. digest: that of the request in the
-    log, as it was shown; empty where nobody was shown anything.
+    note: a reason, which the model reads if the call may not run. digest: of the request in the log, as the
+    person saw it; empty if no person saw it.
     """
 
     turn: int
@@ -309,7 +306,7 @@ class ApprovalGiven(Message, frozen=True):
 
 @final
 class CheckSchema(RichMessage, frozen=True):
-    """Is this a schema we accept (`accept`), or does the value match it (`report`)?"""
+    """A question: is this schema accepted (`accept`), or does the value match it (`report`)?"""
 
     check: int
     task: Literal["accept", "report"]
@@ -320,7 +317,7 @@ class CheckSchema(RichMessage, frozen=True):
 
 @final
 class SchemaChecked(Message, frozen=True):
-    """The one answer to a check. No problems: accepted. A check that could not answer is `failed`."""
+    """The one answer to a check. `failed`: the check could not be made."""
 
     check: int
     status: Literal["ok", "invalid", "failed"]
@@ -329,7 +326,7 @@ class SchemaChecked(Message, frozen=True):
 
 @final
 class SetTimer(Message, frozen=True):
-    """Fire once after this many milliseconds, counted from when this was posted."""
+    """An order to fire once, this many milliseconds after this event."""
 
     timer: int
     after_ms: int
@@ -337,7 +334,7 @@ class SetTimer(Message, frozen=True):
 
 @final
 class ExtendTimer(Message, frozen=True):
-    """The timer fires that much later than it would have."""
+    """An order to fire a timer this much later."""
 
     timer: int
     by_ms: int
@@ -345,14 +342,14 @@ class ExtendTimer(Message, frozen=True):
 
 @final
 class CancelTimer(Message, frozen=True):
-    """The timer need not fire any more."""
+    """An order not to fire a timer."""
 
     timer: int
 
 
 @final
 class TimerFired(Message, frozen=True):
-    """The time is over."""
+    """The time of a timer is over."""
 
     timer: int
 
@@ -364,7 +361,7 @@ class TimerFired(Message, frozen=True):
 class AskEnded(RichMessage, frozen=True):
     """The outcome of an ask; the fields are those of `DelegationEnded`.
 
-    usage: of this ask. in_doubt: addresses of agents that had not drained when the grace was over.
+    usage: of this ask. in_doubt: addresses of agents that had not drained by the end of the grace.
     """
 
     request_id: str
@@ -387,7 +384,7 @@ class SessionClosed(RichMessage, frozen=True):
 
 @final
 class DeciderFailed(Message, frozen=True):
-    """An actor's decider raised on this event, and this stands in place of its decision (`step.failed`).
+    """The failure of an actor's decider on an event, in place of its decision (`step.failed`).
 
     error: the name of the exception's class.
     """

@@ -1,4 +1,4 @@
-"""The pure description of an agent, as it goes into the log. Nothing callable."""
+"""The pure description of an agent, as the log holds it. Nothing in it can be called."""
 
 from typing import Literal, TypeAlias
 
@@ -6,18 +6,17 @@ from callboard.actors.protocol.immutable import NULL, Json, Part, Value
 from callboard.actors.protocol.limits import Limits
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
-"""What a tool does to the world: nothing, something that may be repeated under a key, or something."""
+"""The effect of a tool on the world: none, one that may be repeated under a key, or one that may not."""
 
 
 Approval: TypeAlias = Literal["never", "before", "interrupted", "always"]
-"""When a person is asked whether a call may run: before each one, before one runs again whose effect is in
-doubt since it was interrupted, both, or never."""
+"""The calls that a person has to approve: none, each, each interrupted one before it is repeated, or both."""
 
 
 class ToolSpec(Part, frozen=True):
-    """What a model is told of a tool, and what the runtime must know of it.
+    """A tool, as the model and the runtime know it.
 
-    input_schema: the JSON schema of its arguments. extra: further keys sent as they are (`strict`, ...).
+    input_schema: the JSON schema of its arguments. extra: further keys for the model (`strict`, ...).
     """
 
     name: str
@@ -38,10 +37,10 @@ class Prices(Value, frozen=True):
 
 
 class ModelSpec(Part, frozen=True):
-    """Which model is called, and how.
+    """A model and the parameters of its calls.
 
-    name: how the runtime finds it. max_tokens: the most one answer may have.
-    params: further parameters of the call, a JSON object. prices: None where they are not known.
+    name: by which the runtime finds it. max_tokens: the most that one answer may have.
+    params: further parameters of a call, a JSON object. prices: None if they are unknown.
     """
 
     name: str
@@ -53,9 +52,9 @@ class ModelSpec(Part, frozen=True):
 class Profile(Part, frozen=True):
     """An agent's description.
 
-    instructions: a JSON string, a list of content blocks, or null. agents: names of the profiles it may
-    delegate to. schema: the schema of its report where a call gives none. model: None inherits the
-    parent's. server_tools: tools that the model's own service runs, sent as they are.
+    instructions: a JSON string, a list of content blocks, or null. server_tools: tools that the model's own
+    service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
+    has one. model: None for the parent's.
     """
 
     name: str

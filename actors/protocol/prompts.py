@@ -1,7 +1,7 @@
-"""Every word that callboard itself says to a model, and the two tools it adds.
+"""All texts that callboard itself writes to a model, and the two tools that it adds.
 
-These texts are part of the rules: a log made with other words does not replay. Change them only with a
-new rule set once a format is frozen.
+These texts are part of the rules: a log that was made with other texts does not replay. Once a format is
+frozen, change them with a new rule set only.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ NO_SUMMARY: Final = "(no summary)"
 
 REPORT_NOTE: Final = (
     "When your work is done, call the tool report_back once, with a value that matches its schema. "
-    "Only what you report there reaches whoever asked you; text is not passed on."
+    "Only the report is passed on; other text is not."
 )
 REPORT_NOW: Final = "You have not reported yet. Call report_back now with what you have."
 CANCELLED: Final = "Cancelled before it had a result."
@@ -35,13 +35,18 @@ UNUSABLE_TASK: Final = (
 )
 
 
+def too_many_calls(most: int) -> str:
+    """Return the answer to a call that is not among the first so many of its reply."""
+    return f"Not run: one reply may make {most} calls, and this one came after those. Call it again."
+
+
 def unknown_tool(name: str, known: tuple[str, ...]) -> str:
-    """The answer to a call of a tool that is not there."""
+    """Return the answer to a call of a missing tool."""
     return f"There is no tool named '{name[:100]}'. Tools: {', '.join(known) or 'none'}."
 
 
 def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
-    """The delegation tool, with the agents that may be delegated to."""
+    """Describe the delegation tool. roster: names and descriptions of the agents that it may name."""
     listed = "\n".join(f"- {name}: {text or 'no description'}" for name, text in roster)
     names = [name for name, _ in roster]
     return Json(
@@ -78,7 +83,7 @@ def task_tool(roster: tuple[tuple[str, str], ...]) -> Json:
 
 
 def is_object_schema(schema: Json) -> bool:
-    """Whether values of this schema are objects, so that it can be a tool's input schema as it stands."""
+    """Return True if values of this schema are objects, so that it can be a tool's input schema."""
     try:
         return bool(msgspec.json.decode(schema, type=dict[str, object]).get("type") == "object")
     except (msgspec.DecodeError, RecursionError):
@@ -86,7 +91,7 @@ def is_object_schema(schema: Json) -> bool:
 
 
 def report_tool(schema: Json) -> Json:
-    """The report tool of one delegation: the schema itself, or wrapped in `value` if it is no object's."""
+    """Describe the report tool of one delegation. Its input matches the schema, under `value` if needed."""
     if not is_object_schema(schema):
         schema = _wrapped(schema)
     head = msgspec.json.encode({"name": REPORT_BACK, "description": "Give your result. " + REPORT_NOTE})
@@ -94,11 +99,12 @@ def report_tool(schema: Json) -> Json:
 
 
 def _wrapped(schema: Json) -> Json:
-    """An object with the schema under `value`; its definitions move up so that `#/$defs/...` still points."""
+    """Return the schema of an object that has a value of this schema under `value`."""
     try:
         fields = msgspec.json.decode(schema, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         fields = {}
+    # They move up, so that references such as `#/$defs/...` still find them.
     definitions = {key: fields.pop(key) for key in ("$defs", "definitions") if key in fields}
     outer: dict[str, object] = {
         "type": "object",
@@ -110,7 +116,7 @@ def _wrapped(schema: Json) -> Json:
 
 
 def with_report_note(instructions: Json) -> Json:
-    """The system prompt of an agent that has to report."""
+    """Return the system prompt of an agent that has to report."""
     if bytes(instructions).startswith(b"["):
         blocks = msgspec.json.decode(instructions, type=list[msgspec.Raw])
         blocks.append(Json(msgspec.json.encode({"type": "text", "text": REPORT_NOTE})))
@@ -120,7 +126,7 @@ def with_report_note(instructions: Json) -> Json:
 
 
 def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
-    """What the parent's model reads of a delegation, and whether it is an error."""
+    """Return the result of a delegation for the parent's model, and True if it is an error."""
     if end.kind == "reported":
         return bytes(end.value).decode(), False
     if end.kind == "answered":
@@ -135,7 +141,7 @@ def delegation_result(end: DelegationEnded) -> tuple[str, bool]:
 
 
 def not_approved(given: ApprovalGiven) -> str:
-    """What the model reads of a call that a person did not let run."""
+    """Return the result, for the model, of a call that a person did not approve."""
     said = "It was not allowed to run" if given.verdict == "denied" else CANCELLED.rstrip(".")
     if given.is_repeat:
         said += " again; it was interrupted before, and whether it took effect is not known"
@@ -143,11 +149,11 @@ def not_approved(given: ApprovalGiven) -> str:
 
 
 def judged_result(judged: ReportJudged) -> tuple[str, bool]:
-    """What the reporting model reads of its report, and whether it is an error."""
+    """Return the result of a report for the model that made it, and True if it is an error."""
     if judged.verdict == "accepted":
         return "Accepted.", False
     if judged.verdict == "late":
         return "Too late: this delegation has ended. The report is kept in the log.", True
-    lines = ["The report does not match the schema. Mend it and call report_back again:"]
+    lines = ["The report does not match the schema. Correct it and call report_back again:"]
     lines += [f"- {problem.path or '/'}: {problem.message}" for problem in judged.problems]
     return "\n".join(lines), True

@@ -1,8 +1,8 @@
 """The whole request of a model call, as a pure function of the agent's state.
 
-Only what is new in a request is ever computed by a decider; the whole is put together when somebody
-looks: the model port when it calls, replay when it is asked. The sequence tools, system, messages is
-append-only from request to request of one agent, which is what makes prompt caching work.
+A decider computes the new parts of a request only. The model port and replay put the whole together when
+they need it. From request to request of one agent, the sequence tools, system, messages only grows, so that
+prompt caching works.
 """
 
 from functools import cached_property
@@ -15,10 +15,11 @@ from callboard.actors.protocol.profiles import ModelSpec
 
 
 class ModelRequest:
-    """What a model is asked. The parts are JSON as they are sent; nothing of it can change.
+    """A request to a model. Its parts are JSON in the form in which they are sent, and never change.
 
-    address, profile, turn, attempt: who asks, and when. system: a JSON string, a list of blocks, or null.
-    tools, messages: JSON objects. force_tool: the tool the model must use, if the model allows that.
+    address, profile: the agent that asks. turn, attempt: of its call. system: a JSON string, a list of
+    blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
+    model allows that.
     """
 
     def __init__(
@@ -48,21 +49,21 @@ class ModelRequest:
 
     @cached_property
     def messages(self) -> tuple[Json, ...]:
-        """The conversation, oldest first: JSON objects with `role` and `content`."""
+        """Return the conversation, oldest first: JSON objects with `role` and `content`."""
         return tuple(self._history.values())
 
     @cached_property
     def conversation(self) -> list[dict[str, object]]:
-        """The conversation as Python values, made anew from the JSON: yours to look into."""
+        """Decode the conversation into Python values, which belong to the caller."""
         return [msgspec.json.decode(message, type=dict[str, object]) for message in self.messages]
 
     @property
     def length(self) -> int:
-        """How many messages the conversation has."""
+        """Return the number of messages in the conversation."""
         return len(self._history)
 
     def body(self) -> Json:
-        """The request in one JSON object, without cache marks: what `callboard request` shows."""
+        """Return the request as one JSON object, without cache marks. `callboard request` shows it."""
         return Json(
             msgspec.json.encode(
                 {

@@ -1,9 +1,10 @@
-"""What was spent, and what may be spent. Whole tokens and whole micro-dollars only: float sums differ
-between Python versions (`sum([0.1] * 10)` is 0.9999999999999999 on 3.11 and 1.0 on 3.12)."""
+"""Usage of models and its bounds, in whole tokens and whole micro-dollars."""
 
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.profiles import Prices
 
+# Whole numbers, because float sums differ between Python versions:
+# sum([0.1] * 10) is 0.9999999999999999 on 3.11 and 1.0 on 3.12.
 _MILLION = 1_000_000
 
 
@@ -18,7 +19,7 @@ NOTHING = Need()
 
 
 class Usage(Value, frozen=True):
-    """What was used: tokens by kind, micro-dollars, and the number of model calls.
+    """The use of some model calls: tokens by kind, micro-dollars, and the number of calls.
 
     unknown_calls counts calls whose use was not reported; they are charged their full reservation.
     """
@@ -34,7 +35,7 @@ class Usage(Value, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """All tokens that count against a budget."""
+        """Return all tokens that count against a budget."""
         return (
             self.input_tokens
             + self.output_tokens
@@ -45,7 +46,7 @@ class Usage(Value, frozen=True):
 
     @property
     def cost_usd(self) -> float:
-        """The cost in US dollars."""
+        """Return the cost in US dollars."""
         return self.cost / _MILLION
 
 
@@ -53,7 +54,7 @@ ZERO = Usage()
 
 
 def plus(one: Usage, other: Usage) -> Usage:
-    """Both together."""
+    """Add two usages."""
     return Usage(
         one.input_tokens + other.input_tokens,
         one.output_tokens + other.output_tokens,
@@ -67,7 +68,7 @@ def plus(one: Usage, other: Usage) -> Usage:
 
 
 def minus(one: Usage, other: Usage) -> Usage:
-    """What one has beyond the other."""
+    """Subtract the other usage from the first."""
     return Usage(
         one.input_tokens - other.input_tokens,
         one.output_tokens - other.output_tokens,
@@ -81,7 +82,7 @@ def minus(one: Usage, other: Usage) -> Usage:
 
 
 def priced(usage: Usage, prices: Prices | None) -> Usage:
-    """The usage of one call with its cost, rounded up to a micro-dollar."""
+    """Add its cost to the usage of one call, rounded up to a micro-dollar."""
     if prices is None:
         return usage
     total = (
@@ -94,7 +95,7 @@ def priced(usage: Usage, prices: Prices | None) -> Usage:
 
 
 def bound(input_tokens: int, max_tokens: int, prices: Prices | None) -> Need:
-    """The most that a call with this much input can use."""
+    """Return the most that a call with this much input can use."""
     if prices is None:
         return Need(input_tokens + max_tokens)
     dearest = max(prices.input, prices.cache_read, prices.cache_write)

@@ -1,4 +1,4 @@
-"""What messages carry that is more than a number, a text or foreign JSON, and no message itself."""
+"""Values inside messages that are more than a number, a text or foreign JSON."""
 
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import Value
@@ -6,21 +6,21 @@ from callboard.actors.protocol.usage import Usage
 
 
 class Settled(Value, frozen=True):
-    """The end of a grant: what the call used (None: not known, charge the reservation) and last said."""
+    """The end of a grant. text: of the reply. usage: None if unknown; the reservation is charged then."""
 
     usage: Usage | None = None
     text: str = ""
 
 
 class SchemaProblem(Value, frozen=True):
-    """One way in which a value does not match its schema, or a schema is none: where, and what."""
+    """One way in which a value does not match its schema, or a schema is invalid. path: its place."""
 
     path: str
     message: str
 
 
 class Reason(Value, frozen=True):
-    """How one of a delegation's agents ended."""
+    """The end of one of a delegation's agents."""
 
     address: str
     kind: OutcomeKind
@@ -28,10 +28,10 @@ class Reason(Value, frozen=True):
 
 
 class ModelFailure(Value, frozen=True):
-    """Why a model call has no answer.
+    """The reason why a model call has no answer.
 
-    code: the service's own error type, or ours (`timeout`, `connection`, `broken_stream`, `garbage`, ...).
-    retry_after_ms: how long the service asked to wait; None where it said nothing.
+    code: the service's error type, or our own (`timeout`, `connection`, `broken_stream`, `garbage`, ...).
+    retry_after_ms: the wait that the service asked for; None without one.
     """
 
     code: str

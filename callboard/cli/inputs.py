@@ -8,14 +8,11 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidPrompt
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.errors import Failure, misused, not_found
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.schemas.acceptance import Refused, accept
 
-_WHOLE: Final = frozenset(
-    name for name in Limits.__struct_fields__ if name.startswith("max_") or name == "tokens"
-)
 _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 
 
@@ -25,9 +22,9 @@ def parse_limits(pairs: Sequence[str]) -> Limits:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip()
-        if not equals or name not in Limits.__struct_fields__:
-            raise misused(f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(Limits.__struct_fields__)}")
-        stated[name] = _number(pair, text.strip().lower(), is_whole=name in _WHOLE)
+        if not equals or name not in TABLE:
+            raise misused(f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(TABLE)}")
+        stated[name] = _number(pair, text.strip().lower(), is_whole=name in WHOLE)
     try:
         return msgspec.convert(stated, Limits)
     except (ValueError, msgspec.ValidationError) as error:

@@ -22,7 +22,7 @@ def summary(state: ActorState) -> str:
         parts += [f"{len(state.checks)} checking"] * bool(len(state.checks))
         return ", ".join(parts)
     parts = [state.phase]
-    if state.fixed is not None:
+    if state.prefix is not None:
         parts += [f"turn {state.turn}", counted(len(state.history), "message")]
         parts += [f"{counted(state.unanswered, 'call')} unanswered"] * bool(state.unanswered)
         parts += [f"{counted(state.tools_out, 'tool')} out"] * bool(state.tools_out)
@@ -60,13 +60,13 @@ def _supervisor(state: SupervisorState) -> dict[str, str]:
 
 
 def _agent(state: AgentState) -> dict[str, str]:
-    if state.fixed is None:
+    if state.prefix is None:
         return {"phase": f"{state.phase}; nothing of it is kept" if state.phase == "idle" else state.phase}
     used = f"{state.turns_used} of {state.limits.max_iterations}"
     said = counted(len(state.history), "message")
     return {
         "phase": state.phase,
-        "agent": state.fixed.profile.name,
+        "agent": state.prefix.profile.name,
         "model": state.model.name,
         "turn": f"{state.turn}, attempt {state.attempt}; {used} used",
         "conversation": f"{said}, at most {tokens(state.context_tokens)} tokens",

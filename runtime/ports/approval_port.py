@@ -1,4 +1,4 @@
-"""The approvals port: a request becomes a question for a person, and its one answer."""
+"""The approvals port: a request becomes a question for a person and one answer."""
 
 import asyncio
 import inspect
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from callboard.actors.agent.state import AgentState, fixed_of
+from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval
 from callboard.runtime.approvals import Answer, Approval, Approver
@@ -21,7 +21,7 @@ logger = logging.getLogger("callboard.approvals")
 
 
 class ApprovalPort:
-    """The questions of one session. approver: asked first, if there is one. show: told of each question."""
+    """The questions of one session. approver: answers first, if there is one. show: gets each question."""
 
     def __init__(
         self, board: Board, log: EventLog, approver: Approver | None, show: Callable[[Approval], None]
@@ -33,16 +33,16 @@ class ApprovalPort:
         self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
-        """Ask; the request is durable."""
+        """Ask the question of a request, which is durable."""
         answer = self._ask(request)
         self._tasks.spawn(request.seq, self._wait(request, answer), answer)
 
     def abort(self, request: Event) -> bool:
-        """Take the question back; False if nobody was asked yet."""
+        """Withdraw the question. Return False if it was not asked yet."""
         return self._tasks.cancel(request.seq)
 
     async def aclose(self) -> None:
-        """Take all questions back."""
+        """Withdraw all questions."""
         await self._tasks.aclose()
 
     async def _wait(self, request: Event, asking: Awaitable[ApprovalGiven]) -> None:
@@ -75,7 +75,7 @@ class ApprovalPort:
     async def _question(self, request: Event, body: RequestApproval) -> Approval:
         (stored,) = await self._log.read(self._board.session_id, request.seq, 1)
         state = self._board.core.states.get(request.sender)
-        profile = fixed_of(state).profile.name if isinstance(state, AgentState) else ""
+        profile = prefix_of(state).profile.name if isinstance(state, AgentState) else ""
         return Approval(
             self._board.session_id,
             request.sender,
@@ -101,7 +101,7 @@ class ApprovalPort:
         return await question._answer
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """Asking has failed: nobody has allowed the call."""
+        """Deny a call if the question about it failed."""
         request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, RequestApproval):
             told = self._board.secrets.redactor.told(error)

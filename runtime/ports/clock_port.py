@@ -1,4 +1,4 @@
-"""The clock port: durations become wake-ups. Live waits use the loop's monotonic clock."""
+"""The clock port: it fires timers, by the loop's monotonic clock."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ class ClockPort:
         self._handles: dict[int, asyncio.TimerHandle] = {}
 
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
-        """Fire `after_ms` after `at`, at once if that is over."""
+        """Fire a timer `after_ms` after `at`, at once if that time is over."""
         self.disarm(timer)
         left = max(0, at + after_ms - now_ms())
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The model port: a grant becomes one call of a model, and its one answer."""
+"""The model port: a grant becomes one call of a model and one answer."""
 
 import asyncio
 import inspect
@@ -29,7 +29,7 @@ from callboard.runtime.secrets.registry import LiveText
 from callboard.runtime.sessions.board import Board
 
 USAGE_MAX: Final = 2**53
-"""Beyond this a count is a mistake, and other languages cannot read it exactly."""
+"""A count from here on is a mistake; other languages cannot read it exactly."""
 
 _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("content", (Json,)),
@@ -38,10 +38,10 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("failure", (ModelFailure, type(None))),
     ("model", (str,)),
 )
-"""The fields of a `ModelAnswer`, in their order, and what they may be: a model may not be checked by mypy."""
+"""The fields of a `ModelAnswer`, in order, with their types, for models that mypy does not check."""
 
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
-"""What the types of these fields are, in nearly all answers: a subclass is looked at field by field."""
+"""The types of these fields in most answers. Answers with a subclass are checked field by field."""
 
 _WHOLE: Final = {int}
 
@@ -49,13 +49,13 @@ _GIVEN_UP: Final = ModelReplied(0, 0, "cancelled")
 """Started, and given up: whether the service has finished the call, and what it used, is not known."""
 
 _TEXT_CHARS_MAX: Final = 1_000
-"""Characters of what a service says of a failure, a reason or a name."""
+"""Characters of a service's failure, reason or name."""
 
 logger = logging.getLogger("callboard.models")
 
 
 class ModelPort:
-    """The model calls of one session. on_text: told the address and each piece of text as it streams."""
+    """The model calls of one session. on_text: gets the address and each piece of streamed text."""
 
     def __init__(
         self, board: Board, models: Mapping[str, Model], on_text: Callable[[str, str], None]
@@ -67,7 +67,7 @@ class ModelPort:
         self._waiting: dict[int, ModelReplied] = {}
 
     def start(self, request: Event) -> None:
-        """Call the model. One that knows its answer at once gives it at once."""
+        """Call the model. An answer that it gives at once is posted at once."""
         grant = request.body
         assert isinstance(grant, CallModel)
         state = self._board.core.states.get(grant.agent)
@@ -94,7 +94,7 @@ class ModelPort:
             self._answer(request, answer)
 
     def abort(self, request: Event) -> bool:
-        """Cancel the call; False if there is none under way. An answer that is there already is given."""
+        """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
         return self._let_in(request) or self._tasks.cancel(request.seq)
 
     async def aclose(self) -> None:
@@ -123,14 +123,14 @@ class ModelPort:
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
 
     def _let_in(self, request: Event) -> bool:
-        """Post the answer that waits for the actors to have done their work, if there is one."""
+        """Post the answer that waits until the actors are idle, if there is one."""
         answer = self._waiting.pop(request.seq, None)
         if answer is not None:
             self._post(request, answer)
         return answer is not None
 
     def _expired(self, seq: int, limit_s: float) -> None:
-        """A call has taken too long: that is its answer."""
+        """Answer a call that took too long, with that as its failure."""
         request = self._board.gate.open.get(seq)
         if request is not None:
             why = f"no answer within {limit_s:g} s (model_timeout_s)"
@@ -138,7 +138,7 @@ class ModelPort:
             self._answer(request, ModelAnswer(failure=failure))
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """A call ended in an exception: that is its answer."""
+        """Answer a call that ended in an exception, with that as its failure."""
         request = self._board.gate.open.get(seq)
         if request is not None:
             self._answer(request, self._crashed(error))
@@ -155,7 +155,7 @@ class ModelPort:
             self._board.answer(request, Post(owner_of(request), reply))
 
     def _made(self, answer: object) -> ModelReplied:
-        """Make a reply of whatever a model answered; its turn is filled in when it is posted."""
+        """Make a reply of a model's answer of any kind; its turn is filled in when it is posted."""
         try:
             return self._replied(checked(answer))
         except (TypeError, ValueError) as error:
@@ -167,7 +167,7 @@ class ModelPort:
         return ModelAnswer(failure=ModelFailure("model_crashed", f"{type(error).__name__}: {error}"))
 
     def _replied(self, answer: ModelAnswer) -> ModelReplied:
-        """The answer, cleaned, as it goes into the log; the agent judges whether it can read it."""
+        """Clean an answer for the log. Its agent decides if it can read the content."""
         model = self._short(answer.model)
         failure, content = answer.failure, NULL
         if failure is None:
@@ -191,12 +191,13 @@ class ModelPort:
         )
 
     def _short(self, text: str) -> str:
-        """Cleaned and searched before it is cut: half a secret could not be told from other text."""
+        """Clean a text and cut it."""
+        # The redactor searches the whole text before it cuts: half a secret looks like any other text.
         return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
 
 
 def checked(answer: object) -> ModelAnswer:
-    """What a model gave, if every part of it is what the log can hold. Raises TypeError, ValueError."""
+    """Return a model's answer if the log can hold all its parts. Raises TypeError, ValueError."""
     if not isinstance(answer, ModelAnswer):
         raise TypeError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
     parts = msgspec.structs.astuple(answer)

@@ -1,11 +1,10 @@
-"""Work for port requests that seldom waits: many pieces of it share one task.
+"""Work for port requests that seldom waits: many pieces share one task.
 
-A task costs 7 us to make, schedule and forget, even if its coroutine never waits, and most tools that are
-coroutines never do. So pieces are stepped one after the other by one task. One that really waits keeps that
-task for itself, and what is behind it gets another.
+One task steps the pieces one after the other. A piece that waits keeps that task for itself, and the pieces
+behind it get another.
 
-To the work that is no difference: `asyncio.current_task()` is a task, each piece has a copy of its own of
-the context variables, and a cancellation reaches the one it is meant for.
+A piece does not notice that: `asyncio.current_task()` is a task, each piece has its own copy of the context
+variables, and a cancellation reaches the piece that it is meant for.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ logger = logging.getLogger("callboard.ports")
 
 
 class _Piece:
-    """One piece of work. task: that steps it, once it has begun."""
+    """One piece of work. task: the one that steps it, once it has begun."""
 
     __slots__ = ("context", "inner", "seq", "task", "work")
 
@@ -34,8 +33,9 @@ class _Piece:
         self.task: asyncio.Task[Any] | None = None
 
 
+# A task costs 7 us to make, schedule and forget, even if its coroutine never waits, as most async tools.
 class SharedTasks:
-    """Work by the seq of its request. lost: told of work that ended without having answered, and why."""
+    """Work by the seq of its request. lost: gets the seq and the exception of work that gave no answer."""
 
     def __init__(self, lost: Callable[[int, BaseException], None]) -> None:
         self._lost = lost
@@ -46,14 +46,14 @@ class SharedTasks:
     def spawn(self, seq: int, work: Coroutine[Any, Any, None], inner: Awaitable[Any]) -> None:
         """Run the work for a request, from the next pass of the loop on.
 
-        inner: what the work awaits, to be closed if the work never starts.
+        inner: the awaitable inside the work, closed if the work never starts.
         """
         piece = self._pieces[seq] = _Piece(seq, work, inner)
         self._line.append(piece)
         self._step_on()
 
     def cancel(self, seq: int) -> bool:
-        """Give up what runs for a request; False if nothing does, or if it has not begun."""
+        """Cancel the work for a request. Return False for work that is missing or has not begun."""
         piece = self._pieces.get(seq)
         if piece is None:
             return False
@@ -66,11 +66,11 @@ class SharedTasks:
         return False
 
     async def aclose(self) -> None:
-        """Give up all, and wait until it is over; what ignores that is left behind after a grace."""
+        """Cancel all work and wait for its end. Work that ignores the cancellation is left after a grace."""
         tasks = {piece.task for piece in self._pieces.values() if piece.task is not None}
         for seq in list(self._pieces):
             self.cancel(seq)
-        if self._stepper is not None:  # it finds nothing to do
+        if self._stepper is not None:  # it finds no work and ends
             tasks.add(self._stepper)
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=GRACE_S)
@@ -83,9 +83,9 @@ class SharedTasks:
             self._stepper.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """If it was cancelled before its first step, as by the end of `asyncio.run`, so are all in line."""
-        if not task.cancelled():
-            task.exception()  # an interrupt, which the loop has raised: it is not lost
+        """Cancel all pieces in line if their task was cancelled before its first step."""
+        if not task.cancelled():  # else the end of `asyncio.run` has cancelled it
+            task.exception()  # marks it as seen: the loop itself has raised an interrupt
         if self._stepper is task:
             self._stepper = None
             for piece in self._line:
@@ -93,7 +93,7 @@ class SharedTasks:
             self._line.clear()
 
     async def _step_all(self) -> None:
-        """Step the pieces in line, until there are none or one of them keeps this task."""
+        """Step the pieces in line, until the line is empty or one of them keeps this task."""
         task = asyncio.current_task()
         assert task is not None
         try:
@@ -110,14 +110,14 @@ class SharedTasks:
             self._step_on()
 
     async def _stepped(self, piece: _Piece) -> None:
-        """Run one piece. As soon as it waits, the others are somebody else's."""
+        """Run one piece. Once it waits, another task steps the others."""
         try:
             waiting = piece.context.run(piece.work.send, None)
             self._stepper = None
             self._step_on()
             await _carried_on(piece, waiting)
         except StopIteration:
-            pass  # it has ended without waiting, as most do
+            pass  # the end of a piece that did not wait, as most
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -130,7 +130,7 @@ class SharedTasks:
 
 @types.coroutine
 def _carried_on(piece: _Piece, waiting: object) -> Generator[object, None, None]:
-    """Do for a coroutine that has begun what `await` does, in its own context."""
+    """Await a coroutine that has begun, in its own context."""
     work, run = piece.work, piece.context.run
     try:
         while True:

@@ -1,11 +1,10 @@
-"""Work under way for port requests: one task for each, so that it can be given up.
+"""Work for port requests that usually waits: one task for each request.
 
-A deadline costs no timer of its own: most calls have the same limit, so they expire in the order in which
-they began, and one timer for each limit, set for the first of them, is enough. Ten thousand calls in flight
-keep the loop's heap of timers as small as one does.
+Most calls have the same time limit, so they expire in the order in which they began. One timer for each
+limit, set for its first call, is enough: ten thousand calls in flight need one timer.
 
-A task that is cancelled before its first step never runs a line of its coroutine, so it could not even
-answer. Such a request has certainly not started: `cancel` says so, and whoever asked answers instead.
+A task that is cancelled before its first step runs no line of its coroutine and cannot answer. Its request
+has certainly not started. `cancel` returns False for it, and its caller answers instead.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 GRACE_S: Final = 5.0
-"""Seconds that work which was given up has to end, when everything is closed."""
+"""Seconds that cancelled work has to end when its session closes."""
 
 logger = logging.getLogger("callboard.ports")
 
@@ -32,8 +31,9 @@ class _Entry(NamedTuple):
 class Tasks:
     """Tasks by the seq of their request.
 
-    lost: told of work that ended without having answered, and why. expired: told of work whose time is over,
-    and of its limit in seconds, before it is cancelled; it need not obey, since nobody waits for it then.
+    lost: gets the seq and the exception of work that gave no answer. expired: gets the seq and the limit in
+    seconds of work whose time is over, before the work is cancelled. It answers in place of the work, which
+    may ignore its cancellation.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Tasks:
     ) -> None:
         """Run the work for a request; from Python 3.12 on, at once up to its first wait.
 
-        inner: what the work awaits, to be closed if the work never starts. limit_s: seconds it may take.
+        inner: the awaitable inside the work, closed if the work never starts. limit_s: seconds it may take.
         """
         loop = asyncio.get_running_loop()
         if sys.version_info >= (3, 12):
@@ -85,7 +85,7 @@ class Tasks:
             self._lines[limit_s] = deque(item for item in line if item[1] in self._entries)
 
     def _expire(self, limit_s: float) -> None:
-        """Cancel those whose time is over, and wait for the next."""
+        """Cancel the calls whose time is over and wait for the next."""
         loop, line = asyncio.get_running_loop(), self._lines[limit_s]
         del self._timers[limit_s]
         while line and (line[0][1] not in self._entries or line[0][0] <= loop.time()):
@@ -99,12 +99,12 @@ class Tasks:
             self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
 
     def cancel(self, seq: int) -> bool:
-        """Give up what runs for a request; False if nothing does, or if it has not begun."""
+        """Cancel the work for a request. Return False for work that is missing or has not begun."""
         entry = self._entries.get(seq)
         return entry is not None and _cancelled(entry)
 
     async def aclose(self) -> None:
-        """Give up all, and wait until it is over; what ignores that is left behind after a grace."""
+        """Cancel all work and wait for its end. Work that ignores the cancellation is left after a grace."""
         for timer in self._timers.values():
             timer.cancel()
         entries = list(self._entries.values())
@@ -125,7 +125,7 @@ def _cancelled(entry: _Entry) -> bool:
 
 
 def close_unawaited(work: Awaitable[Any]) -> None:
-    """Close what nobody will await any more, if it can be closed, as coroutines can."""
+    """Close work that will never be awaited, if it can be closed, so that Python gives no warning."""
     close = getattr(work, "close", None)
     if callable(close):
         close()

@@ -1,9 +1,9 @@
-"""The tools port: a posted call becomes one run of a tool, and its one answer."""
+"""The tools port: a posted call becomes one run of a tool and one answer."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
-from callboard.actors.agent.state import AgentState, fixed_of
+from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
@@ -18,7 +18,7 @@ from callboard.runtime.tools.output import ToolOutcome
 
 
 class ToolPort:
-    """The tool calls of one session. on_progress: told the address and what a tool says of its progress."""
+    """The tool calls of one session. on_progress: gets the address and each progress text of a tool."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class ToolPort:
         self._tasks = SharedTasks(self._lost)
 
     def start(self, request: Event) -> None:
-        """Run the tool. A call whose arguments do not fit is answered at once."""
+        """Run the tool, or answer at once if its arguments do not fit."""
         call = request.body
         assert isinstance(call, CallTool)
         state = self._board.core.states.get(request.sender)
         if not isinstance(state, AgentState):
             self._answer(request, call, "error", text_json("the agent that called is not there"))
             return
-        agent = self._agents.get(fixed_of(state).profile.name)
+        agent = self._agents.get(prefix_of(state).profile.name)
         tool = agent.tools.get(call.tool) if agent else None
         if tool is None:
             self._answer(request, call, "error", text_json(f"there is no tool {call.tool!r} in this program"))
@@ -61,7 +61,7 @@ class ToolPort:
             self._tasks.spawn(request.seq, self._wait(request, call, result), result)
 
     def abort(self, request: Event) -> bool:
-        """Cancel the call; False if it is not under way."""
+        """Cancel the call. Return False if it is not under way."""
         return self._tasks.cancel(request.seq)
 
     async def aclose(self) -> None:
@@ -87,7 +87,7 @@ class ToolPort:
         self._answer(request, call, outcome.status, outcome.output)
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """A run that ended in an exception which no tool is allowed to catch, such as GeneratorExit."""
+        """Answer a call whose run ended in an exception, such as GeneratorExit."""
         request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CallTool):
             why = text_json(f"{request.body.tool} ended with {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""What is different between the agents that a session was recorded with and those of now, in words."""
+"""The differences between a session's recorded agents and those of now, in words."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,9 +18,9 @@ _TEXTS = {
 def differences(
     before: Sequence[Json], now: Sequence[Json], was: ModelSpec, is_now: ModelSpec
 ) -> tuple[str, ...]:
-    """A line for every difference, agent by agent. was, is_now: the models of those that name none."""
+    """List the differences, agent by agent. was, is_now: the models of agents that name none."""
     old, new = _by_name(before), _by_name(now)
-    found = [f"agent {name} is not there any more" for name in old if name not in new]
+    found = [f"agent {name} was removed" for name in old if name not in new]
     found += [f"agent {name} is new" for name in new if name not in old]
     for name, profile in old.items():
         if name in new:

@@ -1,4 +1,4 @@
-"""How an ask ended, as callers get it."""
+"""The outcome of an ask, as its caller gets it."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,13 @@ from callboard.actors.protocol.usage import NOTHING, Need, Usage
 class Outcome:
     """The outcome of one ask. Endings by a limit are outcomes, not exceptions.
 
-    status: ok, failed or cancelled; kind: which ending (docs/delegation.md). text: the answer, or the partial
-    work. structured_output: the report, if one won. usage: of this ask, the whole subtree. unsettled: what
-    was still reserved, in_doubt: who had not drained, when the cancel grace was over. by: the seq of the
-    event that ended it. head: the seq and digest of the log with this outcome in it: keep it to prove later
-    that nothing was cut off.
+    status: ok, failed or cancelled. kind: of the end (docs/delegation.md).
+    text: the answer, or the partial work. structured_output: the report, if one won.
+    usage: of this ask and all agents below it.
+    unsettled, in_doubt: at the end of the cancel grace, the open reservations and the agents that had not
+        drained.
+    by: the seq of the event that ended the ask.
+    head: seq and digest of the log with this outcome in it. Keep it to prove later that the log is whole.
     """
 
     kind: OutcomeKind
@@ -35,16 +37,16 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """ok, failed or cancelled."""
+        """Return ok, failed or cancelled."""
         return STATUS[self.kind]
 
     @property
     def is_ok(self) -> bool:
-        """Whether there is a result."""
+        """Return True if there is a result."""
         return self.status == "ok"
 
     def unwrap(self) -> object:
-        """The report if there is one, else the text. Raises OutcomeError if the ask did not succeed."""
+        """Return the report if there is one, else the text. Raises OutcomeError without a result."""
         if not self.is_ok:
             why = self.detail or EXPLAINED[self.kind]
             raise OutcomeError(
@@ -56,7 +58,7 @@ class Outcome:
 
 
 def outcome_of(session_id: str, ended: AskEnded, head: tuple[int, str]) -> Outcome:
-    """The outcome that an `AskEnded` tells of."""
+    """Build the outcome from its `AskEnded`. head: of the log, as seq and digest."""
     report = msgspec.json.decode(ended.value) if ended.kind == "reported" else None
     return Outcome(
         ended.kind,

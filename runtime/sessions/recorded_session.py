@@ -1,4 +1,4 @@
-"""What a log says of a session that is taken up again: its events, who may appear, which asks there were."""
+"""A session that is resumed, as its log has it: its events, agents and asks."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -18,8 +18,8 @@ _PAGE: Final = 2_000
 class Past(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model: as they were last recorded. outcomes: of the asks that have ended, by request id.
-    running: the request id of the ask that has not. last: that of the latest ask.
+    host, profiles, model: as they were last recorded. outcomes: of the asks that ended, by request id.
+    running: the request id of the ask that did not end. last: that of the latest ask.
     """
 
     events: tuple[Event, ...]
@@ -41,7 +41,7 @@ async def read_past(log: EventLog, session_id: str) -> Past:
 
 
 def past_of(session_id: str, rows: Sequence[Stored]) -> Past:
-    """What these rows, all of a session, tell. Raises CorruptLog."""
+    """Read a session from all its rows. Raises CorruptLog."""
     events = tuple(event_of(session_id, row) for row in rows)
     past = Past(events, outcomes={})
     asks: list[str] = []
@@ -60,7 +60,7 @@ def past_of(session_id: str, rows: Sequence[Stored]) -> Past:
 
 
 def event_of(session_id: str, row: Stored) -> Event:
-    """The event of a stored row. Raises CorruptLog."""
+    """Decode the event of a stored row. Raises CorruptLog."""
     try:
         return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
     except UnreadableBody as error:
@@ -68,7 +68,7 @@ def event_of(session_id: str, row: Stored) -> Event:
 
 
 def _spoken_for(session_id: str, past: Past, seq: int, body: SessionOpened | Resumed) -> Past:
-    """Who may appear from this event on."""
+    """Record the agents that a session has from this event on."""
     if body.rules > RULES:
         raise CorruptLog(
             f"session {session_id} lives by rules {body.rules}, this callboard knows up to {RULES}; "

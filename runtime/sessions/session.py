@@ -24,7 +24,7 @@ Pieces: TypeAlias = "asyncio.Queue[tuple[str, str] | None]"
 
 
 class Session:
-    """A running session. Made by `Runtime.open`; use it on the event loop it was made on.
+    """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
     """
@@ -52,7 +52,7 @@ class Session:
 
     @property
     def session_id(self) -> str:
-        """The session's id in the log."""
+        """Return the session's id in the log."""
         return self._board.session_id
 
     async def __aenter__(self) -> "Session":
@@ -71,14 +71,15 @@ class Session:
         limits: Limits | None = None,
         request_id: str = "",
     ) -> Outcome:
-        """Give the host a prompt and wait for the outcome, which is durable when this returns.
+        """Give the host a prompt and wait for the outcome, which is durable by then.
 
-        output_schema: what the result must match (JSON schema, draft 2020-12); None for text.
-        request_id: a name for this ask; the same one again returns the same outcome instead of asking.
-        Cancelling the caller cancels the ask.
-        Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for a prompt
-        or schema that cannot be taken, SessionFailed when the log can no longer be written.
+        output_schema: of the result (JSON schema, draft 2020-12); None for text.
+        request_id: a name for this ask. The same name again returns the same outcome and asks nothing.
+        A caller that is cancelled cancels the ask.
+        Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for an unusable
+        prompt or schema, MisuseError on another event loop, SessionFailed if the log cannot be written.
         """
+        self.check_loop()
         request_id = checked_name("request_id", request_id)
         self._board.secrets.refuse_in("request_id", request_id)
         if request_id in self._outcomes:
@@ -98,15 +99,15 @@ class Session:
         return await self._outcome(future)
 
     def _run(self, name: str) -> "asyncio.Future[Outcome]":
-        """Wait for the outcome of the ask of this name from now on."""
+        """Wait for the outcome of the ask of this name from now on; return its future."""
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self._running, self._last = (name, future), future
         return future
 
     def remember(self, past: Past, is_closing: bool) -> None:
-        """Know the asks of an earlier process: what became of them, and which one goes on.
+        """Take over the asks of an earlier process: their outcomes, and the one that goes on.
 
-        is_closing: whether that process had begun to close the session.
+        is_closing: True if that process had begun to close the session.
         """
         self._is_closing = is_closing
         self._outcomes.update(past.outcomes)
@@ -118,10 +119,10 @@ class Session:
 
     @property
     def outcome(self) -> "asyncio.Future[Outcome]":
-        """What comes of the running ask, or else of the latest one: `await session.outcome`.
+        """Return the outcome of the running ask, or else of the latest one: `await session.outcome`.
 
-        After `Runtime.resume` that is the ask which was cut off. Cancelling who waits does not cancel it.
-        Raises MisuseError where nothing was asked yet.
+        After `Runtime.resume` that is the ask which was cut off. Cancelling the waiting task does not cancel
+        the ask. Raises MisuseError before the first ask.
         """
         if self._last is None:
             raise MisuseError(
@@ -129,9 +130,15 @@ class Session:
             )
         return asyncio.shield(self._last)
 
-    def _check_usable(self) -> None:
+    def check_loop(self) -> None:
+        """Refuse a call from another event loop or thread. Raises MisuseError."""
         if asyncio.get_running_loop() is not self._loop:
-            raise MisuseError(f"session {self.session_id} belongs to the event loop that it was opened on")
+            raise MisuseError(
+                f"session {self.session_id} belongs to the event loop that it was opened on; from another "
+                "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
+            )
+
+    def _check_usable(self) -> None:
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._is_closing:
@@ -152,7 +159,11 @@ class Session:
             raise
 
     async def cancel(self, reason: str = "") -> Outcome | None:
-        """Stop the running ask and everything under it; returns its outcome, None if nothing runs."""
+        """Stop the running ask and all agents below it; return its outcome (None if no ask runs).
+
+        Raises MisuseError on another event loop than the session's.
+        """
+        self.check_loop()
         if self._running is None or self._board.error is not None:
             return None
         future = self._running[1]
@@ -160,14 +171,19 @@ class Session:
         return await asyncio.shield(future)
 
     async def close(self) -> Head:
-        """End the session; a running ask is cancelled first. Returns the final head. May be called twice."""
+        """End the session, its running ask first, and return the final head. May be called twice.
+
+        Raises MisuseError on another event loop than the session's.
+        """
+        self.check_loop()
         if self._closing is None:
             self._closed = self._loop.create_future() if self._closed is None else self._closed
             self._closing = self._loop.create_task(self._close(self._closed))
         return await asyncio.shield(self._closing)
 
     async def _close(self, closed: "asyncio.Future[Head]") -> Head:
-        """A task of its own: whoever is cancelled while waiting for the end leaves nothing open."""
+        """Close the session, in a task of its own."""
+        # A caller that is cancelled while it waits for the end must not leave the session open.
         if self._board.error is None and not self._is_closing:
             self._is_closing = True
             self._say(Close())
@@ -197,7 +213,7 @@ class Session:
     # --- what comes back ----------------------------------------------------------
 
     def _on_client(self, event: Event, head: Head) -> None:
-        """Something for the client, durable up to this head."""
+        """Take an event for the client. The log is durable up to this head."""
         body = event.body
         if isinstance(body, AskEnded) and self._running is not None and body.request_id == self._running[0]:
             outcome = outcome_of(self.session_id, body, (head.seq, head.digest.hex()))
@@ -213,39 +229,39 @@ class Session:
     def _on_failure(self, error: BaseException) -> None:
         if self._running is not None and not self._running[1].done():
             self._running[1].set_exception(error)
-            self._running[1].exception()  # whoever waits gets it; nobody waiting is no error of its own
+            self._running[1].exception()  # marks it as seen: without a waiting task asyncio would report it
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(Head(0, b""))
         self._end_feeds()
 
     def on_text(self, address: str, piece: str) -> None:
-        """A piece of text that streams in; ephemeral."""
+        """Pass a piece of streamed text on."""
         for queue in self._texts:
             queue.put_nowait((address, piece))
 
     def on_progress(self, address: str, text: str) -> None:
-        """What a tool says of its progress; ephemeral."""
+        """Pass a tool's progress on."""
         for queue in self._progress:
             queue.put_nowait((address, text))
 
     def text(self) -> AsyncIterator[tuple[str, str]]:
-        """Live text as (address, piece). Ephemeral: these are no events and may be of a reply that fails."""
+        """Yield live text as (address, piece). No event holds it, and its reply may still fail."""
         return self._live(self._texts)
 
     def progress(self) -> AsyncIterator[tuple[str, str]]:
-        """What tools say of their progress, as (address, text). Ephemeral, like `text`."""
+        """Yield the progress of tools as (address, text). No event holds it."""
         return self._live(self._progress)
 
     def on_approval(self, question: Approval) -> None:
-        """A call waits for a person."""
+        """Show the question about a call that waits for a person."""
         self._asked = [one for one in self._asked if one.is_open] + [question]
         for queue in self._questions:
             queue.put_nowait(question)
 
     async def approvals(self) -> AsyncIterator[Approval]:
-        """The calls that wait for a person: those that wait already, then new ones. Ends with the session.
+        """Yield the calls that wait for a person: those that wait already, then new ones, until the end.
 
-        Answer each with `approve()` or `deny()`; until then its agent waits, as long as its deadline lets it.
+        Answer each with `approve()` or `deny()`. Its agent waits for that until its deadline.
         """
         queue: asyncio.Queue[Approval | None] = asyncio.Queue()
         for question in self._asked:
@@ -272,7 +288,7 @@ class Session:
             feeds.remove(queue)
 
     async def events(self, start: int = 1) -> AsyncIterator[Event]:
-        """All events from a seq on, those in the log first, then live, each once it is durable.
+        """Yield all events from a seq on: those in the log, then live ones, each once it is durable.
 
         Ends with the session. Raises SessionFailed if the session fails while it is watched.
         """
@@ -301,5 +317,5 @@ class Session:
 
 
 def with_head(outcome: Outcome, head: Head) -> Outcome:
-    """The outcome, with a later head of the same log."""
+    """Return the outcome with a later head of the same log."""
     return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome

@@ -1,7 +1,7 @@
-"""A model's arguments, checked and bound to the function they are for.
+"""The arguments of a tool call, checked and bound to the tool's function.
 
-Arguments are checked strictly: no text for numbers, no unknown names. What does not fit is told in words
-that a model can act on: where, what was expected, what the tool takes.
+The check is strict: no text for numbers, no unknown names. An error names the place, the problem and the
+tool's parameters, so that a model can correct its call.
 """
 
 import functools
@@ -22,10 +22,10 @@ _DICT = msgspec.json.Decoder(dict[str, object])
 
 
 class Signature(Protocol):
-    """How a model's arguments are checked, and passed to the function."""
+    """A way to check a model's arguments and to pass them to the function."""
 
     def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
-        """The call, ready to be made. Raises InvalidPrompt with a text for the model."""
+        """Bind the arguments to the function. Raises InvalidPrompt with a text for the model."""
         ...
 
 
@@ -41,7 +41,7 @@ class TypedSignature:
         self._context = context
 
     def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
-        """The call with every argument converted to its annotation. Raises InvalidPrompt."""
+        """Bind each argument, converted to its annotation. Raises InvalidPrompt."""
         try:
             values = msgspec.structs.asdict(self._decoder.decode(arguments))
         except Exception as error:  # a struct's own __post_init__ may raise anything
@@ -52,7 +52,7 @@ class TypedSignature:
 
 
 class DictSignature:
-    """Arguments as one dict, checked only for what the schema requires and forbids at its top."""
+    """Arguments as one dict, checked for missing and forbidden names at the top of the schema only."""
 
     def __init__(self, name: str, schema: dict[str, object], context: str) -> None:
         self._name = name
@@ -65,7 +65,7 @@ class DictSignature:
         self._known = frozenset(properties) if is_closed and isinstance(properties, dict) else None
 
     def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
-        """The call with a dict that is nobody else's. Raises InvalidPrompt."""
+        """Bind a new dict of the arguments. Raises InvalidPrompt."""
         try:
             values = _DICT.decode(arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -81,7 +81,7 @@ class DictSignature:
 
 
 def _correction(name: str, problem: str, schema: dict[str, object]) -> str:
-    """What a model needs to know to call again, and rightly."""
+    """Return the error with which a model can correct its call."""
     problem = problem.replace("Object contains unknown field", "Unknown argument")
     problem = problem.replace("Object missing required field", "Missing argument")
     return f"Invalid arguments for {name}: {problem}. {_takes(schema)} Correct them and call it again."
@@ -99,7 +99,7 @@ def _takes(schema: dict[str, object]) -> str:
 
 
 def _kind(part: object) -> str:
-    """The type of a property, in one or few words."""
+    """Return the type of a property in a few words."""
     if not isinstance(part, dict):
         return "any"
     if isinstance(choices := part.get("enum"), list):

@@ -1,4 +1,4 @@
-"""What a tool may know of the call it serves, and what it may tell meanwhile."""
+"""The context of a tool call: its identity, secrets, progress and cancellation."""
 
 import asyncio
 import functools
@@ -12,20 +12,20 @@ from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 
 MAX_PROGRESS_CHARS: Final = 2_000
-"""Characters of one progress text; what is longer is cut."""
+"""Characters of one progress text; a longer one is cut."""
 
 _LOG = logging.getLogger("callboard.tools")
 
 
 class ToolContext:
-    """A parameter with this annotation is filled in by the runtime and hidden from the model.
+    """The context of one call. The runtime fills a parameter of this type; the model does not see it.
 
-    address: the agent that calls. session_id: its session. tool, call_id: which call this is.
-    idempotency_key: the same for every run of the same call, after a crash too; give it to services that
-        accept one. A fork has other keys.
-    timeout_s: seconds the call may take. deadline: when that is over, as `time.monotonic()` counts.
+    address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
+    idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
+        to services that accept one.
+    timeout_s: seconds that the call may take. deadline: the end of that time, by `time.monotonic()`.
 
-    Everything here may be used from any thread. For a test of your own tool make one yourself:
+    All methods may be called from any thread. To test a tool of your own, make a context yourself:
 
     >>> ToolContext(address="host.1", idempotency_key="key-1").is_cancelled
     False
@@ -76,23 +76,23 @@ class ToolContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the result any more: stopped, or out of time."""
+        """Return True once the result is no longer wanted, after a stop or a timeout."""
         return self._is_cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Leave the tool if nobody waits for it. Raises asyncio.CancelledError; let it pass.
+        """Leave the tool if its result is no longer wanted. Raises asyncio.CancelledError; let it pass.
 
-        For loops on a thread, where nothing else can interrupt you.
+        Call it in loops of sync tools, which nothing else can interrupt.
         """
         if self._is_cancelled:
             raise asyncio.CancelledError("the call was cancelled")
 
     def secret(self, name: str) -> str:
-        """The value of a secret of the runtime: `Runtime(secrets=[SecretRef("NAME")])`.
+        """Return the value of a secret of the runtime: `Runtime(secrets=[SecretRef("NAME")])`.
 
-        It is for the service that wants it. Wherever the runtime meets it after this, in what you return or
-        raise and in what a model says, it is written as `[secret:NAME]`; what you print or store yourself
-        is your own business. Raises UnknownName if there is no such secret, or if it cannot be read.
+        Give it to its service only. The runtime writes `[secret:NAME]` for it in results, errors and replies
+        of models. It cannot do so in text that the tool itself prints or stores. Raises UnknownName for a
+        missing or unreadable secret.
 
         >>> ToolContext(secrets={"TOKEN": "open sesame"}).secret("TOKEN")
         'open sesame'
@@ -100,9 +100,9 @@ class ToolContext:
         return self._secrets.value(name)
 
     def progress(self, text: str) -> None:
-        """Tell whoever watches how far you are. Shown, never logged, never seen by the model.
+        """Show a text about the progress of the call. It is never logged, and the model never sees it.
 
-        Of what you say faster than the event loop can show it, only the newest is shown.
+        Of texts that come faster than the event loop shows them, the newest is shown.
         """
         if self._on_progress is None or self._is_over or self._is_cancelled:
             return
@@ -116,23 +116,23 @@ class ToolContext:
             return
         try:
             self._loop.call_soon_threadsafe(self._tell_news)
-        except RuntimeError:  # the loop is closed: nobody watches
+        except RuntimeError:  # the loop is closed
             _LOG.debug("progress of %s after its loop was closed", self.tool)
 
     # --- for the runtime ----------------------------------------------------------
 
     def begin(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
-        """The call starts on this loop, from whose thread this is called."""
+        """Start the call on this loop. Call it on the loop's thread."""
         self._loop = loop
         self.timeout_s = timeout_s
         self.deadline = loop.time() + timeout_s
 
     def cancel(self) -> None:
-        """Nobody waits for the result any more."""
+        """Mark the result as no longer wanted."""
         self._is_cancelled = True
 
     def end(self) -> None:
-        """The call has its answer: what a left-over thread still tells is dropped."""
+        """End the call. Later progress, from a thread that still runs, is dropped."""
         self._tell_news()
         self._is_over = True
 
@@ -147,12 +147,12 @@ class ToolContext:
             return
         try:
             self._on_progress(text)
-        except Exception as error:  # a watcher's fault is not the tool's
+        except Exception as error:  # the tool goes on: the fault is the watcher's
             _LOG.debug("a progress callback failed", exc_info=error)
 
 
 def _secrets_of(values: Mapping[str, str]) -> Secrets:
-    """The secrets of a test, given by value."""
+    """Return the secrets of a test, given by value."""
     if not values:
         return NO_SECRETS
     refs = [SecretRef(name, get=functools.partial(str, value)) for name, value in values.items()]

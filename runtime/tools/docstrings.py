@@ -1,6 +1,6 @@
-"""What a docstring says of a function and of its parameters, in Google, NumPy or reST style.
+"""Summary and parameters from a docstring in Google, NumPy or reST style.
 
-Read generously: a docstring in no known style has a summary and no parameters, never an error.
+A docstring in another style has a summary and no parameters. It is never an error.
 """
 
 import inspect
@@ -20,14 +20,14 @@ _REST_ENTRY = re.compile(r":(?:param|parameter|arg|argument)\s+(?:[^:]*\s)?\*{0,
 
 
 class Described(NamedTuple):
-    """summary: the first paragraph, on one line. parameters: what is said of each by name."""
+    """A docstring's content. summary: its first paragraph, on one line. parameters: their texts by name."""
 
     summary: str
     parameters: dict[str, str]
 
 
 def described(docstring: str | None) -> Described:
-    """What a docstring says.
+    """Read a docstring.
 
     >>> described("Add.\\n\\nArgs:\\n    a: The one.\\n    b (int): The\\n        other.")
     Described(summary='Add.', parameters={'a': 'The one.', 'b': 'The other.'})
@@ -47,7 +47,7 @@ def _summary(lines: list[str]) -> str:
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Each parameter with its text, from whatever sections there are."""
+    """Yield each parameter with its text, from all sections."""
     for at, line in enumerate(lines):
         if found := _REST_ENTRY.match(line):
             yield found[1], _joined(found[2], lines[at + 1 :], 0)
@@ -61,7 +61,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _section(lines: list[str], entry: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """The entries of one section: they share the indentation of its first line."""
+    """Yield the entries of one section, which share the indentation of its first line."""
     first = next((line for line in lines if line.strip()), "")
     indent = _indent(first)
     for at, line in enumerate(lines):
@@ -73,13 +73,13 @@ def _section(lines: list[str], entry: re.Pattern[str]) -> Iterator[tuple[str, st
 
 
 def _starts_section(lines: list[str], at: int) -> bool:
-    """Whether this line is the heading of the next section, as Google or NumPy write it."""
+    """Return True if this line is the heading of a section in Google or NumPy style."""
     is_underlined = at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1].strip()) is not None
     return is_underlined or (_indent(lines[at]) == 0 and _HEADING.match(lines[at]) is not None)
 
 
 def _joined(start: str, following: list[str], indent: int) -> str:
-    """A text with the lines after it that are indented more than its entry."""
+    """Join a text and the lines after it that are indented more than its entry."""
     parts = [start.strip()]
     for line in following:
         if not line.strip() or _indent(line) <= indent:

@@ -1,16 +1,16 @@
-"""Running one tool call to its one outcome, whatever the tool does.
+"""The run of one tool call to its one outcome.
 
-    bad arguments            an error that says what to mend, at once
+    bad arguments            an error with the correction, at once
     returns                  ok
     raises                   an error with class and message; the traceback goes to the log at debug level
-    takes too long           an error; what a thread still brings is dropped
-    is cancelled             read tools `cancelled`; others `interrupted`, for what they did is not known
+    takes too long           an error; a later result of its thread is dropped
+    is cancelled             read tools `cancelled`; others `interrupted`, since their effect is unknown
     is cancelled, not begun  `cancelled`
 
-An async tool runs inside the task that awaits `run`, without a task or layer of its own: its first step
-is made at once, and only if it really waits is a timer set. One that is cancelled or timed out may clean
-up for `grace_s`, then it is closed. A sync tool runs on a daemon thread with a copy of the context
-variables; nothing can end a thread, so its cancel flag is set and after the grace it is given up.
+An async tool runs inside the task that awaits `run`. Its first step is made at once, and a timer is set only
+if it waits. Cancelled or timed out, it may clean up for `grace_s`; then it is closed. A sync tool runs on a
+daemon thread with a copy of the context variables. No thread can be ended from outside: its cancel flag is
+set, and after the grace the thread is given up.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
 from callboard.runtime.tools.tool import Tool
 
 GRACE_S: Final = 5.0
-"""Seconds that a cancelled tool has to end by itself: half of an outcome's `cancel_grace_s`."""
+"""Seconds that a cancelled tool has to end: half of an outcome's `cancel_grace_s`."""
 
 _LOG = logging.getLogger("callboard.tools")
 
@@ -42,8 +42,8 @@ _LOG = logging.getLogger("callboard.tools")
 class ToolRunner:
     """Runs tool calls on the event loop and on threads of its own. One is enough for a process.
 
-    max_threads: sync tools that run at the same time; more wait, and their time runs. grace_s: seconds
-    that a cancelled tool has to end by itself.
+    max_threads: sync tools that run at a time. Others wait, and their time limits run. grace_s: seconds that
+    a cancelled tool has to end.
     """
 
     def __init__(self, *, max_threads: int = MAX_THREADS, grace_s: float = GRACE_S) -> None:
@@ -60,12 +60,12 @@ class ToolRunner:
         max_chars: int,
         redactor: Redactor = NO_SECRETS.redactor,
     ) -> ToolOutcome | Coroutine[object, object, ToolOutcome]:
-        """Call the tool: an outcome at once for arguments that do not fit, else one to await in a task.
+        """Call the tool. Arguments that do not fit have an outcome at once; await the others in a task.
 
-        timeout_s: seconds, or the tool's own if that is less. max_chars: characters of the output.
-        redactor: what must not be in it.
-        The awaited call never raises for what a tool does, and answers a cancelled task with an outcome.
-        Only a task that is cancelled before its first step raises CancelledError: nothing has started.
+        timeout_s: seconds, unless the tool's own limit is lower. max_chars: characters of the output.
+        redactor: removes secrets from the output.
+        The awaited call never raises an error of the tool, and gives a cancelled task an outcome. Only a
+        task that is cancelled before its first step raises CancelledError: nothing has started then.
         KeyboardInterrupt on the main thread passes through.
         """
         try:
@@ -79,12 +79,12 @@ class ToolRunner:
         return one.on_loop() if tool.is_async else one.on_thread(self._threads)
 
     async def aclose(self) -> None:
-        """Let idle threads go. Those that are busy end with their tools, or with the process."""
+        """End idle threads. Busy ones end with their tools, or with the process."""
         self._threads.close()
 
 
 class _TimedOut(Exception):
-    """The call took longer than it may."""
+    """The time limit of a call is over."""
 
 
 class _Call:
@@ -113,7 +113,7 @@ class _Call:
     # --- async tools --------------------------------------------------------------
 
     async def on_loop(self) -> ToolOutcome:
-        """The outcome of an async tool."""
+        """Run an async tool to its outcome."""
         try:
             coroutine = _coroutine(self.call())
             try:
@@ -139,7 +139,7 @@ class _Call:
             raise
 
     def _after(self, error: BaseException) -> ToolOutcome:
-        """The outcome of a call that raised on the loop."""
+        """Return the outcome of a call that raised on the loop."""
         if isinstance(error, GeneratorExit):  # the task itself is thrown away
             raise error
         task = asyncio.current_task()
@@ -150,14 +150,14 @@ class _Call:
     # --- sync tools ---------------------------------------------------------------
 
     async def on_thread(self, threads: Threads) -> ToolOutcome:
-        """The outcome of a sync tool."""
+        """Run a sync tool to its outcome."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[ToolOutcome] = loop.create_future()
         context = contextvars.copy_context()
 
         def run() -> None:
             outcome = context.run(self.attempt)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_answer, answered, outcome)
 
         job = Job(run)
@@ -171,7 +171,7 @@ class _Call:
             self.ctx.end()
 
     def attempt(self) -> ToolOutcome:
-        """The outcome of the function, called here and now, on a thread."""
+        """Call the function on this thread and return its outcome."""
         try:
             return returned(self.call(), self.max_chars, self.redactor)
         except asyncio.CancelledError as error:
@@ -191,7 +191,7 @@ class _Call:
     async def _stopped_thread(
         self, threads: Threads, job: Job, answered: "asyncio.Future[ToolOutcome]"
     ) -> ToolOutcome:
-        """The outcome of a cancelled call: its own, if it ends within the grace."""
+        """Return the outcome of a cancelled call: its own if it ends within the grace."""
         self.ctx.cancel()
         if not job.is_started and not threads.give_up(job):
             return ToolOutcome(
@@ -207,14 +207,14 @@ class _Call:
     # --- outcomes -----------------------------------------------------------------
 
     def stopped(self) -> ToolOutcome:
-        """The outcome of a tool that began, and was cancelled."""
+        """Return the outcome of a tool that was cancelled after its start."""
         if self.tool.effect == "read":
             return ToolOutcome("cancelled", failed(f"{self.tool.name} was cancelled").output)
         text = f"{self.tool.name} was cancelled while it ran; whether it had its effect is not known"
         return ToolOutcome("interrupted", failed(text).output)
 
     def raised(self, error: BaseException) -> ToolOutcome:
-        """The error result of a tool that raised this."""
+        """Return the error result of a tool that raised this."""
         is_main = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main:
             raise error
@@ -234,10 +234,10 @@ def _answer(answered: "asyncio.Future[ToolOutcome]", outcome: ToolOutcome) -> No
 
 
 def _coroutine(value: object) -> Coroutine[object, None, object]:
-    """What an async function gave; a decorator may have made it some other awaitable."""
+    """Return the result of an async function as a coroutine. Raises TypeError if it cannot be awaited."""
     if isinstance(value, types.CoroutineType):
         return value
-    if inspect.isawaitable(value):
+    if inspect.isawaitable(value):  # made by a decorator
         return _awaited(value)
     raise TypeError("the function is marked as async, but gave nothing to await")
 
@@ -250,10 +250,10 @@ async def _awaited(value: Awaitable[object]) -> object:
 def _driven(
     coroutine: Coroutine[object, None, object], waiting: object, ctx: ToolContext, grace_s: float
 ) -> Generator[object, None, object]:
-    """Carry on a coroutine that has begun, as `await` would, except that a cancelled one has an end.
+    """Drive a coroutine that has begun, as `await` does, but close it some time after a cancellation.
 
-    The first cancellation reaches the coroutine and starts its grace. The second one, ours when the grace
-    is over or anybody's, closes it: a tool that swallows cancellations cannot hold its agent for ever.
+    The first cancellation reaches the coroutine and starts its grace. The second one, from the grace's timer
+    or from outside, closes it: a tool that swallows cancellations cannot hold its agent forever.
     """
     patience: _Patience | None = None
     try:
@@ -279,7 +279,7 @@ def _driven(
 
 
 class _Patience:
-    """Cancels the current task once more when the grace is over, and takes that cancellation back."""
+    """A timer that cancels the current task again after the grace, and takes that cancellation back."""
 
     def __init__(self, grace_s: float) -> None:
         task = asyncio.current_task()
@@ -293,10 +293,10 @@ class _Patience:
         self._task.cancel()
 
     def settle(self) -> None:
-        """The second cancellation has arrived; if it is ours, nobody else shall see it."""
+        """Take the second cancellation back if this timer made it, so that no caller sees it."""
         if self._is_over:
             self._task.uncancel()
 
     def stop(self) -> None:
-        """The coroutine has ended in time."""
+        """Stop the timer: the coroutine has ended in time."""
         self._timer.cancel()

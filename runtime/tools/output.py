@@ -1,14 +1,14 @@
-"""From what a tool returned, or raised, to what the model reads.
+"""The result of a tool, as the model reads it.
 
-    text                        as it is
+    text                        unchanged
     None                        "(no output)"
     numbers, dicts, structs     their JSON, as text
-    content blocks              as they are: a list of dicts that are text, image, document, search_result or
+    content blocks              unchanged: a list of dicts that are text, image, document, search_result or
                                 tool_reference blocks of the Messages API, or any list inside `Blocks`
     bytes, generators, other    an error that says what to return instead
 
-Whatever is longer than the limit is cut, and says so. Text is cut before anything is made of it, and searched
-for secrets before that, so that no half of one is left at the cut; what is not cut the board searches.
+A result above the limit is cut and says so. Text is searched for secrets before it is cut, so that no half of
+one stays at the cut. The board searches the results that are not cut.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from callboard.runtime.secrets.registry import NO_SECRETS
 Status: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 
 NO_OUTPUT: Final = to_json("(no output)")
-"""What a model reads where a tool returned None: neither success nor "nothing found" is claimed."""
+"""The result of a tool that returned None. It claims neither success nor "nothing found"."""
 
 MAX_ERROR_CHARS: Final = 2_000
 """Characters of an exception's message that reach the model."""
@@ -41,14 +41,14 @@ _BLOCK_KEYS: Final = {
 
 
 class ToolOutcome(Value, frozen=True):
-    """What came of a tool call. output: a JSON string or a list of content blocks."""
+    """The outcome of a tool call. output: a JSON string or a list of content blocks."""
 
     status: Status
     output: Json
 
 
 class Blocks:
-    """Content blocks of any type, to be sent as they are: dicts with a `type`.
+    """Content blocks of any type, for the model unchanged: dicts with a `type`.
 
     >>> Blocks([{"type": "text", "text": "hello"}]).blocks
     [{'type': 'text', 'text': 'hello'}]
@@ -59,12 +59,12 @@ class Blocks:
 
 
 def failed(text: str, max_chars: int = MAX_ERROR_CHARS) -> ToolOutcome:
-    """An error result with this text: for a tool that is unknown, not allowed, and the like."""
+    """Return an error result with this text, for an unknown tool, a forbidden call, and the like."""
     return ToolOutcome("error", to_json(cut(text, max_chars)))
 
 
 def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> ToolOutcome:
-    """The outcome of a tool that returned this value. Never raises."""
+    """Return the outcome of a tool that returned this value. Never raises."""
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
     try:
@@ -85,9 +85,9 @@ def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> To
 
 
 def cut(text: str, max_chars: int, redactor: Redactor = _NOTHING) -> str:
-    """The text, or its beginning and a notice, together at most max_chars (or 130 more, if that is tiny)."""
+    """Cut a text to max_chars, its notice included; to 130 more where max_chars is tiny."""
     if len(text) <= max_chars:
-        return text  # which is searched on the board, as all that is posted there
+        return text  # the board searches it for secrets
     kept = max(max_chars - _NOTICE_ROOM, max_chars // 2)
     return (
         f"{redactor.kept(text, kept)}\n[cut: these are the first {kept:,} of {len(text):,} characters; "
@@ -96,9 +96,9 @@ def cut(text: str, max_chars: int, redactor: Redactor = _NOTHING) -> str:
 
 
 def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
-    """An exception in one line: class and message, without a traceback. Never raises.
+    """Describe an exception in one line: class and message, without a traceback. Never raises.
 
-    A `ToolError` is its message alone: its author wrote that for the model.
+    A `ToolError` is its message alone, which its author wrote for the model.
     """
     try:
         message = redactor.kept(str(error), MAX_ERROR_CHARS)
@@ -114,9 +114,9 @@ def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
 
 
 def _unfinished(value: object) -> str:
-    """Why something that still had to run is no result; a coroutine is closed, so that nobody warns of it."""
+    """Return the reason why a value that has still to run is no result; empty for other values."""
     if inspect.iscoroutine(value):
-        value.close()
+        value.close()  # else Python warns that it was never awaited
         return "it is a coroutine; declare the function with async def"
     if inspect.isawaitable(value):
         return "it is an awaitable; declare the function with async def"
@@ -126,7 +126,7 @@ def _unfinished(value: object) -> str:
 
 
 def _is_blocks(value: object) -> TypeGuard[list[dict[str, object]]]:
-    """Whether a plain list is content for a model, and not data that happens to have a `type`."""
+    """Return True if a plain list is content for a model, not data that happens to have a `type`."""
     return isinstance(value, list) and bool(value) and all(_is_block(item) for item in value)
 
 
@@ -138,7 +138,7 @@ def _is_block(item: object) -> bool:
 
 
 def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor) -> Json:
-    """The blocks, with the texts in them cut to max_chars together."""
+    """Encode the blocks, with their texts cut to max_chars together."""
     left, kept = max_chars, []
     for block in blocks:
         if not isinstance(block.get("type"), str):

@@ -1,7 +1,6 @@
-"""From a function's signature to a JSON schema.
+"""The JSON schema of a function's signature.
 
-The schema that a model sees and the check of what it sends are made from the same struct, so they cannot
-differ.
+The schema and the check of arguments come from one struct, so they cannot differ.
 """
 
 import enum
@@ -24,7 +23,7 @@ _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWO
 
 
 def typed_signature(function: Function, name: str) -> TypedSignature:
-    """The signature of a typed function. Raises InvalidAgent saying what to change."""
+    """Read the signature of a typed function. Raises InvalidAgent with the correction."""
     parameters = _parameters(function, name)
     hints = _hints(function, name)
     told = described(undecorated(function).__doc__).parameters
@@ -49,7 +48,7 @@ def typed_signature(function: Function, name: str) -> TypedSignature:
 
 
 def context_parameter(function: Function) -> str:
-    """The name of the parameter that wants the ToolContext, or nothing."""
+    """Return the name of the parameter that takes the ToolContext, or an empty text."""
     try:
         hints = _hints(function, "")
     except InvalidAgent:
@@ -58,7 +57,7 @@ def context_parameter(function: Function) -> str:
 
 
 def undecorated(function: Function) -> Function:
-    """The function inside of partials."""
+    """Return the function inside of partials."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -85,7 +84,7 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
 
 
 def _hints(function: Function, name: str) -> dict[str, object]:
-    """Annotations with their names resolved; what the function returns does not matter."""
+    """Return the resolved annotations of a function's parameters. Raises InvalidAgent."""
     plain = undecorated(function)
     plain = plain if inspect.isroutine(plain) else type(plain).__call__
     plain = inspect.unwrap(plain)
@@ -110,14 +109,14 @@ def _is_context(hint: object) -> bool:
 
 
 def _told(hint: object) -> str:
-    """The plain text in Annotated[..., "text"]; `Meta(description=...)` is msgspec's own business."""
+    """Return the text in Annotated[..., "text"]. msgspec itself reads `Meta(description=...)`."""
     if typing.get_origin(hint) is not typing.Annotated:
         return ""
     return next((part for part in typing.get_args(hint)[1:] if isinstance(part, str)), "")
 
 
 def _default(parameter: inspect.Parameter, hint: object, name: str) -> tuple[object, ...]:
-    """The default as the struct needs it: nothing, the value, or a function that gives it."""
+    """Return the default for the struct: nothing, the value, or a function that returns it."""
     value = parameter.default
     if value is inspect.Parameter.empty:
         return ()
@@ -148,11 +147,11 @@ def _shape(fields: list[tuple[object, ...]], name: str) -> type[msgspec.Struct]:
 
 
 def _schema(shape: type[msgspec.Struct], name: str) -> dict[str, object]:
-    """The schema with the arguments at its top and everything they refer to in `$defs`."""
+    """Return the schema, with the arguments at its top and all types that they refer to in `$defs`."""
     try:
         (top,), parts = msgspec.json.schema_components((shape,), schema_hook=_anything)
         msgspec.json.Decoder(shape)
-    except Exception as error:  # msgspec, and whatever the types' own code does
+    except Exception as error:  # of msgspec, or of the types' own code
         raise _unsuitable(name, error) from None
     schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
     schema.pop("title", None)

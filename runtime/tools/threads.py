@@ -1,8 +1,8 @@
 """Daemon threads for functions that may never return.
 
-`concurrent.futures` joins its threads when the interpreter ends, so one tool that hangs would hang the
-whole program; its threads are also lost to all others for ever. Here threads are daemons, and a thread
-that is given up no longer counts: another may take its place. Python cannot end a thread from outside.
+Python cannot end a thread from outside. `concurrent.futures` joins its threads when the interpreter ends:
+one hanging tool hangs the whole program, and its place stays taken. Here threads are daemons, and another
+thread takes the place of one that is given up.
 """
 
 import collections
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_THREADS: Final = 32
-"""Functions that run at the same time."""
+"""Functions that run at a time."""
 
 MAX_STUCK: Final = 1_000
-"""Threads that were given up and still run; beyond that their places are not filled again."""
+"""Threads that were given up and still run. Places beyond so many are not filled again."""
 
 
 class Job:
-    """A function that waits for a thread, runs on it, or did so. What it raises is lost."""
+    """A function that waits for a thread, runs, or has run. An exception of it is lost."""
 
     __slots__ = ("is_done", "is_given_up", "is_started", "run")
 
@@ -31,7 +31,7 @@ class Job:
 
 
 class Threads:
-    """At most so many threads, made when they are needed, kept until `close`."""
+    """A limited number of threads, started when they are needed and kept until `close`."""
 
     def __init__(self, max_threads: int = MAX_THREADS, name: str = "callboard-tool") -> None:
         self._max = max_threads
@@ -45,7 +45,7 @@ class Threads:
 
     @property
     def stuck(self) -> int:
-        """Threads that were given up and have not returned."""
+        """Return the number of threads that were given up and still run."""
         return self._stuck
 
     def submit(self, job: Job) -> None:
@@ -55,7 +55,7 @@ class Threads:
             self._find_thread()
 
     def give_up(self, job: Job) -> bool:
-        """Nobody waits for this job any more. Whether it had started: if not, it never will."""
+        """Give up a job. Return True if it had started; else it never will."""
         with self._changed:
             if job.is_started and not job.is_given_up and not job.is_done:
                 self._stuck += 1
@@ -65,7 +65,7 @@ class Threads:
             return job.is_started
 
     def close(self) -> None:
-        """Let threads go once nothing waits for them. What runs, runs on."""
+        """End threads once no job waits. Running jobs go on."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -83,7 +83,7 @@ class Threads:
                 job.run()
             with self._changed:
                 job.is_done = True
-                if job.is_given_up:  # this thread's place is another's by now
+                if job.is_given_up:  # another thread has its place
                     self._stuck -= 1
                     self._count -= 1
                     return

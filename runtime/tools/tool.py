@@ -1,11 +1,11 @@
-"""A tool: a function, and what a model and the runtime must know of it.
+"""A tool: a function, and its description for models and for the runtime.
 
     @tool(effect="read")
     def read_file(path: str, ctx: ToolContext) -> str:
         '''The text of a file.'''
 
-The schema comes from the signature, the descriptions from the docstring. A tool with a schema of its own
-(from an MCP server, say) is made with `Tool(...)`; its function gets the arguments as one dict.
+The schema comes from the signature, the descriptions from the docstring. `Tool(...)` makes a tool with a
+ready schema, for example from an MCP server. Its function gets the arguments as one dict.
 """
 
 import functools
@@ -35,19 +35,19 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Tool:
-    """A tool with a ready JSON schema, or, made by `@tool`, with one from a signature.
+    """A tool with a ready JSON schema; `@tool` makes one with a schema from a signature.
 
-    name: 1 to 64 letters, digits, `_` and `-`. input_schema: of an object, sent as it is. function: sync
-    (runs on a thread) or async (runs on the loop); gets the arguments as one dict and, if a parameter is
-    annotated `ToolContext`, the context. Arguments are checked only for missing and, where
-    `additionalProperties` is false, unknown names: the rest is the function's own business.
-    effect: what a call does to the world; decides what happens to it after a crash.
-    timeout_s: seconds a call may take, where that is less than the agent's `tool_timeout_s`.
-    approval: when a person is asked: `before` each call, before an `interrupted` one runs again (a crash left
-    its effect unknown), `always` (both), or `never`.
-    extra: further keys of the tool's definition, sent as they are (`{"strict": True}`).
-
-    signature: how arguments are checked and passed instead; `@tool` makes one from the annotations.
+    name: 1 to 64 letters, digits, `_` and `-`.
+    input_schema: of an object. The model reads it unchanged.
+    function: a sync one runs on a thread, an async one on the loop. It gets the arguments as one dict and, if
+        a parameter is annotated `ToolContext`, the context. Arguments are checked for missing names and,
+        where `additionalProperties` is false, for unknown ones. The function checks the rest.
+    effect: of a call on the world, which decides about the call after a crash.
+    timeout_s: seconds that a call may take, where that is less than the agent's `tool_timeout_s`.
+    approval: the calls that a person has to approve: each one (`before`), an interrupted one before it runs
+        again (`interrupted`, since a crash left its effect unknown), both (`always`), or none (`never`).
+    extra: further keys of the tool's definition (`{"strict": True}`).
+    signature: checks and passes arguments instead; `@tool` makes one from the annotations.
 
     Raises InvalidAgent for a tool that cannot work.
     """
@@ -93,30 +93,30 @@ class Tool:
 
     @property
     def description(self) -> str:
-        """What the model is told of it."""
+        """Return the description for the model."""
         return self._spec.description
 
     @property
     def input_schema(self) -> Json:
-        """The JSON schema of its arguments."""
+        """Return the JSON schema of the arguments."""
         return self._spec.input_schema
 
     def spec(self) -> ToolSpec:
-        """What goes into the log and to the model."""
+        """Return the tool's description for the log and the model."""
         return self._spec
 
     def bind(self, arguments: Json, ctx: ToolContext) -> Bound:
-        """A call of the function with these arguments. Raises InvalidPrompt with a text for the model."""
+        """Bind the arguments to the function. Raises InvalidPrompt with a text for the model."""
         return self._signature.bind(self.function, arguments, ctx)
 
 
 class FunctionTool(Tool, Generic[P, R_co]):
-    """A tool made of a typed function by `@tool`; calling it calls the function."""
+    """A tool that `@tool` makes of a typed function. A call of it is a call of the function."""
 
     function: Callable[P, R_co]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function itself, unchecked: for your own code and tests."""
+        """Call the function itself, without checks, in your own code and tests."""
         return self.function(*args, **kwargs)
 
 
@@ -149,12 +149,13 @@ def tool(
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
-    Every parameter needs an annotation that JSON can carry; one annotated `ToolContext` is filled in by
-    the runtime. The docstring's first paragraph is the description, its `Args:` describe the parameters,
-    and `Annotated[int, Meta(ge=1, description="...")]` says more. name, description: instead of the
-    function's own. effect: `read` and `idempotent` calls are run again after a crash, `write` ones never.
-    timeout_s: seconds a call may take. approval: whether a person is asked, see `Tool`. Raises InvalidAgent
-    saying what to change.
+    Every parameter needs an annotation that JSON can carry; the runtime fills one of type `ToolContext`. The
+    docstring's first paragraph is the description, its `Args:` describe the parameters, and
+    `Annotated[int, Meta(ge=1, description="...")]` adds to them.
+
+    name, description: instead of the function's own. effect: after a crash, `read` and `idempotent` calls run
+    again and `write` calls do not. timeout_s: seconds that a call may take. approval: see `Tool`. Raises
+    InvalidAgent with the correction.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -188,7 +189,7 @@ def tool(
 
 
 def is_async(function: Function) -> bool:
-    """Whether calling the function makes a coroutine; looks through partials and callable objects."""
+    """Return True if a call of the function, or of its partial or object, makes a coroutine."""
     function = undecorated(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
@@ -217,7 +218,7 @@ def _check_function(name: str, function: Function) -> None:
 
 
 def _object_of(name: str, key: str, value: Mapping[str, object] | Json) -> Json:
-    """A JSON object in its own key order."""
+    """Encode a JSON object in its own key order. Raises InvalidAgent."""
     try:
         data = check_json(bytes(value)) if isinstance(value, msgspec.Raw) else to_json(dict(value))
     except (InvalidPrompt, TypeError, ValueError) as error:

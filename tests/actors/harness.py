@@ -41,8 +41,8 @@ def raw(value: object) -> Json:
     return NULL if value is None else Json(msgspec.json.encode(value))
 
 
-class Hand:
-    """One agent. `hears` gives it a message and returns what it posts."""
+class AgentHarness:
+    """One agent. `hears` gives it a message and returns its posts."""
 
     def __init__(self, address: str = "host.1") -> None:
         self.state: AgentState = initial_agent(address)
@@ -55,7 +55,7 @@ class Hand:
         return [post.body for post in self.last]
 
     def fails(self, body: AgentInput) -> list[AnyMessage]:
-        """Its decider raises on this message."""
+        """Let its decider raise on this message, and return its posts."""
         self.seq += 1
         self.state, self.last = fail_agent(self.state, self.seq, body)
         return [post.body for post in self.last]
@@ -67,7 +67,7 @@ class Hand:
         limits: Limits = NO_LIMITS,
         prompt: str = "go",
     ) -> Begin:
-        who = who or profile("worker", ["helper"], ["look"], writes=["save"])
+        who = who or profile("worker", ["helper"], ["look"], writes=["save"], asks=["pay"])
         roster = tuple((name, "helps") for name in who.agents)
         model = who.model or ModelSpec("scripted", 100)
         return Begin(Json(encode(who)), text_json(prompt), model, fill(limits), raw(schema), 1, roster)
@@ -82,7 +82,7 @@ class Hand:
         return self.hears(self.begin(schema, who, limits, prompt))
 
     def reads(self, says: Says, usage: Usage | None = USED) -> list[AnyMessage]:
-        """The model answers the open turn."""
+        """Let the model answer the open turn, and return the posts."""
         return self.hears(self.reply(says, usage))
 
     def reply(self, says: Says, usage: Usage | None = USED) -> ModelReplied:
@@ -92,7 +92,7 @@ class Hand:
         return ModelReplied(turn, attempt, "ok", says.blocks(turn), says.stop_reason, usage)
 
     def calls(self, *names: str, text: str = "") -> list[AnyMessage]:
-        """The model calls these, each with arguments that suit it."""
+        """Let the model call these tools, each with fitting arguments, and return the posts."""
         return self.reads(calls(*[(name, ARGUMENTS[name]) for name in names], text=text))
 
     def returned(self, call: int, output: str = "done") -> ToolReturned:
@@ -105,6 +105,7 @@ class Hand:
 ARGUMENTS: dict[str, dict[str, object]] = {
     "look": {"path": "x"},
     "save": {"text": "x"},
+    "pay": {"euros": 5},
     "task": {"agent": "helper", "prompt": "help"},
     "report_back": {"n": 1},
     "nonsense": {},
@@ -114,8 +115,8 @@ RETRYABLE = ModelFailure("overloaded", is_retryable=True)
 FINAL = ModelFailure("invalid_request", "no such model")
 
 
-class Head:
-    """The supervisor of a session. `hears` gives it a message and returns what it posts."""
+class SessionHarness:
+    """The supervisor of a session. `hears` gives it a message and returns its posts."""
 
     def __init__(self, *profiles: Profile, limits: Limits = NO_LIMITS) -> None:
         self.state: SupervisorState = initial_supervisor()
@@ -131,7 +132,7 @@ class Head:
         self.state, posts = decide_supervisor(self.state, self.seq, sender, body)
         return list(posts)
 
-    def opens(self) -> "Head":
+    def opens(self) -> "SessionHarness":
         packed = tuple(Json(encode(one)) for one in self.profiles)
         self.hears("client", SessionOpened(1, "host", packed, ModelSpec("scripted"), self.limits))
         return self
@@ -165,7 +166,7 @@ class Head:
 
 
 def said(posts: list[Post]) -> list[str]:
-    """Who was told what, in a word each."""
+    """Return recipient and kind of each post."""
     return [f"{post.recipient}:{type(post.body).__name__}" for post in posts]
 
 

@@ -44,8 +44,8 @@ AGENT: Final = (
         "drains-before-the-tools",
         "A stopped agent says that it has drained while the last of its tools is out.",
         "agent.turns",
-        "    if state.tools_out or state.is_model_out:",
-        "    if state.tools_out > 1 or state.is_model_out:",
+        "    if state.tools_out or state.questions.size or state.is_model_out:",
+        "    if state.tools_out > 1 or state.questions.size or state.is_model_out:",
     ),
     Mutant(
         "results-of-the-stopped-lost",
@@ -67,13 +67,9 @@ AGENT: Final = (
         "report-before-the-rest",
         "Reports are posted as soon as tools have returned, though delegations are still out.",
         "agent.decider",
-        '    if state.phase != "acting" or state.unanswered:\n'
-        "        return state, ()\n"
-        "    return all_answered(state)",
-        '    if state.phase != "acting" or (state.unanswered and (state.tools_out or not '
-        "state.reports)):\n"
-        "        return state, ()\n"
-        "    return all_answered(state)",
+        "    return start_next_tool(state) if state.unanswered else all_answered(state)",
+        "    waits = state.unanswered and (state.tools_out or state.questions.size or not state.reports)\n"
+        "    return start_next_tool(state) if waits else all_answered(state)",
     ),
     Mutant(
         "retries-are-free",

@@ -23,7 +23,7 @@ EPISODES = episodes(is_pure_tool_loop=True)
 
 
 def plain(value: Any) -> Any:
-    """A message without what says nothing."""
+    """Return a message without its empty parts."""
     if isinstance(value, list):
         return [plain(item) for item in value if not is_blank(item)]
     if not isinstance(value, dict):
@@ -39,12 +39,12 @@ def plain(value: Any) -> Any:
 
 
 def is_blank(block: Any) -> bool:
-    """A text block that some clients put in because an empty text is refused."""
+    """Return True for a text block that some clients add because an empty text is refused."""
     return isinstance(block, dict) and block.get("type") == "text" and not str(block["text"]).strip()
 
 
 def without_own_words(message: Any) -> Any:
-    """An assistant's turn as its calls alone."""
+    """Return a message, or the calls alone of an assistant's."""
     if message["role"] != "assistant":
         return message
     uses = [block for block in message["content"] if block["type"] == "tool_use"]
@@ -55,7 +55,7 @@ def without_own_words(message: Any) -> Any:
 
 
 def results_of(requests: list[Any]) -> dict[str, Any]:
-    """The recorded result of every call, by the call's id."""
+    """Return the recorded result of each call, by the call's id."""
     found = {}
     for request in requests:
         for message in request["messages"]:

@@ -45,6 +45,7 @@ from callboard.replay.testing.rules.spending import Spending
 from callboard.replay.testing.rules.starts import Started
 from callboard.replay.testing.rules.stops import NothingAfterStop, OnlyDrains, TransitiveStop
 from callboard.replay.testing.rules.timers import Timers
+from callboard.replay.testing.rules.tools import ToolLimits
 
 INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     Order,
@@ -61,6 +62,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     Turns,
     Children,
     ParallelCalls,
+    ToolLimits,
     Budgets,
     NothingRefusedThatFits,
     Charges,

@@ -55,7 +55,7 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
         verifier.advance(event)
         if isinstance(event.body, CallModel):
             state = verifier.states.get(event.body.agent)
-            if isinstance(state, AgentState) and state.fixed is not None:
+            if isinstance(state, AgentState) and state.prefix is not None:
                 found[event.seq] = request_of(state)
     return found
 
@@ -176,7 +176,7 @@ def _forgetful(events: Iterable[Event]) -> set[str]:
 
 
 _FIXED: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
-_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ")
+_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: one reply may make ")
 """Words of callboard's own, or their beginning."""
 
 

@@ -59,7 +59,7 @@ def rest_digest_of(board: Board) -> bytes:
 def _rested(state: ActorState) -> bytes:
     """The bytes of a state. An agent's digest stands for its conversation and all that never changes."""
     if isinstance(state, AgentState):
-        state = replace(state, fixed=None, history=IntMap(), answers=IntMap(), fresh=())
+        state = replace(state, prefix=None, history=IntMap(), answers=IntMap(), fresh=())
     else:
         state = replace(state, profiles={}, next_ticket=0, next_check=0, next_timer=0)
         if state.host is not None:

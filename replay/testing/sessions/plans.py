@@ -118,6 +118,8 @@ class Plan:
             cost=dice.choice([0.2, None, None, None]),
             deadline_s=dice.choice([5, None, None]),
             cancel_grace_s=dice.choice([0, 3, None]),
+            max_tool_calls=dice.choice([2, None, None]),
+            max_parallel_tools=dice.choice([1, None]),
         )
 
     def _ask(self, number: int) -> Ask:

@@ -25,7 +25,7 @@ from callboard.replay.testing.sessions.resumes import go_on
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import Approve, Scenario, approves, ask, profile, tool_spec
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.actors.harness import Hand
+from tests.actors.harness import AgentHarness
 
 
 def who(approval: Approval) -> Profile:
@@ -47,7 +47,7 @@ def world(approval: Approval = "before") -> SessionWorld:
 
 
 def waiting(approval: Approval = "before") -> SessionWorld:
-    """A session in which a person has been asked and has not answered."""
+    """Return a session in which a person was asked and has not answered."""
     made = world(approval)
     while not made.of(RequestApproval):
         made.make(made.moves()[0])
@@ -93,25 +93,25 @@ def test_a_stopped_agent_takes_its_question_back_and_never_calls() -> None:
 
 
 def test_an_approval_that_comes_while_the_agent_stops_starts_nothing() -> None:
-    hand = Hand("host")
-    hand.begins(who=who("before"))
-    hand.hears(reply())
-    assert hand.state.tools_out == 1
-    assert hand.hears(Stop("cancelled")) == []
-    (stopped,) = hand.hears(ApprovalGiven(1, 0, "approved"))
+    agent = AgentHarness("host")
+    agent.begins(who=who("before"))
+    agent.hears(reply())
+    assert (agent.state.questions.size, agent.state.tools_out) == (1, 0)
+    assert agent.hears(Stop("cancelled")) == []
+    (stopped,) = agent.hears(ApprovalGiven(1, 0, "approved"))
     assert isinstance(stopped, Stopped)
 
 
 def test_an_answer_to_a_call_that_has_one_changes_nothing() -> None:
-    hand = Hand("host")
-    hand.begins(who=who("before"))
-    hand.hears(reply())
-    hand.hears(ApprovalGiven(1, 0, "denied"))
-    before = hand.state
+    agent = AgentHarness("host")
+    agent.begins(who=who("before"))
+    agent.hears(reply())
+    agent.hears(ApprovalGiven(1, 0, "denied"))
+    before = agent.state
     again: list[AgentInput] = [ApprovalGiven(1, 0, "approved"), ApprovalGiven(1, 7, "approved")]
     for body in (*again, DelegationEnded(1, 0, "answered")):
-        assert hand.hears(body) == []
-        assert hand.state == before
+        assert agent.hears(body) == []
+        assert agent.state == before
 
 
 def reply() -> AgentInput:
@@ -143,7 +143,7 @@ def test_a_call_that_was_approved_and_had_not_started_runs_without_a_second_ques
 
 
 def interrupted(approval: Approval) -> list[Event]:
-    """The log of a session that died while the call ran."""
+    """Return the log of a session that died while the call ran."""
     made = world(approval).run()
     return made.log[: made.events(ToolStarted)[0].seq]
 
@@ -160,7 +160,7 @@ def test_an_interrupted_call_is_told_to_the_model_otherwise() -> None:
 
 
 def after(approval: Approval, approve: Approve = approves) -> SessionWorld:
-    """The session that goes on from there, and has come to rest."""
+    """Return the session that went on from there to its rest."""
     made = go_on(scenario(approval, approve), interrupted(approval)).run()
     assert breaches_of(made) == []
     return made

@@ -11,90 +11,90 @@ from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, T
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import ARGUMENTS, SCHEMA, USED, Hand, kinds
+from tests.actors.harness import ARGUMENTS, SCHEMA, USED, AgentHarness, kinds
 
 
-def begun(schema: object = None, limits: Limits = NO_LIMITS) -> Hand:
-    hand = Hand()
-    hand.begins(schema, limits=limits)
-    return hand
+def begun(schema: object = None, limits: Limits = NO_LIMITS) -> AgentHarness:
+    agent = AgentHarness()
+    agent.begins(schema, limits=limits)
+    return agent
 
 
-def results(hand: Hand) -> list[dict[str, object]]:
-    return msgspec.convert(hand.conversation()[-1]["content"], list[dict[str, object]])
+def results(agent: AgentHarness) -> list[dict[str, object]]:
+    return msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
 
 
 def delegated(**arguments: object) -> Delegate | str:
-    """What a `task` call with these arguments becomes, or what the model is told instead."""
-    hand = begun()
-    (body, *_) = hand.reads(Says("", (("task", arguments),), "tool_use"))
-    return body if isinstance(body, Delegate) else str(results(hand)[0]["content"])
+    """Return the `Delegate` of a `task` call with these arguments, or its error."""
+    agent = begun()
+    (body, *_) = agent.reads(Says("", (("task", arguments),), "tool_use"))
+    return body if isinstance(body, Delegate) else str(results(agent)[0]["content"])
 
 
 def test_a_tool_call_goes_out_with_its_effect_and_the_arguments_as_they_were_written() -> None:
-    hand = begun()
+    agent = begun()
     content = b'[{"type":"tool_use","id":"t","name":"save","input":{ "b" : 1, "a" : [] }}]'
-    (call, _) = hand.reads(Says(content=content, stop_reason="tool_use"))
+    (call, _) = agent.reads(Says(content=content, stop_reason="tool_use"))
     assert call == CallTool(1, 0, "save", "write", Json(b'{ "b" : 1, "a" : [] }'), "t")
-    assert hand.last[0].recipient == "tools"
+    assert agent.last[0].recipient == "tools"
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
-    hand = begun()
-    (wish,) = hand.calls("nonsense")
+    agent = begun()
+    (wish,) = agent.calls("nonsense")
     assert isinstance(wish, TurnRequested)
     assert wish.settled == Settled(USED)
-    assert results(hand) == [
+    assert results(agent) == [
         {
             "type": "tool_result",
             "tool_use_id": "c1.0",
-            "content": "There is no tool named 'nonsense'. Tools: look, save.",
+            "content": "There is no tool named 'nonsense'. Tools: look, save, pay.",
             "is_error": True,
         }
     ]
 
 
 def test_the_known_calls_of_a_turn_run_although_others_are_unknown() -> None:
-    hand = begun()
-    assert kinds(hand.calls("nonsense", "look", "nonsense")) == ["CallTool", "TurnSettled"]
-    hand.hears(hand.returned(1))
-    assert [one.get("is_error", False) for one in results(hand)] == [True, False, True]
+    agent = begun()
+    assert kinds(agent.calls("nonsense", "look", "nonsense")) == ["CallTool", "TurnSettled"]
+    agent.hears(agent.returned(1))
+    assert [one.get("is_error", False) for one in results(agent)] == [True, False, True]
 
 
 def test_calls_with_one_id_are_told_apart_by_their_place() -> None:
-    hand = begun()
+    agent = begun()
     block = '{"type":"tool_use","id":"same","name":"look","input":{}}'
-    hand.reads(Says(content=f"[{block},{block}]".encode(), stop_reason="tool_use"))
-    hand.hears(hand.returned(1, "second"))
-    hand.hears(hand.returned(0, "first"))
-    assert [(one["tool_use_id"], one["content"]) for one in results(hand)] == [
+    agent.reads(Says(content=f"[{block},{block}]".encode(), stop_reason="tool_use"))
+    agent.hears(agent.returned(1, "second"))
+    agent.hears(agent.returned(0, "first"))
+    assert [(one["tool_use_id"], one["content"]) for one in results(agent)] == [
         ("same", "first"),
         ("same", "second"),
     ]
 
 
 def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
-    hand = begun(SCHEMA)
+    agent = begun(SCHEMA)
     says = Says("", (("look", {}), ("report_back", {"n": 1})), "max_tokens")
-    assert kinds(hand.reads(says)) == ["CallTool", "TurnSettled"]
-    hand.hears(hand.returned(0))
-    assert [one["content"] for one in results(hand)] == ["done", prompts.TRUNCATED]
+    assert kinds(agent.reads(says)) == ["CallTool", "TurnSettled"]
+    agent.hears(agent.returned(0))
+    assert [one["content"] for one in results(agent)] == ["done", prompts.TRUNCATED]
 
 
 def test_a_single_call_that_was_cut_costs_a_turn() -> None:
-    hand = begun()
-    assert kinds(hand.reads(Says("", (("look", {}),), "max_tokens"))) == ["TurnRequested"]
+    agent = begun()
+    assert kinds(agent.reads(Says("", (("look", {}),), "max_tokens"))) == ["TurnRequested"]
 
 
 def test_report_back_without_a_schema_is_an_unknown_tool() -> None:
-    hand = begun()
-    assert kinds(hand.calls("report_back")) == ["TurnRequested"]
-    assert "no tool named 'report_back'" in str(results(hand)[0]["content"])
+    agent = begun()
+    assert kinds(agent.calls("report_back")) == ["TurnRequested"]
+    assert "no tool named 'report_back'" in str(results(agent)[0]["content"])
 
 
 def test_reports_go_in_call_order_and_the_first_settles() -> None:
-    hand = begun(SCHEMA)
-    said = hand.reads(calls(("report_back", {"n": 1}), ("report_back", {"n": 2})))
+    agent = begun(SCHEMA)
+    said = agent.reads(calls(("report_back", {"n": 1}), ("report_back", {"n": 2})))
     assert said == [ReportBack(1, 0, Json(b'{"n":1}'), Settled(USED)), ReportBack(1, 1, Json(b'{"n":2}'))]
 
 
@@ -111,8 +111,8 @@ def test_reports_go_in_call_order_and_the_first_settles() -> None:
 def test_what_was_wrapped_is_unwrapped_and_anything_else_is_left_for_the_schema_to_refuse(
     written: dict[str, object], value: bytes
 ) -> None:
-    hand = begun({"type": "array"})
-    (report,) = hand.reads(calls(("report_back", written)))
+    agent = begun({"type": "array"})
+    (report,) = agent.reads(calls(("report_back", written)))
     assert isinstance(report, ReportBack)
     assert bytes(report.value) == value
 
@@ -121,8 +121,8 @@ def test_what_was_wrapped_is_unwrapped_and_anything_else_is_left_for_the_schema_
 
 
 def test_a_task_goes_to_the_supervisor_with_what_the_parents_next_turn_may_need() -> None:
-    hand = begun()
-    said = hand.reads(calls(task("helper", "dig", output_schema={"z": 1, "a": 2})))
+    agent = begun()
+    said = agent.reads(calls(task("helper", "dig", output_schema={"z": 1, "a": 2})))
     (body,) = said
     assert isinstance(body, Delegate)
     assert (body.turn, body.call, body.profiles, body.settled) == (1, 0, ("helper",), Settled(USED))
@@ -191,30 +191,30 @@ def test_a_prompt_may_be_content_blocks() -> None:
 
 
 def test_task_is_an_unknown_tool_for_one_that_may_not_delegate() -> None:
-    hand = Hand()
-    hand.begins(who=profile("loner", tools=["look"]))
-    assert kinds(hand.calls("task")) == ["TurnRequested"]
+    agent = AgentHarness()
+    agent.begins(who=profile("loner", tools=["look"]))
+    assert kinds(agent.calls("task")) == ["TurnRequested"]
 
 
 def test_at_the_depth_limit_task_is_not_offered_and_called_anyway_left_to_the_supervisor() -> None:
-    hand = Hand()
-    begin = msgspec.structs.replace(hand.begin(), roster=())
-    hand.hears(begin)
-    assert hand.state.fixed is not None
-    assert not any(b'"task"' in bytes(tool) for tool in hand.state.fixed.tools)
-    assert kinds(hand.calls("task")) == ["Delegate"]
+    agent = AgentHarness()
+    begin = msgspec.structs.replace(agent.begin(), roster=())
+    agent.hears(begin)
+    assert agent.state.prefix is not None
+    assert not any(b'"task"' in bytes(tool) for tool in agent.state.prefix.tools)
+    assert kinds(agent.calls("task")) == ["Delegate"]
 
 
 # --- many calls -------------------------------------------------------------------
 
 
 def test_a_turn_of_a_thousand_calls_is_answered_in_order() -> None:
-    hand = begun()
-    said = hand.reads(calls(*[("look", ARGUMENTS["look"])] * 1_000))
+    agent = begun(limits=Limits(max_tool_calls=1_000, max_parallel_tools=1_000))
+    said = agent.reads(calls(*[("look", ARGUMENTS["look"])] * 1_000))
     assert kinds(said) == ["CallTool"] * 1_000 + ["TurnSettled"]
     assert said[-1] == TurnSettled(Settled(USED))
     for call in reversed(range(1_000)):
-        assert hand.state.phase == "acting"
-        hand.hears(hand.returned(call, str(call)))
-    assert [one["content"] for one in results(hand)] == [str(n) for n in range(1_000)]
-    assert hand.state.phase == "thinking"
+        assert agent.state.phase == "acting"
+        agent.hears(agent.returned(call, str(call)))
+    assert [one["content"] for one in results(agent)] == [str(n) for n in range(1_000)]
+    assert agent.state.phase == "thinking"

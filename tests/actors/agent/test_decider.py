@@ -23,50 +23,50 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem, Settled
 from callboard.replay.testing.sessions.says import Says, calls, report
 from callboard.replay.testing.sessions.scenario import profile
-from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, Hand, kinds
+from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, AgentHarness, kinds
 
 
-def begun(schema: object = None, **limits: int) -> Hand:
-    hand = Hand()
-    hand.begins(schema, limits=Limits(**limits))
-    return hand
+def begun(schema: object = None, **limits: int) -> AgentHarness:
+    agent = AgentHarness()
+    agent.begins(schema, limits=Limits(**limits))
+    return agent
 
 
 # --- asking for turns -------------------------------------------------------------
 
 
 def test_beginning_asks_for_the_first_turn_and_names_what_is_new_in_it() -> None:
-    hand = Hand()
-    (wish,) = hand.begins()
+    agent = AgentHarness()
+    (wish,) = agent.begins()
     assert isinstance(wish, TurnRequested)
     assert (wish.turn, wish.attempt, wish.new, wish.settled) == (1, 1, (1,), None)
-    assert wish.digest == hand.state.digest
+    assert wish.digest == agent.state.digest
 
 
 def test_what_a_turn_needs_is_every_byte_sent_and_the_longest_answer() -> None:
-    hand = Hand()
-    (wish,) = hand.begins(who=profile("plain", max_tokens=300))
+    agent = AgentHarness()
+    (wish,) = agent.begins(who=profile("plain", max_tokens=300))
     assert isinstance(wish, TurnRequested)
     sent = len(b'"You are plain."') + len(b'{"role":"user","content":"go"}')
     assert wish.need == Need(sent + 300)
 
 
 def test_what_the_last_answer_used_replaces_the_bound_on_what_was_sent() -> None:
-    hand = Hand()
-    hand.begins(who=profile("plain", tools=["look"]))
-    hand.calls("look")
-    (wish,) = hand.hears(hand.returned(0))
+    agent = AgentHarness()
+    agent.begins(who=profile("plain", tools=["look"]))
+    agent.calls("look")
+    (wish,) = agent.hears(agent.returned(0))
     assert isinstance(wish, TurnRequested)
     result = b'{"type":"tool_result","tool_use_id":"c1.0","content":"done"}'
     assert wish.need == Need(USED.tokens + len(result) + 100)
 
 
 def test_without_known_usage_the_answers_own_bytes_are_added_to_the_bound() -> None:
-    hand = Hand()
-    (first,) = hand.begins(who=profile("plain", tools=["look"]))
+    agent = AgentHarness()
+    (first,) = agent.begins(who=profile("plain", tools=["look"]))
     says = calls(("look", {}))
-    hand.reads(says, usage=None)
-    (second,) = hand.hears(hand.returned(0))
+    agent.reads(says, usage=None)
+    (second,) = agent.hears(agent.returned(0))
     assert isinstance(first, TurnRequested)
     assert isinstance(second, TurnRequested)
     added = len(says.blocks(1)) + len(b'{"type":"tool_result","tool_use_id":"c1.0","content":"done"}')
@@ -74,9 +74,9 @@ def test_without_known_usage_the_answers_own_bytes_are_added_to_the_bound() -> N
 
 
 def test_the_cost_of_an_answer_is_worked_out_at_the_prices_in_begin() -> None:
-    hand = Hand()
-    hand.begins(who=profile("dear", prices=Prices(1_000_000, 2_000_000)))
-    (finished,) = hand.reads(Says("done"))
+    agent = AgentHarness()
+    agent.begins(who=profile("dear", prices=Prices(1_000_000, 2_000_000)))
+    (finished,) = agent.reads(Says("done"))
     assert isinstance(finished, Finished)
     assert finished.settled == Settled(Usage(7, 3, cost=13))
 
@@ -91,10 +91,10 @@ def test_text_alone_is_the_answer_of_one_that_owes_no_report() -> None:
 
 @pytest.mark.parametrize("content", [b"[]", b"[ ]", b'[{"type":"text","text":""}]'])
 def test_an_empty_answer_is_no_summary_and_leaves_no_trace(content: bytes) -> None:
-    hand = begun()
-    (finished,) = hand.reads(Says(content=content))
+    agent = begun()
+    (finished,) = agent.reads(Says(content=content))
     assert finished == Finished("answered", "(no summary)", settled=Settled(USED))
-    assert len(hand.conversation()) == 1
+    assert len(agent.conversation()) == 1
 
 
 def test_an_answer_cut_at_max_tokens_is_an_answer_that_says_so() -> None:
@@ -112,11 +112,11 @@ def test_a_refusal_and_a_full_context_end_with_what_was_said(stop_reason: str, k
 
 
 def test_a_paused_turn_goes_on_in_another_turn_with_nothing_added() -> None:
-    hand = begun()
-    (wish,) = hand.reads(Says("searching", stop_reason="pause_turn"))
+    agent = begun()
+    (wish,) = agent.reads(Says("searching", stop_reason="pause_turn"))
     assert isinstance(wish, TurnRequested)
     assert (wish.turn, wish.new, wish.settled) == (2, (2,), Settled(USED, "searching"))
-    assert [one["role"] for one in hand.conversation()] == ["user", "assistant"]
+    assert [one["role"] for one in agent.conversation()] == ["user", "assistant"]
 
 
 def test_the_last_turn_cannot_be_paused() -> None:
@@ -126,28 +126,28 @@ def test_the_last_turn_cannot_be_paused() -> None:
 
 
 def test_a_pause_after_an_invalid_report_ends_as_an_invalid_report() -> None:
-    hand = begun(SCHEMA, max_iterations=2)
-    hand.calls("report_back")
-    hand.hears(ReportJudged(1, 0, "invalid"))
-    (finished,) = hand.reads(Says("searching", stop_reason="pause_turn"))
+    agent = begun(SCHEMA, max_iterations=2)
+    agent.calls("report_back")
+    agent.hears(ReportJudged(1, 0, "invalid"))
+    (finished,) = agent.reads(Says("searching", stop_reason="pause_turn"))
     assert isinstance(finished, Finished)
     assert finished.kind == "invalid_report"
 
 
 def test_blocks_are_kept_byte_for_byte() -> None:
-    hand = begun()
+    agent = begun()
     content = b'[ {"type":"thinking","signature":"s\\u00e9","thinking":""}, {"text":"x","type":"text"} ]'
-    hand.reads(Says(content=content, stop_reason="pause_turn"))
-    assert content in bytes(list(hand.state.history.values())[-1])
+    agent.reads(Says(content=content, stop_reason="pause_turn"))
+    assert content in bytes(list(agent.state.history.values())[-1])
 
 
 # --- model failures ---------------------------------------------------------------
 
 
 def test_a_retry_settles_waits_and_asks_for_the_same_request_again() -> None:
-    hand = begun()
-    digest = hand.state.digest
-    (wish,) = hand.reads(Says(failure=RETRYABLE), usage=Usage(input_tokens=2))
+    agent = begun()
+    digest = agent.state.digest
+    (wish,) = agent.reads(Says(failure=RETRYABLE), usage=Usage(input_tokens=2))
     assert isinstance(wish, TurnRequested)
     assert (wish.turn, wish.attempt, wish.digest, wish.new) == (1, 2, digest, ())
     assert wish.settled == Settled(Usage(input_tokens=2))
@@ -156,8 +156,8 @@ def test_a_retry_settles_waits_and_asks_for_the_same_request_again() -> None:
 
 @pytest.mark.parametrize("attempts", [1, 2, 6])
 def test_a_model_is_tried_as_often_as_the_limit_says_and_not_once_more(attempts: int) -> None:
-    hand = begun(max_model_attempts=attempts)
-    said = [hand.reads(Says(failure=RETRYABLE))[0] for _ in range(attempts)]
+    agent = begun(max_model_attempts=attempts)
+    said = [agent.reads(Says(failure=RETRYABLE))[0] for _ in range(attempts)]
     assert kinds(said) == ["TurnRequested"] * (attempts - 1) + ["Finished"]
     assert said[-1] == Finished("model_error", detail="overloaded: ", settled=Settled(USED))
 
@@ -175,21 +175,21 @@ def test_a_context_that_the_service_refuses_as_too_long_is_context_full() -> Non
 
 
 def test_garbage_is_charged_and_tried_again() -> None:
-    hand = begun(max_model_attempts=2)
-    (wish,) = hand.reads(Says(content=b'{"no":"list"}'))
+    agent = begun(max_model_attempts=2)
+    (wish,) = agent.reads(Says(content=b'{"no":"list"}'))
     assert isinstance(wish, TurnRequested)
     assert (wish.attempt, wish.settled) == (2, Settled(USED))
-    (finished,) = hand.reads(Says(content=b"[1]"))
+    (finished,) = agent.reads(Says(content=b"[1]"))
     assert isinstance(finished, Finished)
     assert finished.detail == "garbage: the answer's content cannot be read"
 
 
 def test_a_lost_answer_is_asked_for_again_at_once_even_in_the_last_attempt() -> None:
-    hand = begun(max_model_attempts=1)
-    (wish,) = hand.hears(ModelReplied(1, 1, "lost"))
+    agent = begun(max_model_attempts=1)
+    (wish,) = agent.hears(ModelReplied(1, 1, "lost"))
     assert isinstance(wish, TurnRequested)
     assert (wish.attempt, wish.after_ms, wish.settled) == (2, 0, Settled())
-    (finished,) = hand.reads(Says(failure=RETRYABLE))
+    (finished,) = agent.reads(Says(failure=RETRYABLE))
     assert isinstance(finished, Finished)
     assert finished.kind == "model_error"
 
@@ -202,11 +202,11 @@ def test_an_answer_that_explains_nothing_is_a_model_error(status: str, code: str
 
 
 def test_a_retry_of_a_forced_turn_is_forced_as_well() -> None:
-    hand = begun(SCHEMA)
-    hand.reads(Says("hm"))
-    assert hand.state.is_forced
-    hand.reads(Says(failure=RETRYABLE))
-    assert hand.state.is_forced
+    agent = begun(SCHEMA)
+    agent.reads(Says("hm"))
+    assert agent.state.is_forced
+    agent.reads(Says(failure=RETRYABLE))
+    assert agent.state.is_forced
 
 
 # --- turns run out ----------------------------------------------------------------
@@ -214,51 +214,51 @@ def test_a_retry_of_a_forced_turn_is_forced_as_well() -> None:
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_an_agent_has_as_many_turns_as_the_limit_says_and_not_one_more(turns: int) -> None:
-    hand = begun(max_iterations=turns)
+    agent = begun(max_iterations=turns)
     last: list[AnyMessage] = []
     for turn in range(1, turns + 1):
-        assert hand.state.turn == turn
-        hand.calls("look", text=f"turn {turn}")
-        last = hand.hears(hand.returned(0))
+        assert agent.state.turn == turn
+        agent.calls("look", text=f"turn {turn}")
+        last = agent.hears(agent.returned(0))
     assert last == [Finished("iteration_cap", f"turn {turns}")]
 
 
 def test_the_last_words_are_kept_when_the_last_turn_has_none() -> None:
-    hand = begun(max_iterations=2)
-    hand.calls("look", text="I look")
-    hand.hears(hand.returned(0))
-    hand.calls("look")
-    assert hand.hears(hand.returned(0)) == [Finished("iteration_cap", "I look")]
+    agent = begun(max_iterations=2)
+    agent.calls("look", text="I look")
+    agent.hears(agent.returned(0))
+    agent.calls("look")
+    assert agent.hears(agent.returned(0)) == [Finished("iteration_cap", "I look")]
 
 
 def test_retries_use_no_turns() -> None:
-    hand = begun(max_iterations=1)
-    hand.reads(Says(failure=RETRYABLE))
-    (finished,) = hand.reads(Says("done"))
+    agent = begun(max_iterations=1)
+    agent.reads(Says(failure=RETRYABLE))
+    (finished,) = agent.reads(Says("done"))
     assert isinstance(finished, Finished)
     assert finished.kind == "answered"
 
 
 def test_turns_and_report_attempts_count_anew_in_every_ask() -> None:
-    hand = begun(SCHEMA, max_iterations=2, max_report_attempts=2)
-    hand.calls("report_back")
-    hand.hears(ReportJudged(1, 0, "invalid"))
-    hand.calls("report_back")
-    assert hand.hears(ReportJudged(2, 0, "invalid")) == [Finished("invalid_report")]
-    hand.begins(SCHEMA, limits=Limits(max_iterations=2, max_report_attempts=2))
-    assert (hand.state.turn, hand.state.turns_used, hand.state.report_attempts) == (3, 1, 0)
+    agent = begun(SCHEMA, max_iterations=2, max_report_attempts=2)
+    agent.calls("report_back")
+    agent.hears(ReportJudged(1, 0, "invalid"))
+    agent.calls("report_back")
+    assert agent.hears(ReportJudged(2, 0, "invalid")) == [Finished("invalid_report")]
+    agent.begins(SCHEMA, limits=Limits(max_iterations=2, max_report_attempts=2))
+    assert (agent.state.turn, agent.state.turns_used, agent.state.report_attempts) == (3, 1, 0)
 
 
 # --- reports ----------------------------------------------------------------------
 
 
 def test_silence_without_a_report_is_told_once_and_then_forced() -> None:
-    hand = begun(SCHEMA)
-    (wish,) = hand.reads(Says("I think it is 3"))
+    agent = begun(SCHEMA)
+    (wish,) = agent.reads(Says("I think it is 3"))
     assert isinstance(wish, TurnRequested)
     assert wish.settled == Settled(USED, "I think it is 3")
-    assert hand.conversation()[-1] == {"role": "user", "content": prompts.REPORT_NOW}
-    (finished,) = hand.reads(Says("as I said: 3"))
+    assert agent.conversation()[-1] == {"role": "user", "content": prompts.REPORT_NOW}
+    (finished,) = agent.reads(Says("as I said: 3"))
     assert finished == Finished("no_report", "as I said: 3", settled=Settled(USED))
 
 
@@ -268,77 +268,77 @@ def test_silence_in_the_last_turn_is_no_report_at_once() -> None:
 
 
 def test_one_that_was_told_and_acts_first_is_not_told_again() -> None:
-    hand = begun(SCHEMA)
-    hand.reads(Says("hm"))
-    hand.calls("look")
-    hand.hears(hand.returned(0))
-    assert not hand.state.is_forced
-    (finished,) = hand.reads(Says("still nothing"))
+    agent = begun(SCHEMA)
+    agent.reads(Says("hm"))
+    agent.calls("look")
+    agent.hears(agent.returned(0))
+    assert not agent.state.is_forced
+    (finished,) = agent.reads(Says("still nothing"))
     assert isinstance(finished, Finished)
     assert finished.kind == "no_report"
 
 
 def test_calls_without_a_report_until_the_turns_run_out_are_an_iteration_cap() -> None:
-    hand = begun(SCHEMA, max_iterations=1)
-    hand.calls("look", text="looking")
-    assert hand.hears(hand.returned(0)) == [Finished("iteration_cap", "looking")]
+    agent = begun(SCHEMA, max_iterations=1)
+    agent.calls("look", text="looking")
+    assert agent.hears(agent.returned(0)) == [Finished("iteration_cap", "looking")]
 
 
 def test_an_invalid_report_in_the_last_turn_is_an_invalid_report() -> None:
-    hand = begun(SCHEMA, max_iterations=1)
-    hand.calls("report_back", text="here")
-    assert hand.hears(ReportJudged(1, 0, "invalid")) == [Finished("invalid_report", "here")]
+    agent = begun(SCHEMA, max_iterations=1)
+    agent.calls("report_back", text="here")
+    assert agent.hears(ReportJudged(1, 0, "invalid")) == [Finished("invalid_report", "here")]
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_invalid_reports_end_at_the_limit_and_not_before(attempts: int) -> None:
-    hand = begun(SCHEMA, max_report_attempts=attempts)
+    agent = begun(SCHEMA, max_report_attempts=attempts)
     last: list[AnyMessage] = []
     for attempt in range(1, attempts + 1):
-        hand.calls("report_back")
-        last = hand.hears(ReportJudged(attempt, 0, "invalid"))
-    assert (hand.state.turn, last) == (attempts, [Finished("invalid_report")])
+        agent.calls("report_back")
+        last = agent.hears(ReportJudged(attempt, 0, "invalid"))
+    assert (agent.state.turn, last) == (attempts, [Finished("invalid_report")])
 
 
 def test_the_model_reads_what_is_wrong_with_its_report_and_may_try_again() -> None:
-    hand = begun(SCHEMA)
-    hand.calls("report_back")
-    hand.hears(ReportJudged(1, 0, "invalid", (SchemaProblem("/n", "is missing"),)))
-    (result,) = msgspec.convert(hand.conversation()[-1]["content"], list[dict[str, object]])
+    agent = begun(SCHEMA)
+    agent.calls("report_back")
+    agent.hears(ReportJudged(1, 0, "invalid", (SchemaProblem("/n", "is missing"),)))
+    (result,) = msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
     assert result["is_error"]
     assert "/n: is missing" in str(result["content"])
-    assert hand.state.phase == "thinking"
+    assert agent.state.phase == "thinking"
 
 
 def test_an_accepted_report_ends_the_agent_once_all_are_judged() -> None:
-    hand = begun(SCHEMA)
-    hand.reads(calls(("report_back", {"n": 1}), ("report_back", {"n": 2}), text="two"))
-    assert hand.hears(ReportJudged(1, 0, "accepted")) == []
-    assert hand.hears(ReportJudged(1, 1, "late")) == [Finished("reported", "two")]
+    agent = begun(SCHEMA)
+    agent.reads(calls(("report_back", {"n": 1}), ("report_back", {"n": 2}), text="two"))
+    assert agent.hears(ReportJudged(1, 0, "accepted")) == []
+    assert agent.hears(ReportJudged(1, 1, "late")) == [Finished("reported", "two")]
 
 
 def test_an_accepted_report_counts_even_if_the_others_reach_the_limit_of_attempts() -> None:
-    hand = begun(SCHEMA, max_report_attempts=1)
-    hand.reads(calls(("report_back", {"m": 1}), ("report_back", {"n": 2})))
-    hand.hears(ReportJudged(1, 0, "invalid"))
-    assert hand.hears(ReportJudged(1, 1, "accepted")) == [Finished("reported")]
+    agent = begun(SCHEMA, max_report_attempts=1)
+    agent.reads(calls(("report_back", {"m": 1}), ("report_back", {"n": 2})))
+    agent.hears(ReportJudged(1, 0, "invalid"))
+    assert agent.hears(ReportJudged(1, 1, "accepted")) == [Finished("reported")]
 
 
 def test_reports_wait_until_every_other_call_of_the_turn_is_answered() -> None:
-    hand = begun(SCHEMA)
-    assert kinds(hand.calls("report_back", "look", "task", "report_back")) == ["CallTool", "Delegate"]
-    assert hand.hears(hand.returned(1)) == []
-    said = hand.hears(DelegationEnded(1, 2, "answered", "host.1.1", text="ok"))
+    agent = begun(SCHEMA)
+    assert kinds(agent.calls("report_back", "look", "task", "report_back")) == ["CallTool", "Delegate"]
+    assert agent.hears(agent.returned(1)) == []
+    said = agent.hears(DelegationEnded(1, 2, "answered", "host.1.1", text="ok"))
     assert said == [ReportBack(1, 0, Json(b'{"n":1}')), ReportBack(1, 3, Json(b'{"n":1}'))]
 
 
 def test_results_go_back_in_call_order_whatever_order_they_came_in() -> None:
-    hand = begun()
-    hand.calls("look", "task", "save")
-    hand.hears(hand.returned(2, "third"))
-    hand.hears(DelegationEnded(1, 1, "answered", "host.1.1", text="second"))
-    (wish,) = hand.hears(hand.returned(0, "first"))
-    content = msgspec.convert(hand.conversation()[-1]["content"], list[dict[str, object]])
+    agent = begun()
+    agent.calls("look", "task", "save")
+    agent.hears(agent.returned(2, "third"))
+    agent.hears(DelegationEnded(1, 1, "answered", "host.1.1", text="second"))
+    (wish,) = agent.hears(agent.returned(0, "first"))
+    content = msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
     assert [one["content"] for one in content] == ["first", "second", "third"]
     assert isinstance(wish, TurnRequested)
     assert wish.new == (2, 5, 4, 3)
@@ -348,10 +348,10 @@ def test_results_go_back_in_call_order_whatever_order_they_came_in() -> None:
     ("status", "is_error"), [("ok", False), ("error", True), ("cancelled", True), ("interrupted", True)]
 )
 def test_whether_a_tool_failed_reaches_the_model(status: str, is_error: bool) -> None:
-    hand = begun()
-    hand.calls("look")
-    hand.hears(ToolReturned(1, 0, status, Json(b'"out"')))  # type: ignore[arg-type]  # a status
-    (result,) = msgspec.convert(hand.conversation()[-1]["content"], list[dict[str, object]])
+    agent = begun()
+    agent.calls("look")
+    agent.hears(ToolReturned(1, 0, status, Json(b'"out"')))  # type: ignore[arg-type]  # a status
+    (result,) = msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
     assert result.get("is_error", False) == is_error
 
 
@@ -366,7 +366,7 @@ def test_settling_alone_is_said_only_if_nothing_else_goes_to_the_supervisor() ->
 
 
 def test_begin_is_all_that_an_agent_knows() -> None:
-    one, other = Hand("host.1"), Hand("host.1")
+    one, other = AgentHarness("host.1"), AgentHarness("host.1")
     begin = one.begin(SCHEMA)
     assert isinstance(begin, Begin)
     assert one.hears(begin) == other.hears(begin)
@@ -374,7 +374,7 @@ def test_begin_is_all_that_an_agent_knows() -> None:
 
 
 def test_a_report_is_judged_by_its_own_turn() -> None:
-    hand = begun(SCHEMA)
-    hand.reads(report({"m": 1}))
-    assert hand.hears(ReportJudged(9, 0, "accepted")) == []
-    assert hand.state.phase == "judging"
+    agent = begun(SCHEMA)
+    agent.reads(report({"m": 1}))
+    assert agent.hears(ReportJudged(9, 0, "accepted")) == []
+    assert agent.state.phase == "judging"

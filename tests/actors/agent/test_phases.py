@@ -22,55 +22,55 @@ from callboard.actors.protocol.messages import (
     ToolStarted,
 )
 from callboard.replay.testing.sessions.says import Says, calls, report
-from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, Hand, kinds
+from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 
 Told = list[str]
 
 
-def new() -> Hand:
-    return Hand()
+def new() -> AgentHarness:
+    return AgentHarness()
 
 
-def thinking() -> Hand:
-    hand = Hand()
-    hand.begins(SCHEMA)
-    return hand
+def thinking() -> AgentHarness:
+    agent = AgentHarness()
+    agent.begins(SCHEMA)
+    return agent
 
 
-def acting() -> Hand:
+def acting() -> AgentHarness:
     """With a tool, a delegation and a report outstanding."""
-    hand = thinking()
-    hand.calls("look", "task", "report_back")
-    return hand
+    agent = thinking()
+    agent.calls("look", "task", "report_back")
+    return agent
 
 
-def judging() -> Hand:
+def judging() -> AgentHarness:
     """With two reports outstanding."""
-    hand = thinking()
-    hand.calls("report_back", "report_back")
-    return hand
+    agent = thinking()
+    agent.calls("report_back", "report_back")
+    return agent
 
 
-def failed() -> Hand:
-    hand = acting()
-    hand.fails(ToolStarted(1, 0))
-    return hand
+def failed() -> AgentHarness:
+    agent = acting()
+    agent.fails(ToolStarted(1, 0))
+    return agent
 
 
-def stopping() -> Hand:
-    """Waits for one tool; its delegation was not ended yet when it was stopped."""
-    hand = acting()
-    hand.hears(Stop("deadline"))
-    return hand
+def stopping() -> AgentHarness:
+    """Return a stopped agent that waits for one tool and has an open delegation."""
+    agent = acting()
+    agent.hears(Stop("deadline"))
+    return agent
 
 
-def idle() -> Hand:
-    hand = thinking()
-    hand.reads(Says(failure=FINAL))
-    return hand
+def idle() -> AgentHarness:
+    agent = thinking()
+    agent.reads(Says(failure=FINAL))
+    return agent
 
 
-PHASES: dict[Phase, Callable[[], Hand]] = {
+PHASES: dict[Phase, Callable[[], AgentHarness]] = {
     "new": new,
     "thinking": thinking,
     "acting": acting,
@@ -81,50 +81,56 @@ PHASES: dict[Phase, Callable[[], Hand]] = {
 }
 
 
-def acting_on(*names: str, turns: int = 9) -> Callable[[], Hand]:
+def acting_on(*names: str, turns: int = 9) -> Callable[[], AgentHarness]:
     """With these calls outstanding, and so many turns in all."""
 
-    def start() -> Hand:
-        hand = Hand()
-        hand.begins(limits=Limits(max_iterations=turns))
-        hand.calls(*names)
-        return hand
+    def start() -> AgentHarness:
+        agent = AgentHarness()
+        agent.begins(SCHEMA, limits=Limits(max_iterations=turns))
+        agent.calls(*names)
+        return agent
 
     return start
 
 
-def stopped_while_thinking() -> Hand:
-    hand = thinking()
-    hand.hears(Stop("deadline", (1, 1)))
-    return hand
+def stopped_while_asking() -> AgentHarness:
+    agent = acting_on("pay")()
+    agent.hears(Stop("deadline"))
+    return agent
 
 
-def begin(hand: Hand) -> Begin:
-    return Hand().begin(SCHEMA)
+def stopped_while_thinking() -> AgentHarness:
+    agent = thinking()
+    agent.hears(Stop("deadline", (1, 1)))
+    return agent
 
 
-def reply(says: Says) -> Callable[[Hand], AgentInput]:
-    return lambda hand: hand.reply(says)
+def begin(agent: AgentHarness) -> Begin:
+    return AgentHarness().begin(SCHEMA)
 
 
-def tool(call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
-    return lambda hand: ToolReturned(hand.state.turn + turn, call, "ok", hand.returned(0).output)
+def reply(says: Says) -> Callable[[AgentHarness], AgentInput]:
+    return lambda agent: agent.reply(says)
 
 
-def ended(call: int = 1, turn: int = 0) -> Callable[[Hand], AgentInput]:
-    return lambda hand: DelegationEnded(hand.state.turn + turn, call, "answered", "host.1.1", text="helped")
+def tool(call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
+    return lambda agent: ToolReturned(agent.state.turn + turn, call, "ok", agent.returned(0).output)
 
 
-def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
-    return lambda hand: ReportJudged(hand.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+def ended(call: int = 1, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
+    return lambda agent: DelegationEnded(agent.state.turn + turn, call, "answered", "host.1.1", text="helped")
 
 
-def given(verdict: str, call: int = 0, turn: int = 0) -> Callable[[Hand], AgentInput]:
-    return lambda hand: ApprovalGiven(hand.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+def judged(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
+    return lambda agent: ReportJudged(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]
 
 
-def stop(*granted: int) -> Callable[[Hand], AgentInput]:
-    return lambda hand: Stop("cancelled", granted or (0, 0))  # type: ignore[arg-type]
+def given(verdict: str, call: int = 0, turn: int = 0) -> Callable[[AgentHarness], AgentInput]:
+    return lambda agent: ApprovalGiven(agent.state.turn + turn, call, verdict)  # type: ignore[arg-type]
+
+
+def stop(*granted: int) -> Callable[[AgentHarness], AgentInput]:
+    return lambda agent: Stop("cancelled", granted or (0, 0))  # type: ignore[arg-type]
 
 
 class Row(NamedTuple):
@@ -134,11 +140,11 @@ class Row(NamedTuple):
     """
 
     phase: Phase
-    message: Callable[[Hand], AgentInput]
+    message: Callable[[AgentHarness], AgentInput]
     then: Phase
     says: Told = []  # noqa: RUF012  # never changed
-    before: tuple[Callable[[Hand], AgentInput], ...] = ()
-    start: Callable[[], Hand] | None = None
+    before: tuple[Callable[[AgentHarness], AgentInput], ...] = ()
+    start: Callable[[], AgentHarness] | None = None
 
 
 ROWS = [
@@ -148,7 +154,7 @@ ROWS = [
     Row("new", tool(), "new"),
     Row("new", ended(), "new"),
     Row("new", judged("late"), "new"),
-    Row("new", lambda hand: ToolStarted(1, 0), "new"),
+    Row("new", lambda agent: ToolStarted(1, 0), "new"),
     Row("new", given("approved"), "new"),
     #
     Row("thinking", begin, "thinking"),
@@ -161,12 +167,12 @@ ROWS = [
     Row("thinking", reply(Says(failure=RETRYABLE)), "thinking", ["TurnRequested"]),
     Row("thinking", reply(Says(failure=FINAL)), "idle", ["Finished"]),
     Row("thinking", reply(Says("no", stop_reason="refusal")), "idle", ["Finished"]),
-    Row("thinking", lambda hand: ModelReplied(1, 2, "ok", hand.reply(Says("x")).content), "thinking"),
-    Row("thinking", lambda hand: ModelReplied(2, 1, "ok", hand.reply(Says("x")).content), "thinking"),
+    Row("thinking", lambda agent: ModelReplied(1, 2, "ok", agent.reply(Says("x")).content), "thinking"),
+    Row("thinking", lambda agent: ModelReplied(2, 1, "ok", agent.reply(Says("x")).content), "thinking"),
     Row("thinking", tool(), "thinking"),
     Row("thinking", ended(), "thinking"),
     Row("thinking", judged("late"), "thinking"),
-    Row("thinking", lambda hand: ToolStarted(1, 0), "thinking"),
+    Row("thinking", lambda agent: ToolStarted(1, 0), "thinking"),
     Row("thinking", given("approved"), "thinking"),
     #
     Row("acting", begin, "acting"),
@@ -187,13 +193,14 @@ ROWS = [
     Row("acting", ended(0), "idle", ["Finished"], start=acting_on("task", turns=1)),
     Row("acting", ended(turn=-1), "acting"),
     Row("acting", judged("late"), "acting"),
-    Row("acting", lambda hand: ToolStarted(1, 0), "acting"),
-    Row("acting", given("approved"), "acting", ["CallTool"]),
+    Row("acting", lambda agent: ToolStarted(1, 0), "acting"),
+    Row("acting", given("approved"), "acting"),
+    Row("acting", given("approved"), "acting", ["CallTool"], start=acting_on("pay")),
     Row("acting", given("approved", 5), "acting"),
     Row("acting", given("denied"), "acting"),
-    Row("acting", given("denied"), "judging", ["ReportBack"], (ended(),)),
-    Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("look")),
-    Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("look", turns=1)),
+    Row("acting", given("denied"), "judging", ["ReportBack"], start=acting_on("pay", "report_back")),
+    Row("acting", given("denied"), "thinking", ["TurnRequested"], start=acting_on("pay")),
+    Row("acting", given("denied"), "idle", ["Finished"], start=acting_on("pay", turns=1)),
     #
     Row("judging", begin, "judging"),
     Row("judging", stop(), "idle", ["Stopped"]),
@@ -205,7 +212,7 @@ ROWS = [
     Row("judging", judged("late", 1), "idle", ["Finished"], (judged("accepted"),)),
     Row("judging", judged("invalid"), "judging", [], (judged("invalid"),)),
     Row("judging", judged("accepted", turn=1), "judging"),
-    Row("judging", lambda hand: ToolStarted(1, 0), "judging"),
+    Row("judging", lambda agent: ToolStarted(1, 0), "judging"),
     Row("judging", given("approved"), "judging"),
     #
     Row("failed", begin, "failed"),
@@ -216,7 +223,7 @@ ROWS = [
     Row("failed", ended(), "failed"),
     Row("failed", ended(), "failed", [], (tool(),)),
     Row("failed", judged("late"), "failed"),
-    Row("failed", lambda hand: ToolStarted(1, 0), "failed"),
+    Row("failed", lambda agent: ToolStarted(1, 0), "failed"),
     Row("failed", given("approved"), "failed"),
     #
     Row("stopping", begin, "stopping"),
@@ -228,8 +235,9 @@ ROWS = [
     Row("stopping", tool(5), "stopping"),
     Row("stopping", ended(), "stopping"),
     Row("stopping", judged("late"), "stopping"),
-    Row("stopping", lambda hand: ToolStarted(1, 0), "stopping"),
-    Row("stopping", given("approved"), "idle", ["Stopped"]),
+    Row("stopping", lambda agent: ToolStarted(1, 0), "stopping"),
+    Row("stopping", given("approved"), "stopping"),
+    Row("stopping", given("approved"), "idle", ["Stopped"], start=stopped_while_asking),
     Row("stopping", given("denied", 5), "stopping"),
     #
     Row("idle", begin, "thinking", ["TurnRequested"]),
@@ -239,17 +247,17 @@ ROWS = [
     Row("idle", tool(), "idle"),
     Row("idle", ended(), "idle"),
     Row("idle", judged("accepted"), "idle"),
-    Row("idle", lambda hand: ToolStarted(1, 0), "idle"),
+    Row("idle", lambda agent: ToolStarted(1, 0), "idle"),
     Row("idle", given("approved"), "idle"),
 ]
 
 
-def heard(row: Row) -> tuple[Hand, AgentInput]:
-    """The agent in the row's phase, and the message it is about to hear."""
-    hand = (row.start or PHASES[row.phase])()
+def heard(row: Row) -> tuple[AgentHarness, AgentInput]:
+    """Return the agent in the row's phase, and its next message."""
+    agent = (row.start or PHASES[row.phase])()
     for message in row.before:
-        hand.hears(message(hand))
-    return hand, row.message(hand)
+        agent.hears(message(agent))
+    return agent, row.message(agent)
 
 
 def test_every_phase_and_message_has_a_row() -> None:
@@ -259,13 +267,13 @@ def test_every_phase_and_message_has_a_row() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{at}-{row.phase}-{row.then}" for at, row in enumerate(ROWS)])
 def test_each_message_leads_where_its_row_says(row: Row) -> None:
-    hand, message = heard(row)
-    assert hand.state.phase == row.phase
-    before = hand.state
-    said = kinds(hand.hears(message))
-    assert (hand.state.phase, said) == (row.then, row.says)
+    agent, message = heard(row)
+    assert agent.state.phase == row.phase
+    before = agent.state
+    said = kinds(agent.hears(message))
+    assert (agent.state.phase, said) == (row.then, row.says)
     if type(message) not in AGENT[row.phase]:
-        assert (hand.state, said) == (before, [])
+        assert (agent.state, said) == (before, [])
 
 
 def test_every_way_out_of_a_phase_is_in_the_table_and_none_is_missing() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from callboard.actors.agent.request_prefix import (
     TOOL_OVERHEAD_TOKENS,
     RequestPrefix,
-    fixed_parts,
+    prefix_for,
     read_profile,
 )
 from callboard.actors.protocol.codec import encode
@@ -22,7 +22,7 @@ SCHEMA = Json(b'{"type":"object","required":["n"]}')
 
 
 def begun(who: Profile, schema: Json = NULL, roster: tuple[tuple[str, str], ...] = ()) -> RequestPrefix:
-    return fixed_parts(Begin(Json(encode(who)), Json(b'"go"'), ModelSpec("m"), Limits(), schema, 0, roster))
+    return prefix_for(Begin(Json(encode(who)), Json(b'"go"'), ModelSpec("m"), Limits(), schema, 0, roster))
 
 
 def names(fixed: RequestPrefix) -> list[object]:

@@ -9,12 +9,12 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.usage import Need
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import profile
-from tests.actors.harness import SCHEMA, Hand
+from tests.actors.harness import SCHEMA, AgentHarness
 
 
 def test_a_new_agent_knows_its_address_and_nothing_else() -> None:
     state = initial_agent("host.1")
-    assert (state.address, state.phase, state.fixed, len(state.history)) == ("host.1", "new", None, 0)
+    assert (state.address, state.phase, state.prefix, len(state.history)) == ("host.1", "new", None, 0)
 
 
 def test_a_message_adds_to_the_digest_the_bound_and_what_is_new() -> None:
@@ -26,41 +26,41 @@ def test_a_message_adds_to_the_digest_the_bound_and_what_is_new() -> None:
 
 
 def test_what_a_call_needs_follows_from_the_context_and_the_prices() -> None:
-    hand = Hand()
-    hand.begins(who=profile("dear", prices=Prices(2_000_000, 10_000_000, 0, 5_000_000), max_tokens=50))
-    tokens = hand.state.context_tokens
-    assert need_of(hand.state) == Need(tokens + 50, tokens * 5 + 50 * 10)
+    agent = AgentHarness()
+    agent.begins(who=profile("dear", prices=Prices(2_000_000, 10_000_000, 0, 5_000_000), max_tokens=50))
+    tokens = agent.state.context_tokens
+    assert need_of(agent.state) == Need(tokens + 50, tokens * 5 + 50 * 10)
 
 
 def test_turns_are_left_until_the_limit_is_used() -> None:
-    hand = Hand()
-    hand.begins(limits=Limits(max_iterations=2))
-    assert has_turns_left(hand.state)
-    hand.calls("look")
-    hand.hears(hand.returned(0))
-    assert not has_turns_left(hand.state)
+    agent = AgentHarness()
+    agent.begins(limits=Limits(max_iterations=2))
+    assert has_turns_left(agent.state)
+    agent.calls("look")
+    agent.hears(agent.returned(0))
+    assert not has_turns_left(agent.state)
 
 
 def test_the_request_is_the_conversation_as_it_was_when_the_turn_was_asked_for() -> None:
-    hand = Hand()
-    hand.begins(SCHEMA)
-    asked = request_of(hand.state)
-    hand.reads(calls(("look", {}), text="hm"))
+    agent = AgentHarness()
+    agent.begins(SCHEMA)
+    asked = request_of(agent.state)
+    agent.reads(calls(("look", {}), text="hm"))
     assert (asked.turn, asked.attempt, asked.length) == (1, 1, 1)
-    assert asked.digest == rolled(_fixed_digest(hand), Json(asked.messages[0]))
+    assert asked.digest == rolled(_fixed_digest(agent), Json(asked.messages[0]))
 
 
-def _fixed_digest(hand: Hand) -> str:
-    assert hand.state.fixed is not None
-    return rolled(hand.state.fixed.digest)
+def _fixed_digest(agent: AgentHarness) -> str:
+    assert agent.state.prefix is not None
+    return rolled(agent.state.prefix.digest)
 
 
 def test_old_requests_do_not_change_while_the_conversation_grows() -> None:
-    hand = Hand()
-    hand.begins()
-    first = request_of(hand.state)
-    hand.reads(Says("on", stop_reason="pause_turn"))
-    second = request_of(hand.state)
-    hand.hears(Stop("cancelled"))
+    agent = AgentHarness()
+    agent.begins()
+    first = request_of(agent.state)
+    agent.reads(Says("on", stop_reason="pause_turn"))
+    second = request_of(agent.state)
+    agent.hears(Stop("cancelled"))
     assert (first.length, second.length) == (1, 2)
     assert second.messages[:1] == first.messages

@@ -123,7 +123,7 @@ def test_a_field_that_equals_its_default_is_left_out_whatever_object_it_holds() 
 
 
 def parts(kind: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
-    """The struct classes that a message class holds, at any depth."""
+    """Return the struct classes that a message class holds, at any depth."""
     found: set[type[msgspec.Struct]] = set()
     rest: list[Any] = list(get_type_hints(kind).values())
     while rest:

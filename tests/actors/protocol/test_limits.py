@@ -5,12 +5,21 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from callboard.actors.protocol.limits import DEFAULTS, Limits, fill, micro, millis, narrow
+from callboard.actors.protocol.limits import (
+    DEFAULTS,
+    TABLE,
+    WHOLE,
+    Limits,
+    fill,
+    handed_down,
+    micro,
+    millis,
+    narrow,
+)
 from tests.strategies import messages
 
 FIELDS = Limits.__struct_fields__
 MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost", "cancel_grace_s")
-WHOLE = [name for name in FIELDS if not name.endswith("_s") and name != "cost"]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -29,7 +38,7 @@ def test_zero_is_a_bound_only_where_it_leaves_something_to_do(name: str) -> None
             Limits(**{name: 0})
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", sorted(WHOLE))
 def test_what_is_counted_is_whole(name: str) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a whole number"):
         Limits(**{name: 2.5})  # type: ignore[arg-type]
@@ -49,6 +58,22 @@ def test_the_documented_defaults_hold_where_nothing_is_said() -> None:
     assert (DEFAULTS.tokens, DEFAULTS.cost, DEFAULTS.deadline_s) == (None, None, None)
     assert (DEFAULTS.model_timeout_s, DEFAULTS.schema_timeout_s, DEFAULTS.tool_timeout_s) == (600, 5, 120)
     assert (DEFAULTS.cancel_grace_s, DEFAULTS.max_tool_output_chars) == (10, 50_000)
+    assert (DEFAULTS.max_tool_calls, DEFAULTS.max_parallel_tools) == (128, 32)
+
+
+def test_each_limit_is_one_row_with_its_meaning() -> None:
+    assert tuple(TABLE) == FIELDS
+    assert all(row.text for row in TABLE.values())
+    assert {name for name in FIELDS if name not in WHOLE} == {
+        name for name in FIELDS if name.endswith("_s") or name == "cost"
+    }
+
+
+def test_a_child_shares_its_parents_scope_and_inherits_the_other_limits() -> None:
+    limits = Limits(tokens=5, cost=1.0, deadline_s=2.0, max_depth=1, tool_timeout_s=3.0)
+    assert handed_down(limits) == Limits(max_depth=1, tool_timeout_s=3.0)
+    unshared = Limits(max_depth=1)
+    assert handed_down(unshared) is unshared
 
 
 def test_what_is_stated_stays_when_the_rest_is_filled_in() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from callboard.actors.agent.state import fixed_of, initial_agent, request_of
+from callboard.actors.agent.state import initial_agent, prefix_of, request_of
 from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
@@ -13,7 +13,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 
 
 def requests(*says: Says, schema: object = None) -> list[ModelRequest]:
-    """What the host was sent, for these replies."""
+    """Return the host's requests for these replies."""
     replies = iter(says)
     world = SessionWorld(Scenario([profile("host", tools=["look"])], lambda request: next(replies)))
     world.ask("find it", schema).run()
@@ -73,6 +73,6 @@ def test_the_report_tool_is_forced_only_in_the_turn_after_being_told() -> None:
 
 def test_an_agent_that_has_not_begun_has_no_request() -> None:
     with pytest.raises(ValueError, match="host has not begun"):
-        fixed_of(initial_agent("host"))
+        prefix_of(initial_agent("host"))
     with pytest.raises(ValueError, match="host has not begun"):
         request_of(initial_agent("host"))

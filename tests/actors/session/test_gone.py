@@ -35,7 +35,7 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.actors.harness import Head, said
+from tests.actors.harness import SessionHarness, said
 
 NOBODY = SupervisorState(phase="open")
 OLD = Delegation(1, 1, 0, (1,))
@@ -74,7 +74,7 @@ def test_a_delegation_of_a_parent_that_is_gone_is_kept_nowhere_and_its_end_is_to
 
 
 def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks()
     host = head.record(HOST)
     assert isinstance(host, Record)
@@ -84,7 +84,7 @@ def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
 
 
 def test_an_answer_of_somebody_whose_delegation_is_over_wins_nothing() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks()
     assert head.state.host is not None
     lost = msgspec.structs.replace(head.state.host, delegation=99)
@@ -98,7 +98,7 @@ def test_an_answer_of_somebody_whose_delegation_is_over_wins_nothing() -> None:
 
 
 def test_new_limits_hold_for_the_next_ask_where_none_runs() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     assert head.hears(CLIENT, Resumed(RULES, limits=Limits(max_iterations=7))) == []
     head.asks()
     assert head.state.ask is not None
@@ -106,7 +106,7 @@ def test_new_limits_hold_for_the_next_ask_where_none_runs() -> None:
 
 
 def test_new_limits_hold_for_an_ask_whose_schema_is_still_being_checked() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks(schema={"type": "object"})
     assert head.state.host is None
     head.hears(CLIENT, Resumed(RULES, limits=Limits(max_iterations=7)))

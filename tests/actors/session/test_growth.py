@@ -27,7 +27,7 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import Hand, Head, raw
+from tests.actors.harness import AgentHarness, SessionHarness, raw
 
 SMALL, LARGE = 100, 4_000
 PROMPT = text_json("go")
@@ -60,9 +60,11 @@ def measured(decision: Callable[[], object]) -> UnitOfWork:
     return UnitOfWork(count, (peak - before) // 1_024)
 
 
-def session(size: int, kid: Limits = NO_LIMITS, limits: Limits = MANY) -> Head:
+def session(size: int, kid: Limits = NO_LIMITS, limits: Limits = MANY) -> SessionHarness:
     """A host with so many kids."""
-    head = Head(profile("host", ["kid"]), profile("kid", ["kid"], limits=kid), limits=limits).opens()
+    head = SessionHarness(
+        profile("host", ["kid"]), profile("kid", ["kid"], limits=kid), limits=limits
+    ).opens()
     head.asks()
     for call in range(size):
         head.hears("host", Delegate(1, call, ("kid",), PROMPT))
@@ -93,9 +95,9 @@ def settling_with_all_waiting_for_a_slot(size: int) -> UnitOfWork:
     return measured(lambda: head.hears("host.1", TurnSettled(Settled(Usage(1)))))
 
 
-def team(size: int, tokens: int) -> Head:
+def team(size: int, tokens: int) -> SessionHarness:
     """A manager with a budget whose workers all want more than is left."""
-    head = Head(
+    head = SessionHarness(
         profile("host", ["boss"]),
         profile("boss", ["kid"], limits=Limits(tokens=tokens)),
         profile("kid"),
@@ -132,8 +134,8 @@ def finishing_one_of_many(size: int) -> UnitOfWork:
     return measured(lambda: head.ends("host.7"))
 
 
-def race(size: int) -> Head:
-    head = Head(profile("host", ["kid"]), profile("kid"), limits=MANY).opens()
+def race(size: int) -> SessionHarness:
+    head = SessionHarness(profile("host", ["kid"]), profile("kid"), limits=MANY).opens()
     head.asks()
     head.hears("host", Delegate(1, 0, ("kid",) * size, PROMPT, raw({})))
     head.accepts()
@@ -177,23 +179,23 @@ def stopping_one_that_has_nobody_below(size: int) -> UnitOfWork:
 
 
 def answering_in_a_long_conversation(size: int) -> UnitOfWork:
-    hand = Hand()
-    hand.begins(limits=Limits(max_iterations=10**6))
+    agent = AgentHarness()
+    agent.begins(limits=Limits(max_iterations=10**6))
     for _ in range(size):
-        hand.calls("look")
-        hand.hears(hand.returned(0))
-    reply = hand.reply(calls(("look", {})))
-    return measured(lambda: hand.hears(reply))
+        agent.calls("look")
+        agent.hears(agent.returned(0))
+    reply = agent.reply(calls(("look", {})))
+    return measured(lambda: agent.hears(reply))
 
 
 def returning_one_of_many_calls(size: int) -> UnitOfWork:
-    hand = Hand()
-    hand.begins()
-    hand.reads(Says("", (("look", {}),) * size, "tool_use"))
+    agent = AgentHarness()
+    agent.begins()
+    agent.reads(Says("", (("look", {}),) * size, "tool_use"))
     for call in range(size // 2):
-        hand.hears(hand.returned(call))
-    returned = hand.returned(size // 2)
-    return measured(lambda: hand.hears(returned))
+        agent.hears(agent.returned(call))
+    returned = agent.returned(size // 2)
+    return measured(lambda: agent.hears(returned))
 
 
 @pytest.mark.slow

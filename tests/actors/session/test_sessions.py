@@ -33,7 +33,7 @@ from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import Plan, in_random_order, play
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.actors.harness import Head
+from tests.actors.harness import SessionHarness
 from tools.supervisor_phases import (
     AGENT_MOVES,
     DELEGATION_MOVES,
@@ -161,7 +161,7 @@ def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
 
 def closings() -> Seen:
     """What no plan does: to open, and two ways to close, among stragglers and with only a report to judge."""
-    straggling, judging = Head().opens(), Head().opens()
+    straggling, judging = SessionHarness().opens(), SessionHarness().opens()
     opened = straggling.session
     straggling.asks()
     straggling.hears("client", Cancel())

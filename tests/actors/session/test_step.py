@@ -28,7 +28,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.plans import Plan, play
 from callboard.replay.testing.sessions.says import Says
 from callboard.replay.testing.sessions.scenario import profile
-from tests.actors.harness import Hand, Head
+from tests.actors.harness import AgentHarness, SessionHarness
 from tests.strategies import MESSAGES, any_message, messages
 
 
@@ -120,10 +120,10 @@ def test_several_steps_together_are_the_same_as_one_after_the_other(first: int) 
 
 
 def working() -> AgentState:
-    hand = Hand("host")
-    hand.begins({"type": "object"})
-    hand.calls("look", "task", "report_back")
-    return hand.state
+    agent = AgentHarness("host")
+    agent.begins({"type": "object"})
+    agent.calls("look", "task", "report_back")
+    return agent.state
 
 
 @pytest.mark.parametrize("call", [1, 2], ids=["a delegation", "a report"])
@@ -137,20 +137,20 @@ def test_an_approval_of_a_call_that_is_no_tools_changes_nothing(
 
 
 def asked() -> SupervisorState:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks()
     return head.state
 
 
 def test_an_agent_at_rest_needs_no_actor_and_forgotten_answers_with_nothing() -> None:
-    hand = Hand()
-    hand.begins()
-    assert not is_at_rest(hand.state)
-    hand.reads(Says("done"))
-    assert is_at_rest(hand.state)
+    agent = AgentHarness()
+    agent.begins()
+    assert not is_at_rest(agent.state)
+    agent.reads(Says("done"))
+    assert is_at_rest(agent.state)
     assert not is_at_rest(initial("supervisor"))
     left = forgotten("host.1")
-    for body in (Stop("budget"), hand.returned(0), hand.reply(Says("late")), ReportJudged(1, 0, "late")):
+    for body in (Stop("budget"), agent.returned(0), agent.reply(Says("late")), ReportJudged(1, 0, "late")):
         assert step(left, event(body, "host.1")) == (left, ())
 
 
@@ -158,9 +158,9 @@ def test_an_agent_at_rest_needs_no_actor_and_forgotten_answers_with_nothing() ->
 
 
 def test_the_failure_is_said_first_and_the_drain_behind_it() -> None:
-    hand = Hand()
-    hand.begins()
-    state, posts = failed(hand.state, event(Stop("cancelled"), "host.1"), "ZeroDivisionError")
+    agent = AgentHarness()
+    agent.begins()
+    state, posts = failed(agent.state, event(Stop("cancelled"), "host.1"), "ZeroDivisionError")
     assert posts == (
         Post("supervisor", DeciderFailed(7, "ZeroDivisionError")),
         Post("supervisor", Stopped()),
@@ -169,10 +169,10 @@ def test_the_failure_is_said_first_and_the_drain_behind_it() -> None:
 
 
 def test_a_failure_on_a_message_that_is_not_for_agents_is_only_said() -> None:
-    hand = Hand()
-    hand.begins()
-    state, posts = failed(hand.state, event(Ask("r", text_json("go")), "host.1"), "Boom")
-    assert (state, posts) == (hand.state, (Post("supervisor", DeciderFailed(7, "Boom")),))
+    agent = AgentHarness()
+    agent.begins()
+    state, posts = failed(agent.state, event(Ask("r", text_json("go")), "host.1"), "Boom")
+    assert (state, posts) == (agent.state, (Post("supervisor", DeciderFailed(7, "Boom")),))
 
 
 def test_a_failure_of_the_supervisor_has_nothing_in_its_place() -> None:
@@ -181,8 +181,8 @@ def test_a_failure_of_the_supervisor_has_nothing_in_its_place() -> None:
 
 
 def test_the_failure_is_a_function_of_state_and_event() -> None:
-    hand = Hand()
-    hand.begins(who=profile("worker", tools=["look"]))
-    hand.calls("look")
-    message = event(hand.returned(0), "host.1", "tools")
-    assert failed(hand.state, message, "Boom") == failed(hand.state, message, "Boom")
+    agent = AgentHarness()
+    agent.begins(who=profile("worker", tools=["look"]))
+    agent.calls("look")
+    message = event(agent.returned(0), "host.1", "tools")
+    assert failed(agent.state, message, "Boom") == failed(agent.state, message, "Boom")

@@ -12,16 +12,16 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import Head
+from tests.actors.harness import SessionHarness
 
 PROMPT = text_json("go")
 
 
-def teams(*budgets: int | None, size: int = 3, limits: Limits = NO_LIMITS) -> Head:
+def teams(*budgets: int | None, size: int = 3, limits: Limits = NO_LIMITS) -> SessionHarness:
     """The host has one manager for each budget, and each manager has so many workers."""
     managers = [profile(f"m{n}", ["worker"], limits=Limits(tokens=own)) for n, own in enumerate(budgets)]
     host = profile("host", [manager.name for manager in managers])
-    head = Head(host, *managers, profile("worker"), limits=limits).opens()
+    head = SessionHarness(host, *managers, profile("worker"), limits=limits).opens()
     head.asks()
     for n in range(len(budgets)):
         head.hears("host", Delegate(1, n, (f"m{n}",), PROMPT))
@@ -34,15 +34,15 @@ def granted(posts: list[Post]) -> list[str]:
     return [post.body.agent for post in posts if isinstance(post.body, CallModel)]
 
 
-def wants(head: Head, who: str, need: int) -> list[str]:
+def wants(head: SessionHarness, who: str, need: int) -> list[str]:
     return granted(head.wants(who, need))
 
 
-def settles(head: Head, who: str, used: int = 0) -> list[str]:
+def settles(head: SessionHarness, who: str, used: int = 0) -> list[str]:
     return granted(head.hears(who, TurnSettled(Settled(Usage(used)))))
 
 
-def crashes(head: Head, who: str) -> list[str]:
+def crashes(head: SessionHarness, who: str) -> list[str]:
     return granted(head.hears(who, DeciderFailed(1, "Boom")))
 
 
@@ -145,7 +145,7 @@ def test_who_moves_down_to_a_narrower_budget_lets_those_behind_him_pass() -> Non
     assert settles(head, "host.1.1") == ["host.1.2"]
 
 
-def _waiting_at(head: Head) -> dict[str, list[str]]:
+def _waiting_at(head: SessionHarness) -> dict[str, list[str]]:
     found = {record.address: list(record.waiting.values()) for record in records(head)}
     return {address: found[address] for address in ("host", "host.1")}
 
@@ -165,7 +165,7 @@ def test_slots_are_given_in_order_whatever_people_waited_for_before() -> None:
 # --- any order --------------------------------------------------------------------
 
 
-def records(head: Head) -> list[Record]:
+def records(head: SessionHarness) -> list[Record]:
     found: list[Record] = []
     rest = [head.state.host] if head.state.host else []
     while rest:
@@ -175,7 +175,7 @@ def records(head: Head) -> list[Record]:
     return found
 
 
-def in_line(head: Head) -> dict[int, str]:
+def in_line(head: SessionHarness) -> dict[int, str]:
     """Everybody who waits, by ticket: in the queue or at a scope, and nowhere twice."""
     places = [*head.state.queue.items()]
     for record in records(head):
@@ -184,7 +184,7 @@ def in_line(head: Head) -> dict[int, str]:
     return dict(places)
 
 
-def check_line(head: Head, slots: int) -> None:
+def check_line(head: SessionHarness, slots: int) -> None:
     waiting = {record.ticket: record.address for record in records(head) if record.ticket}
     assert in_line(head) == waiting
     assert not head.state.queue.size or head.state.in_flight == slots, "somebody could be looked at"
@@ -193,7 +193,7 @@ def check_line(head: Head, slots: int) -> None:
             assert record.reserved.tokens or _is_held_up_above(head, record), "nobody would ever call"
 
 
-def _is_held_up_above(head: Head, scope: Record) -> bool:
+def _is_held_up_above(head: SessionHarness, scope: Record) -> bool:
     """Whether an earlier one of this scope waits further up, which those behind him do not pass."""
     first = scope.waiting.first()
     assert first is not None

@@ -29,13 +29,13 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import SCHEMA, Head, raw, said
+from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
 
 
-def asking(schema: object = None, limits: Limits = NO_LIMITS) -> Head:
-    head = Head().opens()
+def asking(schema: object = None, limits: Limits = NO_LIMITS) -> SessionHarness:
+    head = SessionHarness().opens()
     head.asks(schema, limits)
     return head
 
@@ -45,7 +45,7 @@ def ended(posts: list[Post]) -> AskEnded:
     return body
 
 
-def delegate(head: Head, who: str = "host") -> None:
+def delegate(head: SessionHarness, who: str = "host") -> None:
     head.hears(who, Delegate(1, 0, ("kid",), PROMPT))
 
 
@@ -53,20 +53,20 @@ def delegate(head: Head, who: str = "host") -> None:
 
 
 def test_a_session_is_opened_once() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.hears("client", SessionOpened(1, "kid", (), ModelSpec("m")))
     assert head.state.host_name == "host"
 
 
 @pytest.mark.parametrize("damaged", [b"{}", b"3", b'{"name":1}', b'{"name":"host","unknown":1}'])
 def test_a_session_with_a_damaged_profile_does_not_open(damaged: bytes) -> None:
-    head = Head()
+    head = SessionHarness()
     head.hears("client", SessionOpened(1, "host", (Json(damaged),), ModelSpec("m")))
     assert ended(head.asks()).detail == "the session is not open"
 
 
 def test_an_ask_for_a_host_that_is_not_there_is_denied() -> None:
-    head = Head()
+    head = SessionHarness()
     head.hears("client", SessionOpened(1, "ghost", (Json(encode(profile("host"))),), ModelSpec("m")))
     assert ended(head.asks()).detail == "there is no agent 'ghost'"
 
@@ -75,7 +75,7 @@ def test_an_ask_for_a_host_that_is_not_there_is_denied() -> None:
 
 
 def test_an_ask_begins_the_host_with_the_narrowest_limits() -> None:
-    head = Head(
+    head = SessionHarness(
         profile("host", ["kid"], limits=Limits(max_iterations=7, max_children=2)), limits=Limits(max_depth=2)
     ).opens()
     (post,) = head.asks(limits=Limits(max_iterations=5))
@@ -108,7 +108,7 @@ def test_an_ask_is_denied_while_another_runs_or_drains_and_after_the_end(prepare
 
 
 def test_an_ask_is_denied_where_a_cost_limit_applies_and_prices_are_not_known() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     denied = ended(head.asks(limits=Limits(cost=1)))
     assert denied.detail == "a cost limit applies and the prices of scripted are not known"
     assert said(head.asks()) == ["host:Begin"]
@@ -124,7 +124,7 @@ def test_an_ask_is_denied_where_a_cost_limit_applies_and_prices_are_not_known() 
 def test_an_ask_whose_schema_is_refused_ends_as_denied_and_nobody_begins(
     answer: SchemaChecked, why: str
 ) -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     assert said(head.asks(SCHEMA)) == ["schema:CheckSchema"]
     (post,) = head.hears("schema", answer)
     assert isinstance(post.body, AskEnded)
@@ -133,7 +133,7 @@ def test_an_ask_whose_schema_is_refused_ends_as_denied_and_nobody_begins(
 
 
 def test_the_hosts_own_schema_holds_where_the_ask_gives_none() -> None:
-    head = Head(profile("host", schema=SCHEMA)).opens()
+    head = SessionHarness(profile("host", schema=SCHEMA)).opens()
     head.asks()
     (begin,) = head.accepts()
     assert isinstance(begin.body, Begin)
@@ -225,7 +225,7 @@ def test_a_deadline_ends_the_ask_with_what_was_said_so_far() -> None:
 
 
 def test_a_deadline_counts_from_the_ask_and_not_from_when_its_schema_was_accepted() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     timer, check = head.asks(SCHEMA, Limits(deadline_s=2))
     assert (timer.body, type(check.body).__name__) == (SetTimer(1, 2_000), "CheckSchema")
     (post,) = head.hears("clock", TimerFired(1))
@@ -234,7 +234,7 @@ def test_a_deadline_counts_from_the_ask_and_not_from_when_its_schema_was_accepte
 
 
 def test_a_deadline_set_before_the_host_began_still_ends_it() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks(SCHEMA, Limits(deadline_s=2))
     head.accepts()
     assert said(head.hears("clock", TimerFired(1)))[0] == "host:Stop"

@@ -22,7 +22,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
 from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import SCHEMA, Head, raw, said
+from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
 PRICES = Prices(1, 1)
@@ -30,15 +30,19 @@ PRICES = Prices(1, 1)
 
 def session(
     *kids: Profile, limits: Limits = NO_LIMITS, host: Limits = NO_LIMITS, ask: Limits = NO_LIMITS
-) -> Head:
+) -> SessionHarness:
     """A running ask whose host may delegate to these."""
     names = [kid.name for kid in kids] or ["kid"]
-    head = Head(profile("host", names, limits=host), *(kids or [profile("kid", ["kid"])]), limits=limits)
+    head = SessionHarness(
+        profile("host", names, limits=host), *(kids or [profile("kid", ["kid"])]), limits=limits
+    )
     head.opens().asks(limits=ask)
     return head
 
 
-def delegate(head: Head, *profiles: str, who: str = "host", call: int = 0, **more: object) -> list[Post]:
+def delegate(
+    head: SessionHarness, *profiles: str, who: str = "host", call: int = 0, **more: object
+) -> list[Post]:
     return head.hears(who, Delegate(1, call, profiles or ("kid",), PROMPT, **more))  # type: ignore[arg-type]
 
 
@@ -247,7 +251,7 @@ def test_a_delegation_that_would_leave_no_token_to_a_child_is_refused_as_budget(
 @pytest.mark.parametrize(("closing", "may"), [(100, True), (101, False)])
 def test_a_turn_may_cost_nothing_so_only_an_overdrawn_cost_budget_refuses(closing: int, may: bool) -> None:
     free = profile("kid", prices=Prices(0, 0))
-    head = Head(profile("host", ["kid"], prices=PRICES), free, limits=Limits(cost=0.0001)).opens()
+    head = SessionHarness(profile("host", ["kid"], prices=PRICES), free, limits=Limits(cost=0.0001)).opens()
     head.asks()
     (post,) = delegate(head, closing=Need(0, closing))
     assert isinstance(post.body, Begin) == may
@@ -269,7 +273,7 @@ def test_a_cost_limit_without_known_prices_is_denied_at_the_start(where: str) ->
     cost = {where: Limits(cost=1)}
     kid = profile("kid", limits=cost.get("kid", NO_LIMITS))
     host = profile("host", ["kid"], limits=cost.get("host", NO_LIMITS), prices=PRICES)
-    head = Head(host, kid, limits=cost.get("session", NO_LIMITS)).opens()
+    head = SessionHarness(host, kid, limits=cost.get("session", NO_LIMITS)).opens()
     head.asks(limits=cost.get("ask", NO_LIMITS))
     why = denial(delegate(head, limits=cost.get("call", NO_LIMITS)))
     assert why == "a cost limit applies and the prices of scripted are not known"
@@ -277,7 +281,9 @@ def test_a_cost_limit_without_known_prices_is_denied_at_the_start(where: str) ->
 
 def test_every_racers_prices_must_be_known() -> None:
     priced, unpriced = profile("a", prices=PRICES), profile("b")
-    head = Head(profile("host", ["a", "b"], prices=PRICES), priced, unpriced, limits=Limits(cost=1)).opens()
+    head = SessionHarness(
+        profile("host", ["a", "b"], prices=PRICES), priced, unpriced, limits=Limits(cost=1)
+    ).opens()
     head.asks()
     assert denial(delegate(head, "a", "b"))
     assert begun(delegate(head, "a", "a")) == ["host.3", "host.4"]

@@ -31,25 +31,27 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Reason, Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import SCHEMA, Head, raw, said
+from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
 BOOM = DeciderFailed(1, "Boom")
 
 
-def session(limits: Limits = NO_LIMITS, kid: Limits = NO_LIMITS) -> Head:
-    head = Head(profile("host", ["kid"]), profile("kid", ["kid"], limits=kid), limits=limits).opens()
+def session(limits: Limits = NO_LIMITS, kid: Limits = NO_LIMITS) -> SessionHarness:
+    head = SessionHarness(
+        profile("host", ["kid"]), profile("kid", ["kid"], limits=kid), limits=limits
+    ).opens()
     head.asks()
     return head
 
 
 def delegate(
-    head: Head, who: str = "host", copies: int = 1, schema: object = None, call: int = 0
+    head: SessionHarness, who: str = "host", copies: int = 1, schema: object = None, call: int = 0
 ) -> list[Post]:
     return head.hears(who, Delegate(1, call, ("kid",) * copies, PROMPT, raw(schema)))
 
 
-def race(copies: int, schema: object = None) -> Head:
+def race(copies: int, schema: object = None) -> SessionHarness:
     head = session()
     delegate(head, copies=copies, schema=schema)
     if schema is not None:

@@ -32,7 +32,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
-from tests.actors.harness import NEED, SCHEMA, Head, said
+from tests.actors.harness import NEED, SCHEMA, SessionHarness, said
 from tools.supervisor_phases import AgentStatus, SessionStatus
 
 PROMPT = text_json("go")
@@ -63,46 +63,46 @@ def test_there_is_a_sample_of_every_message_to_the_supervisor() -> None:
 # --- the session ------------------------------------------------------------------
 
 
-def new() -> Head:
-    return Head()
+def new() -> SessionHarness:
+    return SessionHarness()
 
 
-def opened() -> Head:
-    return Head().opens()
+def opened() -> SessionHarness:
+    return SessionHarness().opens()
 
 
-def checking() -> Head:
+def checking() -> SessionHarness:
     head = opened()
     head.asks(SCHEMA, Limits(deadline_s=5))
     return head
 
 
-def asking() -> Head:
+def asking() -> SessionHarness:
     head = opened()
     head.asks(limits=Limits(deadline_s=5))
     return head
 
 
-def ending() -> Head:
+def ending() -> SessionHarness:
     head = opened()
     head.asks()
     head.hears("client", Cancel())
     return head
 
 
-def straggling() -> Head:
+def straggling() -> SessionHarness:
     head = ending()
     head.hears("clock", TimerFired(1))
     return head
 
 
-def closed() -> Head:
+def closed() -> SessionHarness:
     head = opened()
     head.hears("client", Close())
     return head
 
 
-SESSIONS: dict[SessionStatus, Callable[[], Head]] = {
+SESSIONS: dict[SessionStatus, Callable[[], SessionHarness]] = {
     "new": new,
     "open": opened,
     "checking": checking,
@@ -176,26 +176,26 @@ def test_every_status_of_a_session_has_its_rows() -> None:
 # --- an agent ---------------------------------------------------------------------
 
 
-def two_agents() -> Head:
+def two_agents() -> SessionHarness:
     """The host has asked host.1; one call at a time."""
-    head = Head(limits=Limits(max_parallel_calls=1)).opens()
+    head = SessionHarness(limits=Limits(max_parallel_calls=1)).opens()
     head.asks()
     head.wants("host")
     head.hears("host", Delegate(1, 0, ("kid",), PROMPT, settled=USED))
     return head
 
 
-def acting() -> Head:
+def acting() -> SessionHarness:
     return two_agents()
 
 
-def backing_off() -> Head:
+def backing_off() -> SessionHarness:
     head = two_agents()
     head.wants("host.1", attempt=2, after_ms=9)
     return head
 
 
-def waiting() -> Head:
+def waiting() -> SessionHarness:
     head = two_agents()
     head.hears("host", Delegate(1, 1, ("kid",), PROMPT))
     head.wants("host.2")
@@ -203,19 +203,19 @@ def waiting() -> Head:
     return head
 
 
-def at_work() -> Head:
+def at_work() -> SessionHarness:
     head = two_agents()
     head.wants("host.1")
     return head
 
 
-def draining() -> Head:
+def draining() -> SessionHarness:
     head = at_work()
     head.hears("host.1", DeciderFailed(9, "Boom"))
     return head
 
 
-def holding() -> Head:
+def holding() -> SessionHarness:
     """Has finished, while one below it has not drained."""
     head = two_agents()
     head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT))
@@ -225,13 +225,13 @@ def holding() -> Head:
     return head
 
 
-def gone() -> Head:
+def gone() -> SessionHarness:
     head = two_agents()
     head.ends("host.1")
     return head
 
 
-AGENTS: dict[AgentStatus, Callable[[], Head]] = {
+AGENTS: dict[AgentStatus, Callable[[], SessionHarness]] = {
     "acting": acting,
     "backing off": backing_off,
     "waiting": waiting,

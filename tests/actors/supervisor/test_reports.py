@@ -23,26 +23,26 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import SCHEMA, Head, raw, said
+from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
 ONE, TWO = Json(b"1"), Json(b"2")
 
 
-def race(copies: int = 1, kid: Limits = NO_LIMITS, schema: object = SCHEMA) -> Head:
+def race(copies: int = 1, kid: Limits = NO_LIMITS, schema: object = SCHEMA) -> SessionHarness:
     """A running ask with one delegation, its schema accepted; the next check is number 2."""
-    head = Head(profile("host", ["kid"]), profile("kid", ["kid"], limits=kid)).opens()
+    head = SessionHarness(profile("host", ["kid"]), profile("kid", ["kid"], limits=kid)).opens()
     head.asks()
     head.hears("host", Delegate(1, 0, ("kid",) * copies, PROMPT, raw(schema)))
     head.accepts()
     return head
 
 
-def reports(head: Head, who: str, value: Json = ONE, call: int = 0, turn: int = 1) -> list[Post]:
+def reports(head: SessionHarness, who: str, value: Json = ONE, call: int = 0, turn: int = 1) -> list[Post]:
     return head.hears(who, ReportBack(turn, call, value))
 
 
-def checked(head: Head, check: int, status: str, *problems: SchemaProblem) -> list[Post]:
+def checked(head: SessionHarness, check: int, status: str, *problems: SchemaProblem) -> list[Post]:
     return head.hears("schema", SchemaChecked(check, status, problems))  # type: ignore[arg-type]  # a status
 
 
@@ -58,7 +58,7 @@ def test_a_report_is_checked_against_the_delegations_schema_within_the_agents_ti
     head = race(kid=Limits(schema_timeout_s=2))
     (post,) = reports(head, "host.1")
     assert post == Post("schema", CheckSchema(2, "report", raw(SCHEMA), ONE, 2_000))
-    host = Head(profile("host", ["kid"]), profile("kid"), limits=Limits(schema_timeout_s=2)).opens()
+    host = SessionHarness(profile("host", ["kid"]), profile("kid"), limits=Limits(schema_timeout_s=2)).opens()
     (accept,) = host.asks(SCHEMA)
     assert accept.body == CheckSchema(1, "accept", raw(SCHEMA), timeout_ms=2_000)
 
@@ -242,7 +242,7 @@ def test_so_does_the_end_of_whoever_delegated() -> None:
 
 
 def test_the_answer_to_a_cancelled_asks_check_says_nothing_about_the_next_ask() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks(SCHEMA)
     head.hears("client", Cancel())
     head.asks({"type": "array"}, name="r2")
@@ -252,7 +252,7 @@ def test_the_answer_to_a_cancelled_asks_check_says_nothing_about_the_next_ask() 
 
 
 def test_the_judgement_of_a_cancelled_asks_report_says_nothing_about_the_next_asks() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks(SCHEMA)
     head.accepts()
     reports(head, "host")

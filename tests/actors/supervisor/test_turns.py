@@ -23,28 +23,28 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
-from tests.actors.harness import Head, said
+from tests.actors.harness import SessionHarness, said
 
 PROMPT = text_json("go")
 
 
-def asked(*kids: Limits, limits: Limits = NO_LIMITS, closing: int = 0) -> Head:
+def asked(*kids: Limits, limits: Limits = NO_LIMITS, closing: int = 0) -> SessionHarness:
     """A running ask whose host has delegated to as many kids as there are limits given."""
     profiles = [profile("host", [f"kid{n}" for n in range(len(kids))])]
     profiles += [profile(f"kid{n}", ["kid0"], limits=own) for n, own in enumerate(kids)]
-    head = Head(*profiles, limits=limits).opens()
+    head = SessionHarness(*profiles, limits=limits).opens()
     head.asks()
     for n in range(len(kids)):
         head.hears("host", Delegate(1, n, (f"kid{n}",), PROMPT, closing=Need(closing)))
     return head
 
 
-def settle(head: Head, who: str, used: int | None, text: str = "") -> list[str]:
+def settle(head: SessionHarness, who: str, used: int | None, text: str = "") -> list[str]:
     usage = None if used is None else Usage(input_tokens=used)
     return said(head.hears(who, TurnSettled(Settled(usage, text))))
 
 
-def account(head: Head, who: str = "host") -> tuple[int, int]:
+def account(head: SessionHarness, who: str = "host") -> tuple[int, int]:
     """Tokens spent and reserved in a scope."""
     record = head.record(who)
     assert record is not None
@@ -204,7 +204,7 @@ def test_what_no_longer_fits_after_a_settlement_is_refused_then() -> None:
 
 
 def test_the_budget_of_an_ask_counts_from_its_start_and_the_sessions_from_the_beginning() -> None:
-    head = Head(limits=Limits(tokens=250)).opens()
+    head = SessionHarness(limits=Limits(tokens=250)).opens()
     head.asks(limits=Limits(tokens=100), name="r1")
     head.wants("host", 100)
     head.ends("host", used=100)
@@ -228,7 +228,7 @@ def test_as_many_calls_are_in_flight_as_the_limit_says_and_not_one_more(slots: i
 
 
 def test_an_ask_may_narrow_the_slots_of_its_session() -> None:
-    head = Head(limits=Limits(max_parallel_calls=5)).opens()
+    head = SessionHarness(limits=Limits(max_parallel_calls=5)).opens()
     head.asks(limits=Limits(max_parallel_calls=1))
     for call in range(2):
         head.hears("host", Delegate(1, call, ("kid",), PROMPT))

@@ -9,11 +9,11 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import CancelTimer, Delegate, SetTimer
 from callboard.actors.supervisor.state import SupervisorState, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
-from tests.actors.harness import Head
+from tests.actors.harness import SessionHarness
 
 
 def two_deep() -> UnitOfWork:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks(limits=Limits(schema_timeout_s=4))
     for who in ("host", "host.1"):
         head.hears(who, Delegate(1, 0, ("kid",), text_json("go")))
@@ -96,7 +96,7 @@ def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_th
 
 
 def test_agents_may_nest_deeper_than_python_calls() -> None:
-    head = Head().opens()
+    head = SessionHarness().opens()
     head.asks()
     work = UnitOfWork(head.state, 9)
     record = work.record("host")

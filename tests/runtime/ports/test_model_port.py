@@ -58,7 +58,7 @@ class Table:
         return [post.body.status for post in self.answers if isinstance(post.body, ModelReplied)]
 
     async def until_it_waits(self) -> None:
-        """The model answers while an actor has messages for two passes, and then some."""
+        """Let the model answer while an actor has messages for more than two passes."""
         self.busy.open(
             asyncio.get_running_loop(), lambda queue, most: len(queue) and (queue.popleft() or most)
         )
@@ -71,7 +71,7 @@ class Table:
 
 
 def played(play: Callable[[Table], Coroutine[Any, Any, None]]) -> Table:
-    """A table on which this was played."""
+    """Play a story and return its table."""
 
     async def main() -> Table:
         table = Table()

@@ -46,7 +46,7 @@ async def passes(count: int = 8) -> None:
 
 
 def seen_by(story: Callable[[Bench], Coroutine[object, None, None]]) -> list[str]:
-    """What is noted in a story, at whose end no task is left over."""
+    """Run a story, and return its notes. At its end no task may be left."""
 
     async def run() -> list[str]:
         bench = Bench()

@@ -15,6 +15,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.session import Session
 from tests.poison import poison_supervisor
 
 GOOD = ModelAnswer(Json(b'[{"type":"text","text":"fine"}]'), "end_turn", Usage(1, 1))
@@ -80,28 +81,35 @@ def test_a_model_that_raises_what_nobody_expects_is_a_model_error(error: BaseExc
         assert asyncio.run(asked(model)).kind == "model_error"
 
 
-@pytest.mark.slow
-def test_a_model_that_ignores_being_cancelled_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_ignores_being_cancelled_holds_up_neither_the_ask_nor_the_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callboard.runtime.ports.shared_tasks.GRACE_S", 0.05)
     monkeypatch.setattr("callboard.runtime.ports.tasks.GRACE_S", 0.05)
-    stubborn_for_s = [0.5]
 
-    async def stubborn(request: ModelRequest) -> object:
-        end = asyncio.get_running_loop().time() + stubborn_for_s[0]
-        while (left := end - asyncio.get_running_loop().time()) > 0:
-            try:
-                await asyncio.sleep(left)
-            except asyncio.CancelledError:
-                continue
-        return GOOD
+    async def run() -> None:
+        may_end, has_ended = asyncio.Event(), asyncio.Event()
+        cancels: list[str] = []
 
-    async def run() -> Outcome:
+        async def stubborn(request: ModelRequest) -> object:
+            while not may_end.is_set():
+                try:
+                    await may_end.wait()
+                except asyncio.CancelledError:
+                    cancels.append("ignored")
+            has_ended.set()
+            return GOOD
+
         outcome = await asked(Model(stubborn), Limits(model_timeout_s=0.02, max_model_attempts=1))
-        await asyncio.sleep(stubborn_for_s[0])
-        return outcome
+        assert outcome.kind == "model_error"
+        assert "timeout" in outcome.detail
+        assert cancels
+        assert not has_ended.is_set(), "it still runs: neither outcome nor runtime waited for it"
+        may_end.set()
+        async with asyncio.timeout(5):
+            await has_ended.wait()
 
-    outcome = asyncio.run(run())
-    assert outcome.kind == "model_error"
-    assert "timeout" in outcome.detail
+    asyncio.run(run())
 
 
 def test_a_tool_that_raises_generator_exit_is_an_error_for_the_model() -> None:
@@ -292,14 +300,50 @@ def test_a_surrogate_in_a_prompt_reaches_neither_title_nor_log(tmp_path: Path) -
     assert outcome.text == "fine"
 
 
-def test_a_session_is_used_on_its_own_loop() -> None:
-    async def ask(session: object) -> None:
-        await session.ask("x")  # type: ignore[attr-defined]
+def _ask(session: Session) -> Awaitable[object]:
+    return session.ask("x")
 
+
+def _run_elsewhere(use: Callable[[], Awaitable[object]]) -> None:
+    """Run a method on an event loop of its own."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(2):
+            await use()
+
+    asyncio.run(bounded())
+
+
+@pytest.mark.parametrize("use", [_ask, Session.cancel, Session.close], ids=["ask", "cancel", "close"])
+def test_a_session_is_used_on_its_own_loop(use: Callable[[Session], Awaitable[object]]) -> None:
     async def run() -> None:
         async with Runtime(":memory:", model=Model(lambda r: GOOD)) as runtime:
             session = await runtime.open(Agent("host"))
-            with pytest.raises(MisuseError, match="event loop"):
-                await asyncio.to_thread(lambda: asyncio.run(ask(session)))
+            with pytest.raises(MisuseError, match="belongs to the event loop"):
+                await asyncio.to_thread(_run_elsewhere, lambda: use(session))
+            assert (await session.ask("x")).text == "fine"
+            assert (await session.close()).seq
 
     asyncio.run(run())
+
+
+def test_a_running_ask_is_not_cancelled_from_another_loop() -> None:
+    async def run() -> None:
+        is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def later(request: ModelRequest) -> object:
+            is_asked.set()
+            await may_answer.wait()
+            return GOOD
+
+        async with Runtime(":memory:", model=Model(later)) as runtime:
+            session = await runtime.open(Agent("host"))
+            asking = asyncio.create_task(session.ask("x"))
+            await is_asked.wait()
+            for use in (session.cancel, session.close, runtime.aclose):
+                with pytest.raises(MisuseError, match="belongs to the event loop"):
+                    await asyncio.to_thread(_run_elsewhere, use)
+            may_answer.set()
+            assert (await asking).text == "fine"
+
+    asyncio.run(asyncio.wait_for(run(), 5))

@@ -53,7 +53,7 @@ NAME = "one"
 
 
 async def log_of(events: list[Event], name: str = NAME) -> MemoryLog:
-    """A log that holds these events and no owner."""
+    """Make a log with these events and without an owner."""
     log = MemoryLog()
     await log.open()
     await log.create(name, 0, "")
@@ -69,7 +69,7 @@ def recording(log: MemoryLog) -> Recording:
 
 
 async def goes_on(events: list[Event], host: Agent, model: ScriptedModel) -> tuple[Outcome, Recording]:
-    """The outcome of a session that is resumed after these events, and its whole log."""
+    """Resume a session after these events; return its outcome and its whole log."""
     log = await log_of(events)
     async with Runtime(log, model=model) as runtime:
         session = await runtime.resume(NAME, host)
@@ -103,7 +103,7 @@ def test_a_session_that_died_anywhere_ends_as_if_it_had_not(name: str) -> None:
 
 
 def deeds(effect: Effect) -> tuple[Agent, list[str], Callable[[ModelRequest], Step]]:
-    """A host with one tool of this effect, what the tool did, and a model that calls it once."""
+    """Make a host with one tool of this effect, a list of its runs, and a model that calls it once."""
     done: list[str] = []
 
     @tool(effect=effect)
@@ -162,7 +162,7 @@ def echo(request: ModelRequest) -> Step:
 
 
 async def left_after_two_asks() -> MemoryLog:
-    """A session whose process died after its second ask was answered, without closing it."""
+    """Make a session whose process died after the answer to its second ask."""
     log = MemoryLog()
     async with Runtime(log, model=ScriptedModel(echo)) as runtime:
         session = await runtime.open(Agent("host"), session_id=NAME)
@@ -241,7 +241,7 @@ def test_cancelling_who_waits_for_the_outcome_does_not_cancel_the_ask() -> None:
 
 
 async def left_with_a_deadline(host: Agent) -> list[Event]:
-    """A session that died in its first model call, long ago, with a deadline of five seconds."""
+    """Make a session with a deadline of five seconds that died long ago, in its first model call."""
     log = MemoryLog()
     async with Runtime(log, model=ScriptedModel(echo)) as runtime:
         session = await runtime.open(host, session_id=NAME)

@@ -152,7 +152,7 @@ async def resumed(scene: Scene, copy: Path, done_by: list[str]) -> Left:
 
 
 def play(scene: Scene, log: CopyingLog) -> tuple[Outcome, list[Left]]:
-    """The outcome of the undisturbed session, and what became of its copies."""
+    """Return the outcome of the undisturbed session, and those of its copies."""
 
     async def all_of_it() -> tuple[Outcome, list[Left]]:
         outcome = await undisturbed(scene, log)

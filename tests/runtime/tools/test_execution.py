@@ -58,7 +58,7 @@ def text(outcome: ToolOutcome) -> str:
 
 
 def outcome_of(made: Tool, arguments: str = "{}", **options: Any) -> tuple[str, str]:
-    """The status and text of one call."""
+    """Return the status and the text of one call."""
     found: list[ToolOutcome] = []
 
     async def main(runner: ToolRunner) -> None:
@@ -416,7 +416,7 @@ def test_threads_that_hang_do_not_starve_later_calls() -> None:
 
 
 def cancelled(made: Tool, *, begun: "Callable[[], bool]", grace_s: float = 5.0) -> tuple[str, str]:
-    """The outcome of a call whose task is cancelled once it has begun."""
+    """Cancel the task of a call that has begun, and return the outcome."""
     found: list[ToolOutcome] = []
 
     async def main(runner: ToolRunner) -> None:

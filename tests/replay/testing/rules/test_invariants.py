@@ -99,6 +99,7 @@ DOCTORED: dict[str, Callable[[], Log]] = {
     "turns": lambda: limited(RICH, below("host.1"), max_report_attempts=1),
     "children": lambda: limited(RICH, of_kind(Begin), max_children=2),
     "parallel-calls": lambda: limited(RICH, of_kind(Begin), max_parallel_calls=1),
+    "tool-limits": lambda: limited(RICH, of_kind(Begin), max_tool_calls=1),
     "budgets": lambda: edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=1_000)),
     "nothing-refused-that-fits": lambda: edited(CANCELLED, of_kind(Stop, "host.1"), reason="budget"),
     "usage-is-the-sum": lambda: edited(RICH, of_kind(AskEnded), usage=Usage(1)),

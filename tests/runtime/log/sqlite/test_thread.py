@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import sqlite3
 import sys
+import threading
 from pathlib import Path
 
 import aiosqlite
@@ -61,13 +62,21 @@ def test_a_loop_that_is_gone_does_not_end_the_thread(path: Path) -> None:
     loop = asyncio.new_event_loop()
     thread = SQLiteThread(path)
     loop.run_until_complete(thread.connect())
-    gate, done = asyncio.Event(), []
-    waiting = loop.create_task(thread.run(lambda: done.append("late")))
+    is_running, is_loop_closed, done = threading.Event(), threading.Event(), list[str]()
+
+    def answer_late() -> None:
+        is_running.set()
+        assert is_loop_closed.wait(5)
+        done.append("late")
+
+    waiting = loop.create_task(thread.run(answer_late))
     loop.run_until_complete(asyncio.sleep(0))
+    assert is_running.wait(5)
     waiting.cancel()
     loop.run_until_complete(asyncio.gather(waiting, return_exceptions=True))
     loop.close()
-    assert not gate.is_set()
+    assert not done, "the answer comes when no loop is there to take it"
+    is_loop_closed.set()
     assert run(lambda: thread.run(lambda: 5)) == 5
     assert done == ["late"]
     assert ended(thread)
