@@ -26,6 +26,7 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.failure_text import failure_text
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -94,5 +95,5 @@ def failure_of(error: Exception) -> Failure:
         hint = next((text for kind, text in _NEXT if isinstance(error, kind)), "")
         text = str(error)
         return Failure(f"{text}; {hint}" if hint and hint not in text else text, code_of(error))
-    said = f"{type(error).__name__}: {error}".rstrip(": ")
-    return Failure(f"unexpected {said}; run it again with --debug for the traceback, and report it", FAILED)
+    advice = "run it again with --debug for the traceback, and report it"
+    return Failure(f"unexpected {failure_text(error)}; {advice}", FAILED)

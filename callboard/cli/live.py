@@ -26,6 +26,7 @@ from callboard.cli.output import is_terminal, talk
 from callboard.cli.stdout_capture import Aside
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.tree import Tree
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sessions.session import Session
 
 _REFRESH_S: Final = 0.125
@@ -91,7 +92,7 @@ class LiveTree:
         except Exception as error:
             self._is_open = False
             self._view.stop()
-            talk(f"the tree cannot be drawn ({type(error).__name__}: {error}); the session goes on")
+            talk(f"the tree cannot be drawn ({failure_text(error)}); the session goes on")
 
     def start(self) -> None:
         """Take the terminal. May be called again after `close`: the new picture stands below."""

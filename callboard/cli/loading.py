@@ -19,6 +19,7 @@ from types import ModuleType
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.runtime.agent import Agent, roster
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import Model
 
@@ -115,8 +116,7 @@ def _installed_file(module: ModuleType) -> str:
 
 def broken(source: str, error: BaseException) -> Failure:
     """A user's module that raised."""
-    said = f"{type(error).__name__}: {error}".rstrip(": ")
-    return Failure(f"loading {source} failed: {said}; --debug shows where", FAILED)
+    return Failure(f"loading {source} failed: {failure_text(error)}; --debug shows where", FAILED)
 
 
 def _agent(module: ModuleType, source: str, attribute: str) -> Agent:

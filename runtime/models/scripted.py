@@ -28,6 +28,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.script import Script
 from callboard.runtime.sanitize import clean_text, to_json
@@ -234,7 +235,7 @@ class ScriptedModel:
 
     def _broken(self, request: ModelRequest, error: Exception) -> ModelAnswer:
         """The session ends with a readable detail, and `assert_done` remembers it."""
-        why = str(error) if isinstance(error, ScriptError) else f"{type(error).__name__}: {error}"
+        why = str(error) if isinstance(error, ScriptError) else failure_text(error)
         text = clean_text(
             f'{request.address} (profile "{request.profile}") asked for turn {request.turn}, '
             f"attempt {request.attempt}: {why}; it was asked: {_asked(request)}"

@@ -33,6 +33,7 @@ from typing import Final
 
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.failure_text import failure_text
 
 MESSAGE_CHARS_MAX: Final = 4_000
 """Of what a service says. The port keeps the first quarter, after it has looked for secrets in all of it."""
@@ -155,10 +156,10 @@ def failure_of(error: Exception) -> NoAnswer:
     if isinstance(error, anthropic.APIConnectionError):
         return _unconnected(error)
     if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
-        return broken(f"the answer broke off: {_named(error)}")
+        return broken(f"the answer broke off: {failure_text(error)}")
     if isinstance(error, httpx2.DecodingError):
-        return garbage(f"the answer cannot be decompressed: {_named(error)}")
-    return NoAnswer(ModelFailure("model_crashed", f"the model's own code failed: {_named(error)}"))
+        return garbage(f"the answer cannot be decompressed: {failure_text(error)}")
+    return NoAnswer(ModelFailure("model_crashed", f"the model's own code failed: {failure_text(error)}"))
 
 
 def _timed_out(error: Exception) -> NoAnswer:
@@ -178,12 +179,8 @@ def _unconnected(error: Exception) -> NoAnswer:
     cause = error.__cause__ or error
     is_ours = isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, UnicodeError))
     is_unsent = is_ours or isinstance(cause, (httpx2.ConnectError, httpx2.ProxyError))
-    failure = ModelFailure("connection", f"no answer: {_named(cause)}", is_retryable=not is_ours)
+    failure = ModelFailure("connection", f"no answer: {failure_text(cause)}", is_retryable=not is_ours)
     return NoAnswer(failure, ZERO if is_unsent else None)
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _text_of(body: object) -> str:
