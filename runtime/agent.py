@@ -11,8 +11,9 @@ from typing import Final
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import ModelSpec, Profile
-from callboard.runtime.models.protocol import Model
+from callboard.actors.protocol.profiles import Profile
+from callboard.runtime.models.protocol import Model, is_model
+from callboard.runtime.models.providers import model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.tools.tool import Tool
 
@@ -26,12 +27,17 @@ class Agent:
     """A host or a sub-agent.
 
     name: letters, digits, `_` and `-`, at most 64; unique among the agents of a session.
-    description: what a delegating model reads of it. instructions: its system prompt, text or a list of
-    content blocks. tools: made by `@tool`. agents: whom it may delegate to. output_schema: the JSON schema
-    of its report where a call gives none. limits: the narrower of these, the session's and the call's hold.
-    model: None inherits the model of whoever delegates. server_tools: tools that the model's service runs.
+    description: the text by which a delegating model chooses it.
+    instructions: its system prompt, text or a list of content blocks.
+    tools: made by `@tool`.
+    agents: the agents it may delegate to.
+    output_schema: the JSON schema of its report, for calls that give none.
+    limits: its own bounds; the narrower of these, the session's and the call's hold.
+    model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
+    server_tools: tools that the model's service runs.
 
-    Raises InvalidAgent for a name, tool or roster that cannot work.
+    Raises InvalidAgent for a name, tool or roster that cannot work, UnknownName for a model's name that no
+    installed provider knows.
 
         >>> Agent("explorer", description="Finds facts in files.", instructions="Be brief.").name
         'explorer'
@@ -47,7 +53,7 @@ class Agent:
         agents: Sequence["Agent"] = (),
         output_schema: Mapping[str, object] | None = None,
         limits: Limits | None = None,
-        model: Model | None = None,
+        model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -57,15 +63,11 @@ class Agent:
         _check(name, "description", description, str)
         _check(name, "instructions", instructions, str | Sequence)
         _check(name, "limits", limits, Limits | None)
-        if model is not None and not isinstance(getattr(model, "spec", None), ModelSpec):
-            raise InvalidAgent(
-                f"agent {name!r}: model={model!r} is no model; use AnthropicModel({model!r}), say"
-            )
         self.name = name
         self.description = clean_text(description)
         self.tools = {tool.name: tool for tool in _tools(name, tools)}
         self.agents = _agents(name, agents)
-        self.model = model
+        self.model = _model(name, model)
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
         self._schema = schema_json(output_schema)
@@ -96,6 +98,17 @@ class Agent:
 def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None:
     if not isinstance(value, kind):
         raise InvalidAgent(f"agent {agent!r}: {what} cannot be {value!r}")
+
+
+def _model(agent: str, model: object) -> Model | None:
+    if model is None or is_model(model):
+        return model
+    if isinstance(model, str):
+        return model_named(model)
+    raise InvalidAgent(
+        f"agent {agent!r}: model={model!r:.80} is not a model; pass AnthropicModel(...), or a name such as "
+        '"anthropic:claude-sonnet-5"'
+    )
 
 
 def _mapping(agent: str, tool: object) -> dict[str, object]:

@@ -22,6 +22,7 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Checkable, Model
+from callboard.runtime.models.providers import model_named
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
@@ -43,8 +44,8 @@ _TITLE_CHARS_MAX: Final = 200
 class Runtime:
     """Runs agents and records them.
 
-    log: a path, `":memory:"`, or any `EventLog`. model: what agents use that name none, inherited from
-    parent to child. limits: bounds of every session. durability: `"full"` survives a loss of power,
+    log: a path, `":memory:"`, or any `EventLog`. model: of agents without one, a `Model` or its name
+    ("anthropic:claude-sonnet-5"). limits: bounds of every session. durability: `"full"` survives power loss,
     `"process"` only the death of the process (SQLite's synchronous=NORMAL). strict_spending: model calls wait
     until their request is on disk, so that after a crash the log knows of each that may have cost something;
     without it the last ones, at most `max_parallel_calls`, may be missing. approve: asked, with an
@@ -63,7 +64,7 @@ class Runtime:
         self,
         log: "str | Path | EventLog" = "callboard.db",
         *,
-        model: Model | None = None,
+        model: Model | str | None = None,
         limits: Limits | None = None,
         durability: Literal["full", "process"] = "full",
         strict_spending: bool = False,
@@ -73,7 +74,7 @@ class Runtime:
     ) -> None:
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._log = _log_of(log, durability)
-        self._model = model
+        self._model = model_named(model) if isinstance(model, str) else model
         self._limits = limits_of(limits)
         self._is_strict = strict_spending
         self._approver = approve

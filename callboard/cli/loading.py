@@ -20,8 +20,8 @@ from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.providers import model_named
 
 _LISTED = 12
 
@@ -43,14 +43,14 @@ def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
     name: that of `--model`, which goes before the host's own; the host is copied then, since the module
     may use it elsewhere too.
     """
-    model = AnthropicModel(name) if name else None
+    model = model_named(name) if name else None
     if model is not None and agent.model is not None:
         agent = copy.copy(agent)
         agent.model = model
     if agent.model is None and model is None:
         raise misused(
-            f"agent {agent.name!r} has no model; name one with --model NAME "
-            "(for example --model claude-sonnet-5), or give it Agent(model=...) in its module"
+            f"agent {agent.name!r} has no model; name one with --model PROVIDER:NAME "
+            "(for example --model anthropic:claude-sonnet-5), or give it Agent(model=...) in its module"
         )
     for other in (model, *(one.model for one in roster(agent).values())):
         _check_key(other)

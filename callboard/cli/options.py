@@ -54,13 +54,14 @@ def agent_argument(function: F) -> F:
 
 
 def model_option(function: F) -> F:
-    """`--model NAME`."""
+    """Add `--model PROVIDER:NAME`."""
     return click.option(
         "--model",
-        metavar="NAME",
+        metavar="PROVIDER:NAME",
         default="",
-        help="Ask this Claude model, by its API name. Goes before the agent's own; "
-        "sub-agents that name none inherit it.",
+        help="Ask this model instead of the agent's own: anthropic:NAME (or just claude-...), "
+        "scripted:MODULE:POLICY, or the name of another installed provider. Sub-agents without a model "
+        "inherit it.",
     )(function)
 
 

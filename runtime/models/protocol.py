@@ -6,7 +6,7 @@ agent's decision, so every attempt is an event and is charged.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from callboard.actors.protocol.immutable import NULL, Json, Part
 from callboard.actors.protocol.profiles import ModelSpec
@@ -56,3 +56,8 @@ class Model(Protocol):
     async def aclose(self) -> None:
         """Give back what it holds. Called by a runtime that used it; a later call may take it up again."""
         ...
+
+
+def is_model(value: object) -> TypeGuard[Model]:
+    """Return whether an object can be used as a `Model`: it has a spec, and can be called."""
+    return isinstance(getattr(value, "spec", None), ModelSpec) and callable(getattr(value, "call", None))

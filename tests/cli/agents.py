@@ -75,6 +75,7 @@ peeking = Agent("peeking", tools=[peek], model=ScriptedModel(
 waiting = Agent("waiting", model=ScriptedModel([call("wait", seconds=60), say("done")]), tools=[wait])
 blocking = Agent("blocking", model=ScriptedModel([call("block", seconds=60), say("done")]), tools=[block])
 modelless = Agent("modelless")
+greeting = ["Hello."]
 '''
 
 

@@ -155,7 +155,7 @@ def test_an_error_while_making_the_agent_is_told_in_one_line() -> None:
 
 
 def test_no_model_is_an_error_that_says_how_to_name_one() -> None:
-    with pytest.raises(Failure, match="--model NAME") as caught:
+    with pytest.raises(Failure, match="--model PROVIDER:NAME") as caught:
         choose_model(Agent("host"), "")
     assert caught.value.exit_code == USAGE
 

@@ -218,3 +218,17 @@ def test_ctrl_c_twice_leaves_at_once_and_the_log_stays_whole(folder: Path) -> No
         assert time.monotonic() - begun < 5
         assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
     assert piped(folder, "verify").returncode == 0
+
+
+def test_the_model_of_another_provider_is_named_with_it(run: Callboard, folder: Path) -> None:
+    done = run("cast:modelless", "x", "--model", "scripted:cast:greeting")
+    assert (done.exit_code, done.stdout) == (0, "Hello.\n")
+
+
+def test_an_unknown_provider_is_refused_before_anything_is_recorded(run: Callboard, folder: Path) -> None:
+    done = run("cast:modelless", "x", "--model", "nowhere:small")
+    assert done.exit_code == 3
+    assert (
+        "error: there is no model provider 'nowhere'; installed providers: anthropic, scripted" in done.stderr
+    )
+    assert not (folder / "own.db").exists()
