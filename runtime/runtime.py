@@ -14,6 +14,7 @@ from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.clock import new_session_id, now_ms
@@ -173,7 +174,7 @@ class Runtime:
                     request_id=request_id,
                 )
 
-        return asyncio.run(once())
+        return event_loop.run(once())
 
     async def open(
         self,

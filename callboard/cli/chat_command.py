@@ -31,6 +31,7 @@ from callboard.cli.outcomes import ending_text, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.replay.tree import Tree
+from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
@@ -78,7 +79,7 @@ def chat(
     refs = [SecretRef(name) for name in secrets]
     runtime = Runtime(keyed_log(log), model=own, approve=approver, secrets=refs)
     bounds = parse_limits(limits)
-    with asyncio.Runner() as runner:
+    with event_loop.runner() as runner:
         with diverted(None):
             runner.run(runtime.__aenter__())
         try:

@@ -1,6 +1,5 @@
 """`callboard resume`: what a process left undone when it ended, finished."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -32,6 +31,7 @@ from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.results import print_result
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
@@ -119,7 +119,7 @@ def resume(
         agent, own = choose_model(found, model or ("" if found.model else past.model.name))
         bounds = _bounds(past, limits)
         options = (extend, accept_changes, log, quiet, approve, secrets)
-        outcome, code = asyncio.run(_resume(Job(session_id, past, agent, own, bounds, *options)))
+        outcome, code = event_loop.run(_resume(Job(session_id, past, agent, own, bounds, *options)))
     print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
     return code
 

@@ -1,6 +1,5 @@
 """`callboard run`: one prompt, one outcome, recorded."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from callboard.cli.options import (
     secret_option,
 )
 from callboard.cli.results import print_result
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
@@ -95,7 +95,7 @@ def run(
     bounds = parse_limits(limits)
     job = Job(found, own, read_prompt(prompt), read_schema(schema), bounds, log, quiet, approve, secrets)
     begun = now_ms()
-    outcome, code = asyncio.run(_run(job))
+    outcome, code = event_loop.run(_run(job))
     print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
     return code
 

@@ -82,6 +82,7 @@ greeting = ["Hello."]
 def environment(**more: str) -> dict[str, str]:
     """A clean environment: no key, no colour settings, one locale."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    kept["CALLBOARD_UVLOOP"] = os.environ.get("CALLBOARD_UVLOOP", "0")
     return {**kept, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC", **more}
 
 

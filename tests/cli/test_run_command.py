@@ -194,8 +194,9 @@ def test_no_color_takes_the_colours_and_a_dumb_terminal_the_drawing(folder: Path
 
 @pytest.mark.slow
 @needs_terminals
-def test_ctrl_c_cancels_and_the_outcome_is_told(folder: Path) -> None:
-    with Terminal(folder, "run", "cast:waiting", "Wait.") as terminal:
+@pytest.mark.parametrize("uvloop", ["0", "1"])
+def test_ctrl_c_cancels_and_the_outcome_is_told(folder: Path, uvloop: str) -> None:
+    with Terminal(folder, "run", "cast:waiting", "Wait.", CALLBOARD_UVLOOP=uvloop) as terminal:
         terminal.until("tool wait")
         terminal.type("\x03")
         terminal.until("cancelling the ask")
