@@ -34,6 +34,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.protocol import LogReader, SessionRow
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
@@ -92,8 +93,9 @@ def resume(
     and `idempotent` tools run again; a `write` tool that had started does not, and its agent is told that
     its effect is unknown. Then the session is closed. docs/resume.md has all of it.
 
-    Without SESSION the newest one that was not closed is meant (`callboard sessions` lists them). A closed
-    session is left alone: its last outcome is printed again. MODULE:AGENT is the host it was recorded with;
+    Without SESSION the newest one is meant that has a prompt and was not closed (`callboard sessions` lists
+    them). A closed session is left alone: its last outcome is printed again. A session without any prompt
+    stays open. MODULE:AGENT is the host it was recorded with;
     if agents, tools or models have changed since, that is refused and listed, unless --accept-changes.
     Agents without a model use the recorded one. --limit changes the bounds that it names, the others stay.
 
@@ -115,6 +117,11 @@ def resume(
         outcome = _last(session_id, past)
         talk(f"session {session_id} is closed; this is its last outcome")
         code = 0 if outcome.is_ok else FAILED
+    elif not past.last:
+        raise not_found(
+            f"nothing was ever asked in session {session_id}, so nothing is left to be resumed; "
+            "it stays open, and `callboard delete` removes it"
+        )
     else:
         agent, own = choose_model(found, model or ("" if found.model else past.model.name))
         bounds = _bounds(past, limits)
@@ -128,17 +135,18 @@ def _left(log: str, wanted: str) -> tuple[str, Past]:
     """The session that is meant, and what its log says of it."""
     with open_reader(log) as reader:
         if wanted:
-            row = find_session(reader, wanted)
-        else:
-            rows = reader.sessions()
-            open_ones = (one for one in rows if not end_of(reader, one).is_closed)
-            newest = next(open_ones, None)
-            if newest is None:
-                raise not_found(
-                    f"nothing is left to be resumed: all {len(rows)} sessions of the log are closed"
-                )
-            row = newest
-        return row.session_id, past_of(row.session_id, Recording.open(reader, row.session_id).rows)
+            return _read(reader, find_session(reader, wanted))
+        rows = reader.sessions()
+        for row in rows:
+            if not end_of(reader, row).is_closed and (found := _read(reader, row))[1].last:
+                return found
+    raise not_found(
+        f"nothing is left to be resumed: all {len(rows)} sessions of the log are closed or were never asked"
+    )
+
+
+def _read(reader: LogReader, row: SessionRow) -> tuple[str, Past]:
+    return row.session_id, past_of(row.session_id, Recording.open(reader, row.session_id).rows)
 
 
 def _last(session_id: str, past: Past) -> Outcome:
@@ -164,9 +172,6 @@ async def _resume(job: Job) -> tuple[Outcome, int]:
     refs = [SecretRef(name) for name in job.secrets]
     async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
         session = await _taken_up(runtime, job)
-        if not job.past.last:
-            await session.close()
-            raise Failure(f"nothing was ever asked in session {job.session_id}; it is closed now")
         if not job.past.running:
             talk(f"nothing was left undone in session {job.session_id}: its last ask had ended")
         async with _shown(session, job) as view:

@@ -105,7 +105,8 @@ def test_without_a_session_the_newest_that_was_not_closed_is_meant(
     last = resume("cast:host")
     assert (last.exit_code, last.stdout) == (3, "")
     assert lines_with(
-        last.stderr, "error: nothing is left to be resumed: all 3 sessions of the log are closed"
+        last.stderr,
+        "error: nothing is left to be resumed: all 3 sessions of the log are closed or were never asked",
     )
 
 
@@ -139,14 +140,27 @@ def test_an_ask_that_had_ended_is_told_and_its_session_closed(
     assert isinstance(rows_of(log, NAME)[-1].body, SessionClosed)
 
 
-def test_a_session_in_which_nothing_was_asked_is_closed(
+def test_a_session_in_which_nothing_was_asked_stays_as_it_is(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     log = leave(folder, before(whole, Ask))
-    done = resume("cast:host")
-    assert (done.exit_code, done.stdout) == (1, "")
+    recorded = rows_of(log, NAME)
+    done = resume(NAME, "cast:host")
+    assert (done.exit_code, done.stdout) == (3, "")
     assert "nothing was ever asked" in done.stderr
-    assert isinstance(rows_of(log, NAME)[-1].body, SessionClosed)
+    assert "stays open" in done.stderr
+    assert rows_of(log, NAME) == recorded
+
+
+def test_without_a_session_one_in_which_nothing_was_asked_is_passed_over(
+    resume: Callboard, folder: Path, whole: list[Event]
+) -> None:
+    log = leave(folder, before(whole, Ask))
+    recorded = rows_of(log, NAME)
+    done = resume("cast:host")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "nothing is left to be resumed" in done.stderr
+    assert rows_of(log, NAME) == recorded
 
 
 def test_a_closed_session_is_left_alone_and_its_outcome_told_again(
