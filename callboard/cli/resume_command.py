@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from callboard.actors.protocol.errors import AgentsChanged
+from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.approving import Approver, Mode, approve_option
@@ -123,7 +123,7 @@ def resume(
             "it stays open, and `callboard delete` removes it"
         )
     else:
-        agent, own = choose_model(found, model or ("" if found.model else past.model.name))
+        agent, own = _with_model(found, model, past)
         bounds = _bounds(past, limits)
         options = (extend, accept_changes, log, quiet, approve, secrets)
         outcome, code = event_loop.run(_resume(Job(session_id, past, agent, own, bounds, *options)))
@@ -147,6 +147,19 @@ def _left(log: str, wanted: str) -> tuple[str, Past]:
 
 def _read(reader: LogReader, row: SessionRow) -> tuple[str, Past]:
     return row.session_id, past_of(row.session_id, Recording.open(reader, row.session_id).rows)
+
+
+def _with_model(agent: Agent, name: str, past: Past) -> tuple[Agent, Model | None]:
+    """Return the agent and the model for those without one: the named one, else the recorded one."""
+    if name or agent.model:
+        return choose_model(agent, name)
+    try:
+        return choose_model(agent, past.model.name)
+    except UnknownName as error:
+        raise misused(
+            f"the log has the model's name {past.model.name!r} without its provider; "
+            "name both with --model PROVIDER:NAME"
+        ) from error
 
 
 def _last(session_id: str, past: Past) -> Outcome:
@@ -173,7 +186,7 @@ async def _resume(job: Job) -> tuple[Outcome, int]:
     async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
         session = await _taken_up(runtime, job)
         if not job.past.running:
-            talk(f"nothing was left undone in session {job.session_id}: its last ask had ended")
+            talk(f"session {job.session_id} has no unfinished ask: its last outcome follows")
         async with _shown(session, job) as view:
             leaving = view.close if view else lambda: None
             approver.view = view

@@ -136,7 +136,7 @@ def test_an_ask_that_had_ended_is_told_and_its_session_closed(
     log = leave(folder, before(whole, SessionClosed)[:-1])
     done = resume(NAME, "cast:host")
     assert (done.exit_code, done.stdout) == (0, "There are 3 files.\n")
-    assert "nothing was left undone" in done.stderr
+    assert "has no unfinished ask: its last outcome follows" in done.stderr
     assert isinstance(rows_of(log, NAME)[-1].body, SessionClosed)
 
 
@@ -230,6 +230,16 @@ def test_a_host_without_a_model_is_given_the_recorded_one(
     said = resume(NAME, "cast:modelless").stderr
     assert "has no model" not in said
     assert lines_with(said, "  the model: max_tokens was 1024, is ")
+
+
+def test_a_recorded_model_whose_provider_is_not_known_is_to_be_named(
+    resume: Callboard, folder: Path, whole: list[Event]
+) -> None:
+    leave(folder, before(whole, ToolReturned))
+    done = resume(NAME, "cast:modelless")
+    assert done.exit_code == 2
+    assert "the log has the model's name 'scripted' without its provider" in done.stderr
+    assert "--model PROVIDER:NAME" in done.stderr
 
 
 # --- other agents than before -----------------------------------------------------
