@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from callboard.cli.approving import Approver, Mode, approve_option
-from callboard.cli.chat_view import shown
+from callboard.cli.chat_view import watching_chat
 from callboard.cli.errors import FAILED
 from callboard.cli.formats import duration
 from callboard.cli.inputs import parse_limits
@@ -136,7 +136,7 @@ class Conversation:
 
     async def _run(self, prompt: str) -> tuple[Outcome, str]:
         is_streaming = sys.stdout.isatty() and not self._as_json
-        async with shown(self._session, self._next_seq, is_streaming=is_streaming) as view:
+        async with watching_chat(self._session, self._next_seq, is_streaming=is_streaming) as view:
             self._tree, self._approver.view = view.live.tree, view.live
             with interrupts(self._session, view.close, lead="\n"), diverted(view.live):
                 outcome = await self._session.ask(prompt)

@@ -91,7 +91,7 @@ class ChatView:
 
 
 @contextlib.asynccontextmanager
-async def shown(session: Session, start: int, *, is_streaming: bool) -> AsyncIterator[ChatView]:
+async def watching_chat(session: Session, start: int, *, is_streaming: bool) -> AsyncIterator[ChatView]:
     """Show one ask, from event `start` on, while the body runs."""
     view = ChatView(is_streaming=is_streaming)
     if not view.live.is_live:

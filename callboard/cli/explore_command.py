@@ -14,7 +14,7 @@ import click
 from callboard.cli.errors import FAILED, INTERRUPTED, misused
 from callboard.cli.options import Command, json_option
 from callboard.cli.output import console_on, emit, emit_json, talk
-from callboard.cli.progress import Progress, shown
+from callboard.cli.progress import Progress, reporting
 from callboard.cli.scenarios import Named, load_subject
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
@@ -178,7 +178,7 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
     is_bounded = job.plan.runs < _RUNS_IN_TIME
     progress = Progress(sys.stderr, job.plan.runs if is_bounded else None)
     watch = Stopwatch()
-    with shown(progress):
+    with reporting(progress):
         shares = _shares(job, progress)
     found = together(shares, job.plan, watch.seconds)
     if progress.is_stopped:
@@ -246,7 +246,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
 
 def _replay(job: Job, text: str, save: str, as_json: bool) -> int:
     plan = parse(text, job.subject.fingerprint)
-    with shown(Progress()):
+    with reporting(Progress()):
         run, world = made(job.subject, plan)
         if job.is_checked:
             check_schedule(Named(job.spec), plan, job.subject.fingerprint)

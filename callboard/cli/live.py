@@ -8,7 +8,7 @@ On a terminal the tree is drawn anew a few times a second, never higher than the
 picture stays. Anywhere else (a pipe, a file, CI, TERM=dumb) each start, end and denial is one line.
 
 Drawing and feeding both happen on the event loop: no thread ever looks at a tree that is changing. What
-others print meanwhile goes above the tree if it is written to `view.aside`, as `diverted` sees to.
+others print meanwhile goes above the tree if it is written to `view.capture`, as `diverted` sees to.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ import click
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded
-from callboard.cli.live_views import Lines, Picture
+from callboard.cli.live_views import DrawnTree, PlainLines
 from callboard.cli.output import is_terminal, talk
-from callboard.cli.stdout_capture import Aside
+from callboard.cli.stdout_capture import StdoutCapture
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.tree import Tree
 from callboard.runtime.failure_text import failure_text
@@ -54,9 +54,9 @@ class LiveTree:
         self._is_ended = False
         self.is_live = is_terminal(out) if is_live is None else is_live
         self._out, self._title = out, title
-        self._view: Picture | Lines = self._new_view()
+        self._view: DrawnTree | PlainLines = self._new_view()
         self._is_open = False
-        self.aside: Final = Aside(self._say)
+        self.capture: Final = StdoutCapture(self._say)
         self._news = asyncio.Event()
 
     def __enter__(self) -> Self:
@@ -103,7 +103,7 @@ class LiveTree:
         """Draw the last picture, which stays, and give the terminal back. May be called twice."""
         if not self._is_open:
             return
-        self.aside.flush()
+        self.capture.flush()
         self.refresh()
         if self._is_open:
             self._view.stop()
@@ -111,8 +111,8 @@ class LiveTree:
         if self.is_live:
             self._view = self._new_view()
 
-    def _new_view(self) -> "Picture | Lines":
-        return Picture(self._out, self._title) if self.is_live else Lines(self._out, self._title)
+    def _new_view(self) -> "DrawnTree | PlainLines":
+        return DrawnTree(self._out, self._title) if self.is_live else PlainLines(self._out, self._title)
 
     def _say(self, line: str) -> None:
         if self._is_open:
@@ -159,9 +159,9 @@ def diverted(view: LiveTree | None) -> Iterator[None]:
     view: what is being drawn, and must not be written across.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(view.aside if view else _quoting(sys.stderr)))
+        stack.enter_context(contextlib.redirect_stdout(view.capture if view else _quoting(sys.stderr)))
         if view is not None and view.is_live:
-            stack.enter_context(contextlib.redirect_stderr(view.aside))
+            stack.enter_context(contextlib.redirect_stderr(view.capture))
         yield
 
 
@@ -170,8 +170,8 @@ def quoted(line: str) -> str:
     return indented(line.rstrip("\r").replace("\n", " "))
 
 
-def _quoting(out: TextIO) -> Aside:
-    return Aside(lambda line: click.echo(quoted(line), file=out))
+def _quoting(out: TextIO) -> StdoutCapture:
+    return StdoutCapture(lambda line: click.echo(quoted(line), file=out))
 
 
 async def watch(session: Session, out: TextIO | None = None, *, title: str = "") -> Tree:

@@ -23,7 +23,7 @@ from callboard.replay.tree import Node, Tree
 from callboard.runtime.clock import now_ms
 
 
-class Picture:
+class DrawnTree:
     """The tree, drawn over itself with rich."""
 
     def __init__(self, out: TextIO, title: str) -> None:
@@ -95,7 +95,7 @@ class Picture:
         self._said.append(line)
 
 
-class Lines:
+class PlainLines:
     """One line for each start, end and denial; no cursor is moved."""
 
     def __init__(self, out: TextIO, title: str) -> None:

@@ -91,7 +91,7 @@ class Progress:
 
 
 @contextlib.contextmanager
-def shown(progress: Progress) -> Iterator[Progress]:
+def reporting(progress: Progress) -> Iterator[Progress]:
     """Show it, and take Ctrl-C, while the body runs. What runs print goes to stderr."""
     before = signal.signal(signal.SIGINT, progress.stop)
     try:

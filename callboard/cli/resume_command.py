@@ -1,7 +1,5 @@
 """`callboard resume`: what a process left undone when it ended, finished."""
 
-import contextlib
-from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import click
@@ -12,11 +10,10 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.errors import FAILED, Failure, misused, not_found
+from callboard.cli.foreground import attend
 from callboard.cli.inputs import parse_limits
-from callboard.cli.interrupts import interrupts
 from callboard.cli.keys import keyed_log
 from callboard.cli.list_command import end_of
-from callboard.cli.live import LiveTree, diverted, watching
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import (
     Command,
@@ -40,7 +37,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.recorded_session import Past, past_of
-from callboard.runtime.sessions.session import Session, with_head
+from callboard.runtime.sessions.session import Session
 
 
 class Job(NamedTuple):
@@ -187,14 +184,14 @@ async def _resume(job: Job) -> tuple[Outcome, int]:
         session = await _taken_up(runtime, job)
         if not job.past.running:
             talk(f"session {job.session_id} has no unfinished ask: its last outcome follows")
-        async with _shown(session, job) as view:
-            leaving = view.close if view else lambda: None
-            approver.view = view
-            with interrupts(session, leaving) as taken, diverted(view):
-                outcome = await session.outcome
-        with diverted(None):
-            head = await session.close()
-    return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
+        return await attend(
+            session,
+            lambda: session.outcome,
+            approver,
+            title=f"session {job.session_id} in {job.log}, resumed after event {len(job.past.events):,}",
+            is_quiet=job.is_quiet,
+            known=len(job.past.events),
+        )
 
 
 async def _taken_up(runtime: Runtime, job: Job) -> Session:
@@ -215,14 +212,3 @@ async def _taken_up(runtime: Runtime, job: Job) -> Session:
             f"session {job.session_id} was recorded with other agents; resume it with those, or go on with "
             "these by --accept-changes, which is recorded"
         ) from changed
-
-
-@contextlib.asynccontextmanager
-async def _shown(session: Session, job: Job) -> AsyncIterator[LiveTree | None]:
-    """The tree on stderr, unless nothing is to be shown. What was there before the resume is no news."""
-    if job.is_quiet:
-        yield None
-        return
-    title = f"session {session.session_id} in {job.log}, resumed after event {len(job.past.events):,}"
-    async with watching(session, title=title, known=len(job.past.events)) as view:
-        yield view

@@ -1,18 +1,15 @@
 """`callboard run`: one prompt, one outcome, recorded."""
 
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import click
 
 from callboard.actors.protocol.limits import Limits
 from callboard.cli.approving import Approver, Mode, approve_option
-from callboard.cli.errors import FAILED
+from callboard.cli.foreground import attend
 from callboard.cli.inputs import parse_limits, read_prompt, read_schema
-from callboard.cli.interrupts import interrupts
 from callboard.cli.keys import keyed_log
-from callboard.cli.live import LiveTree, diverted, watching
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import (
     Command,
@@ -31,7 +28,6 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.session import Session, with_head
 
 
 @dataclass(frozen=True)
@@ -105,21 +101,10 @@ async def _run(job: Job) -> tuple[Outcome, int]:
     refs = [SecretRef(name) for name in job.secrets]
     async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
         session = await runtime.open(job.agent, limits=job.limits, title=job.prompt)
-        async with _shown(session, job) as view:
-            leaving = view.close if view else lambda: None
-            approver.view = view
-            with interrupts(session, leaving) as taken, diverted(view):
-                outcome = await session.ask(job.prompt, output_schema=job.schema)
-        with diverted(None):
-            head = await session.close()
-    return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
-
-
-@contextlib.asynccontextmanager
-async def _shown(session: Session, job: Job) -> AsyncIterator[LiveTree | None]:
-    """The tree on stderr, unless nothing is to be shown."""
-    if job.is_quiet:
-        yield None
-        return
-    async with watching(session, title=f"session {session.session_id} in {job.log}") as view:
-        yield view
+        return await attend(
+            session,
+            lambda: session.ask(job.prompt, output_schema=job.schema),
+            approver,
+            title=f"session {session.session_id} in {job.log}",
+            is_quiet=job.is_quiet,
+        )

@@ -12,7 +12,7 @@ _LONGEST: Final = 10_000
 """Characters of a line that never ends, after which it is handed on all the same."""
 
 
-class Aside(io.TextIOBase):
+class StdoutCapture(io.TextIOBase):
     """Text in, whole lines out, from any thread."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

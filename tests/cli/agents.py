@@ -13,7 +13,7 @@ from typing import Self
 
 ROOT = Path(__file__).parent.parent.parent
 
-CAST = '''
+SURVEY = '''
 import asyncio
 import time
 from callboard import Agent, ScriptedModel, ToolContext, call, calls, fail, say, tool

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from callboard.cli.main import cli
-from tests.cli.agents import CAST
+from tests.cli.agents import SURVEY
 from tests.cli.recorded import record
 
 Callboard = Callable[..., Result]
@@ -32,9 +32,9 @@ def own_log(recorded: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder, which is the current one; the module in it is loaded anew by each test."""
-    (tmp_path / "cast.py").write_text(CAST)
+    (tmp_path / "survey.py").write_text(SURVEY)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "cast", raising=False)
+    monkeypatch.delitem(sys.modules, "survey", raising=False)
     return tmp_path
 
 

@@ -28,7 +28,7 @@ def count_files(folder: str) -> str:
     return f"{folder}: 3 files {ATTACK}"
 
 
-def cast() -> Agent:
+def survey_host() -> Agent:
     """A host that delegates twice, once to somebody who is not there."""
     counter = Agent("counter", description="Counts.", tools=[count_files])
     return Agent("host", description="Answers.", agents=[counter], tools=[count_files])
@@ -59,7 +59,7 @@ def report_script() -> ScriptedModel:
 
 async def _record(path: Path) -> None:
     async with Runtime(path, model=script(), durability="process") as runtime:
-        await runtime.run(cast(), "How many files\nare there?", session_id="20250101-survey")
+        await runtime.run(survey_host(), "How many files\nare there?", session_id="20250101-survey")
     async with Runtime(path, model=report_script(), durability="process") as runtime:
         agent = Agent("reporter")
         await runtime.run(agent, "Count.", output_schema=SCHEMA, session_id="20250102-report")

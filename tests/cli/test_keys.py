@@ -24,17 +24,17 @@ def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(
     callboard: Callboard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = ("--log", str(folder / "own.db"))
-    assert callboard("run", "cast:host", "How many files?", *log).exit_code == 0
+    assert callboard("run", "survey:host", "How many files?", *log).exit_code == 0
     assert b"How many" not in (folder / "own.db").read_bytes()
     for command in ("sessions", "show", "tree", "events", "verify", "replay", "export"):
         assert callboard(command, *log).exit_code == 0, command
-    assert callboard("run", "cast:host", "And now?", *log).exit_code == 0
+    assert callboard("run", "survey:host", "And now?", *log).exit_code == 0
     monkeypatch.delenv(KEY_FILE)
     assert callboard("events", *log).exit_code == 0
     done = callboard("verify", *log)
     assert done.exit_code == 2
     assert "digest key; give that key" in done.stderr
-    assert callboard("run", "cast:host", "Again", *log).exit_code == 2
+    assert callboard("run", "survey:host", "Again", *log).exit_code == 2
     monkeypatch.delenv(ENCRYPTION_KEY_FILE)
     done = callboard("sessions", *log)
     assert done.exit_code == 2
@@ -43,7 +43,7 @@ def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(
 
 def test_an_option_goes_before_the_environment(callboard: Callboard, folder: Path) -> None:
     log = ("--log", str(folder / "own.db"))
-    callboard("run", "cast:host", "How many files?", *log)
+    callboard("run", "survey:host", "How many files?", *log)
     (folder / "other").write_text("another secret")
     assert callboard("verify", *log, "--key-file", str(folder / "other")).exit_code == 2
     assert callboard("verify", *log, "--key-file", str(folder / "digests")).exit_code == 0

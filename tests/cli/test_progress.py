@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from callboard.cli import progress
-from callboard.cli.progress import Progress, shown
+from callboard.cli.progress import Progress, reporting
 from callboard.replay.testing.shards import Glance
 from callboard.replay.testing.statistics import Seen
 
@@ -75,7 +75,7 @@ def test_nothing_is_shown_of_what_is_over_at_once(capsys: pytest.CaptureFixture[
 def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
     ours, theirs = os.pipe()
     before = signal.getsignal(signal.SIGINT)
-    with os.fdopen(theirs, "wb"), shown(Progress(Screen(theirs))) as shows:
+    with os.fdopen(theirs, "wb"), reporting(Progress(Screen(theirs))) as shows:
         signal.raise_signal(signal.SIGINT)
         assert (shows.is_stopped, shows.begins(Seen()), shows.glance(GLANCE)) == (True, False, False)
         with pytest.raises(KeyboardInterrupt):
@@ -86,12 +86,12 @@ def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
 
 
 def test_where_nobody_can_be_told_it_stops_all_the_same() -> None:
-    with shown(Progress(Screen())) as shows:
+    with reporting(Progress(Screen())) as shows:
         signal.raise_signal(signal.SIGINT)
         assert shows.is_stopped
 
 
 def test_what_runs_print_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(Progress(io.StringIO())):
+    with reporting(Progress(io.StringIO())):
         print("from a policy")
     assert capsys.readouterr() == ("", "from a policy\n")

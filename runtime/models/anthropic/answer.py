@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.models.anthropic.errors import garbage, refused
+from callboard.runtime.models.anthropic.errors import garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
 TOKENS_MAX: Final = 2**53
@@ -53,30 +53,30 @@ def encoded(value: object) -> Json:
 
 
 def answer_of_body(body: bytes) -> ModelAnswer:
-    """The answer in the body of a 200 response. Raises NoAnswer."""
+    """The answer in the body of a 200 response. Raises CallFailed."""
     try:
         message = parsed(body)
     except ValueError as error:
         start = body[:80].decode("utf-8", "replace")
-        raise garbage(f"the answer is not JSON ({error}): {start!r}") from None
+        raise garbage_answer(f"the answer is not JSON ({error}): {start!r}") from None
     if not isinstance(message, dict):
-        raise garbage(f"the answer is JSON, but no object: {body[:80].decode('utf-8', 'replace')!r}")
+        raise garbage_answer(f"the answer is JSON, but no object: {body[:80].decode('utf-8', 'replace')!r}")
     return answer_of(message)
 
 
 def answer_of(message: dict[str, object]) -> ModelAnswer:
-    """The answer that a whole message is. Raises NoAnswer."""
+    """The answer that a whole message is. Raises CallFailed."""
     if message.get("type") == "error":
-        raise refused(200, {}, message)
+        raise service_error(200, {}, message)
     usage = usage_of(message.get("usage"))
     content, stop_reason = message.get("content"), message.get("stop_reason")
     if not isinstance(content, list):
-        raise garbage("the answer has no list of content blocks", usage)
+        raise garbage_answer("the answer has no list of content blocks", usage)
     for index, block in enumerate(content):
         if problem := _problem(block):
-            raise garbage(f"content block {index} {problem}", usage)
+            raise garbage_answer(f"content block {index} {problem}", usage)
     if not isinstance(stop_reason, str):
-        raise garbage("the answer does not say why it stopped", usage)
+        raise garbage_answer("the answer does not say why it stopped", usage)
     return ModelAnswer(
         content=encoded(content),
         stop_reason=stop_reason,

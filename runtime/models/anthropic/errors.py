@@ -46,7 +46,7 @@ _USED_NOTHING: Final = frozenset({503, 529})
 _CONTEXT_FULL: Final = ("prompt is too long", "exceed context limit")
 
 
-class NoAnswer(Exception):
+class CallFailed(Exception):
     """A call without an answer, and what it used as far as that is known."""
 
     def __init__(self, failure: ModelFailure, usage: Usage | None = None) -> None:
@@ -55,25 +55,25 @@ class NoAnswer(Exception):
         self.usage = usage
 
 
-def garbage(what: str, usage: Usage | None = None) -> NoAnswer:
+def garbage_answer(what: str, usage: Usage | None = None) -> CallFailed:
     """An answer that is none. Worth another try: proxies answer for services that are just starting."""
-    return NoAnswer(ModelFailure("garbage", what, is_retryable=True), usage)
+    return CallFailed(ModelFailure("garbage", what, is_retryable=True), usage)
 
 
-def broken(what: str, usage: Usage | None = None) -> NoAnswer:
+def broken_stream(what: str, usage: Usage | None = None) -> CallFailed:
     """An answer that broke off."""
-    return NoAnswer(ModelFailure("broken_stream", what, is_retryable=True), usage)
+    return CallFailed(ModelFailure("broken_stream", what, is_retryable=True), usage)
 
 
-def refused(
+def service_error(
     status: int, headers: Mapping[str, str], body: object, *, has_begun: bool = True, text: str = ""
-) -> NoAnswer:
+) -> CallFailed:
     """An error that the service reports: by a status, or inside an answer of status 200.
 
     body: the decoded error document, or whatever came instead. has_begun: within a 200 answer, whether
     tokens may have been made. text: says more where the body is no error document.
     """
-    kind, message = _said(body)
+    kind, message = _type_and_message(body)
     is_full = status == 413 or any(mark in message for mark in _CONTEXT_FULL)
     code = "context_full" if is_full else kind or f"http_{status}"
     if status == 200:
@@ -82,14 +82,14 @@ def refused(
         is_retryable, usage = _is_worth_another_try(status, headers), _usage_of(status)
     failure = ModelFailure(
         code,
-        _told(status, kind, message or text, headers.get("request-id", "")),
+        _message(status, kind, message or text, headers.get("request-id", "")),
         is_retryable=is_retryable and not is_full,
         retry_after_ms=retry_after_ms(headers),
     )
-    return NoAnswer(failure, usage)
+    return CallFailed(failure, usage)
 
 
-def _said(body: object) -> tuple[str, str]:
+def _type_and_message(body: object) -> tuple[str, str]:
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return "", ""
@@ -97,7 +97,7 @@ def _said(body: object) -> tuple[str, str]:
     return kind if isinstance(kind, str) else "", message if isinstance(message, str) else ""
 
 
-def _told(status: int, kind: str, message: str, request_id: str) -> str:
+def _message(status: int, kind: str, message: str, request_id: str) -> str:
     head = f"the service answered {status} {kind}".rstrip() if status != 200 else f"the service said {kind}"
     tail = f" (request {request_id})" if request_id else ""
     return (f"{head}: {message}" if message else head) + tail
@@ -142,37 +142,37 @@ def _until(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def failure_of(error: Exception) -> NoAnswer:
+def failure_of(error: Exception) -> CallFailed:
     """What an exception of the SDK, of its HTTP client or of anything else means."""
     import anthropic
     import httpx2
 
-    if isinstance(error, NoAnswer):
+    if isinstance(error, CallFailed):
         return error
     if isinstance(error, anthropic.APIStatusError):
-        return refused(error.status_code, error.response.headers, error.body, text=_text_of(error.body))
+        return service_error(error.status_code, error.response.headers, error.body, text=_text_of(error.body))
     if isinstance(error, (anthropic.APITimeoutError, httpx2.TimeoutException, TimeoutError)):
         return _timed_out(error)
     if isinstance(error, anthropic.APIConnectionError):
         return _unconnected(error)
     if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
-        return broken(f"the answer broke off: {failure_text(error)}")
+        return broken_stream(f"the answer broke off: {failure_text(error)}")
     if isinstance(error, httpx2.DecodingError):
-        return garbage(f"the answer cannot be decompressed: {failure_text(error)}")
-    return NoAnswer(ModelFailure("model_crashed", f"the model's own code failed: {failure_text(error)}"))
+        return garbage_answer(f"the answer cannot be decompressed: {failure_text(error)}")
+    return CallFailed(ModelFailure("model_crashed", f"the model's own code failed: {failure_text(error)}"))
 
 
-def _timed_out(error: Exception) -> NoAnswer:
+def _timed_out(error: Exception) -> CallFailed:
     import httpx2
 
     cause = error.__cause__ or error
     is_unsent = isinstance(cause, (httpx2.ConnectTimeout, httpx2.PoolTimeout))
     what = "no connection in time" if is_unsent else "no answer in time"
     failure = ModelFailure("timeout", f"{what} ({type(cause).__name__})", is_retryable=True)
-    return NoAnswer(failure, ZERO if is_unsent else None)
+    return CallFailed(failure, ZERO if is_unsent else None)
 
 
-def _unconnected(error: Exception) -> NoAnswer:
+def _unconnected(error: Exception) -> CallFailed:
     """The SDK says "Connection error." to everything; its cause says what it was."""
     import httpx2
 
@@ -180,14 +180,14 @@ def _unconnected(error: Exception) -> NoAnswer:
     is_ours = isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, UnicodeError))
     is_unsent = is_ours or isinstance(cause, (httpx2.ConnectError, httpx2.ProxyError))
     failure = ModelFailure("connection", f"no answer: {failure_text(cause)}", is_retryable=not is_ours)
-    return NoAnswer(failure, ZERO if is_unsent else None)
+    return CallFailed(failure, ZERO if is_unsent else None)
 
 
 def _text_of(body: object) -> str:
     return body.strip() if isinstance(body, str) else ""
 
 
-def shown(message: str, secrets: tuple[str, ...]) -> str:
+def for_log(message: str, secrets: tuple[str, ...]) -> str:
     """A message that may go into the log: without secrets, and of bounded length."""
     for secret in secrets:
         message = message.replace(secret, "[secret]")

@@ -21,7 +21,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.errors import NoAnswer, failure_of, shown
+from callboard.runtime.models.anthropic.errors import CallFailed, failure_of, for_log
 from callboard.runtime.models.anthropic.prices import known_prices
 from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
 from callboard.runtime.models.anthropic.wire import exchange
@@ -116,10 +116,10 @@ class AnthropicModel:
             self.check()
             return await self._ask(request, on_text)
         except MissingKey as error:
-            failed = NoAnswer(ModelFailure("missing_key", str(error)), ZERO)
+            failed = CallFailed(ModelFailure("missing_key", str(error)), ZERO)
         except Exception as error:
             failed = failure_of(error)
-        message = shown(failed.failure.message, self._secrets())
+        message = for_log(failed.failure.message, self._secrets())
         failure = msgspec.structs.replace(failed.failure, message=message)
         return ModelAnswer(failure=failure, usage=failed.usage)
 

@@ -25,7 +25,7 @@ from typing import Final
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.anthropic.answer import answer_of, parsed, usage_of
-from callboard.runtime.models.anthropic.errors import NoAnswer, broken, garbage, refused
+from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
 INVALID_INPUT_KEY: Final = "INVALID_JSON"
@@ -92,9 +92,9 @@ class StreamedMessage:
         return usage_of(self._usage) if self.is_complete else None
 
     def take(self, event: object) -> str:
-        """Take the next event and return the text that it adds. Raises NoAnswer."""
+        """Take the next event and return the text that it adds. Raises CallFailed."""
         if not isinstance(event, dict):
-            raise garbage("an event of the stream is no JSON object", self.usage)
+            raise garbage_answer("an event of the stream is no JSON object", self.usage)
         match event.get("type"):
             case "message_start":
                 self._begin(event.get("message"))
@@ -107,23 +107,23 @@ class StreamedMessage:
             case "message_stop":
                 self.has_ended = True
             case "error":
-                raise refused(200, {}, event, has_begun=self.has_begun)
+                raise service_error(200, {}, event, has_begun=self.has_begun)
             case _:  # ping, content_block_stop, and whatever the service adds
                 pass
         return ""
 
     def answer(self) -> ModelAnswer:
-        """The answer, once the stream has ended. Raises NoAnswer."""
+        """The answer, once the stream has ended. Raises CallFailed."""
         if not self.is_complete:
-            raise broken("the stream ended before the message did")
+            raise broken_stream("the stream ended before the message did")
         if self._unknown:
-            raise NoAnswer(_unsupported(self._unknown), self.usage)
+            raise CallFailed(_unsupported(self._unknown), self.usage)
         content = [block.whole() for _, block in sorted(self._blocks.items())]
         return answer_of({**self._message, "content": content, "usage": self._usage})
 
     def _begin(self, message: object) -> None:
         if self.has_begun or not isinstance(message, dict) or not message:
-            raise garbage("the stream starts twice or without a message", self.usage)
+            raise garbage_answer("the stream starts twice or without a message", self.usage)
         self._message = message
         usage = message.get("usage")
         self._usage = dict(usage) if isinstance(usage, dict) else {}
@@ -131,7 +131,7 @@ class StreamedMessage:
     def _start_block(self, index: object, start: object) -> str:
         is_next = type(index) is int and 0 <= index < BLOCKS_MAX and index not in self._blocks
         if not is_next or not isinstance(index, int) or not isinstance(start, dict):
-            raise garbage(f"the stream starts no block, or one twice, at {index!r}", self.usage)
+            raise garbage_answer(f"the stream starts no block, or one twice, at {index!r}", self.usage)
         self._blocks[index] = _Block(start)
         text = start.get("text") if start.get("type") == "text" else ""
         return text if isinstance(text, str) else ""
@@ -139,13 +139,13 @@ class StreamedMessage:
     def _block(self, index: object) -> _Block:
         block = self._blocks.get(index) if isinstance(index, int) else None
         if block is None:
-            raise garbage(f"the stream adds to block {index!r}, which it never started", self.usage)
+            raise garbage_answer(f"the stream adds to block {index!r}, which it never started", self.usage)
         return block
 
     def _extend(self, block: _Block, delta: object) -> str:
         kind = delta.get("type") if isinstance(delta, dict) else None
         if not isinstance(delta, dict) or not isinstance(kind, str):
-            raise garbage("the stream adds something without a type", self.usage)
+            raise garbage_answer("the stream adds something without a type", self.usage)
         if kind in _APPENDED:
             return self._append(block, kind, delta.get(_APPENDED[kind]))
         if kind in _REPLACED:
@@ -159,7 +159,7 @@ class StreamedMessage:
 
     def _append(self, block: _Block, kind: str, piece: object) -> str:
         if not isinstance(piece, str):
-            raise garbage(f"a {kind} of the stream has no text", self.usage)
+            raise garbage_answer(f"a {kind} of the stream has no text", self.usage)
         block.pieces.setdefault(_APPENDED[kind], []).append(piece)
         return piece if kind == "text_delta" else ""
 

@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from callboard.runtime.models.anthropic.answer import answer_of_body, parsed
-from callboard.runtime.models.anthropic.errors import NoAnswer, broken, failure_of, garbage
+from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, failure_of, garbage_answer
 from callboard.runtime.models.anthropic.stream import StreamedMessage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
@@ -35,7 +35,7 @@ class _Event(Protocol):
 async def exchange(
     client: "AsyncAnthropic", body: bytes, headers: dict[str, str], on_text: OnText
 ) -> ModelAnswer:
-    """Send a request and read its answer. Raises NoAnswer, and what the SDK and its HTTP client raise."""
+    """Send a request and read its answer. Raises CallFailed, and what the SDK and its HTTP client raise."""
     response = await _post(client, body, headers)
     try:
         kind = response.headers.get("content-type", "")
@@ -71,12 +71,12 @@ async def _read_body(response: "httpx2.Response") -> bytes:
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > ANSWER_BYTES_MAX:
-            raise garbage(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
+            raise garbage_answer(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
     return bytes(body)
 
 
 async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAnswer:
-    """The answer of a stream. Raises NoAnswer."""
+    """The answer of a stream. Raises CallFailed."""
     from anthropic import AsyncStream
 
     message = StreamedMessage()
@@ -84,7 +84,7 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
     async with aclosing(raw) as events:
         try:
             await _take_events(events, message, on_text)
-        except NoAnswer:
+        except CallFailed:
             raise
         except Exception as error:
             if not message.is_complete:
@@ -94,11 +94,11 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
     return message.answer()
 
 
-def _unread(error: Exception) -> NoAnswer:
+def _unread(error: Exception) -> CallFailed:
     """Why a stream could not be read on."""
     if isinstance(error, UnicodeDecodeError):
-        return broken(f"the stream is not UTF-8: {error.reason}")
-    return NoAnswer(failure_of(error).failure)
+        return broken_stream(f"the stream is not UTF-8: {error.reason}")
+    return CallFailed(failure_of(error).failure)
 
 
 async def _take_events(
@@ -108,7 +108,7 @@ async def _take_events(
     async for event in events:
         size += len(event.data)
         if size > ANSWER_BYTES_MAX:
-            raise garbage(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
+            raise garbage_answer(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
         if text := message.take(_data_of(event, message)):
             on_text(text)
         if message.has_ended:
@@ -122,7 +122,9 @@ def _data_of(event: _Event, message: StreamedMessage) -> object:
     try:
         return parsed(event.data)
     except ValueError:
-        raise garbage(f"an event of the stream is not JSON: {event.data[:80]!r}", message.usage) from None
+        raise garbage_answer(
+            f"an event of the stream is not JSON: {event.data[:80]!r}", message.usage
+        ) from None
 
 
 async def _read_to_the_end(events: AsyncGenerator[_Event, None]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.anthropic.answer import answer_of
-from callboard.runtime.models.anthropic.errors import NoAnswer
+from callboard.runtime.models.anthropic.errors import CallFailed
 from callboard.runtime.models.anthropic.stream import BLOCKS_MAX, INVALID_INPUT_KEY, StreamedMessage
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import events_of, message, text, tool_use
@@ -25,8 +25,8 @@ def put_together(events: Sequence[Mapping[str, object]]) -> tuple[ModelAnswer, s
     return stream.answer(), told
 
 
-def failure_in(events: Sequence[Mapping[str, object]]) -> NoAnswer:
-    with pytest.raises(NoAnswer) as caught:
+def failure_in(events: Sequence[Mapping[str, object]]) -> CallFailed:
+    with pytest.raises(CallFailed) as caught:
         put_together(events)
     return caught.value
 
@@ -86,7 +86,7 @@ def outcome_of(events: Sequence[object]) -> str:
         for event in events:
             stream.take(event)
         stream.answer()
-    except NoAnswer as failed:
+    except CallFailed as failed:
         return failed.failure.code
     return "answer"
 
