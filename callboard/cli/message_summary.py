@@ -1,6 +1,6 @@
-"""Every kind of message in one line: what it says, without what its envelope says already.
+"""A summary of every kind of message, in one line, without the parts that its envelope shows.
 
-The matches are exhaustive: a new kind of message without words is a type error.
+The matches are exhaustive: a new kind of message without a summary is a type error.
 """
 
 from typing import assert_never
@@ -55,12 +55,12 @@ _CHARS_MAX = 200
 
 
 def summary_of(body: AnyMessage) -> str:
-    """What a message says, safe, on one line."""
+    """Summarise a message in one line that is safe to print."""
     return safe_line(_summary(body), _CHARS_MAX)
 
 
 def whole_prompt(prompt: Json) -> str:
-    """A prompt as text, whole: of content blocks the text blocks, one a line."""
+    """Return the whole text of a prompt: of a list of blocks, one block a line."""
     value = msgspec.json.decode(prompt)
     if isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""`callboard resume`: what a process left undone when it ended, finished."""
+"""`callboard resume`: finish a session whose process ended too early."""
 
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from callboard.cli.options import (
     Command,
     json_option,
     limit_option,
+    log_flag,
     log_option,
     model_option,
     secret_option,
@@ -41,7 +42,7 @@ from callboard.runtime.sessions.session import Session
 
 
 class Job(NamedTuple):
-    """What is to be resumed, and how. limits: what is to hold instead of what was recorded, if anything."""
+    """A session to resume, and how. limits: the limits that replace the recorded ones, if any."""
 
     session_id: str
     past: Past
@@ -59,7 +60,7 @@ class Job(NamedTuple):
 @click.command("resume", cls=Command)
 @click.argument("words", nargs=-1, required=True, metavar="[SESSION] MODULE:AGENT")
 @click.option(
-    "--extend", metavar="SECONDS", type=float, default=0.0, help="Put every deadline off by so much."
+    "--extend", metavar="SECONDS", type=float, default=0.0, help="Extend every deadline by this time."
 )
 @click.option(
     "--accept-changes", is_flag=True, help="Go on although the agents have changed, and record that."
@@ -83,21 +84,21 @@ def resume(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Finish what a process left undone when it ended.
+    """Finish a session whose process ended too early.
 
-    The session goes on from its log: with its conversation, what was answered, and what was spent. Nothing
-    that is recorded is done again. Model calls without an answer are charged in full and made again; `read`
-    and `idempotent` tools run again; a `write` tool that had started does not, and its agent is told that
-    its effect is unknown. Then the session is closed. docs/resume.md has all of it.
+    The session goes on from its log, with its conversation, its answers and its spending. Recorded work is
+    not repeated. A model call without an answer is charged in full and made again. A `read` or `idempotent`
+    tool without an answer runs again. A `write` tool that had started does not; its agent is told that its
+    effect is unknown. At the end the session is closed. docs/resume.md has the details.
 
-    Without SESSION the newest one is meant that has a prompt and was not closed (`callboard sessions` lists
-    them). A closed session is left alone: its last outcome is printed again. A session without any prompt
-    stays open. MODULE:AGENT is the host it was recorded with;
-    if agents, tools or models have changed since, that is refused and listed, unless --accept-changes.
-    Agents without a model use the recorded one. --limit changes the bounds that it names, the others stay.
+    Without SESSION, the newest session that has a prompt and is not closed is resumed (`callboard sessions`
+    lists them). For a closed session, the last outcome is printed again. A session without a prompt stays
+    as it is. MODULE:AGENT is the recorded host; if agents, tools or models have changed since, the command
+    lists the changes and refuses, unless --accept-changes. An agent without a model uses the recorded one.
+    --limit changes the limits that it names and keeps the others.
 
-    Result, tree, summary, Ctrl-C and exit codes are those of `callboard run`; 3 if nothing is left to be
-    resumed.
+    The result, tree, summary, Ctrl-C and exit codes are those of `callboard run`; exit code 3 means that
+    nothing is left to resume.
 
     \b
     Examples:
@@ -112,12 +113,12 @@ def resume(
     begun = now_ms()
     if past.is_closed:
         outcome = _last(session_id, past)
-        talk(f"session {session_id} is closed; this is its last outcome")
+        talk(f"session {session_id} is closed; its last outcome follows")
         code = 0 if outcome.is_ok else FAILED
     elif not past.last:
         raise not_found(
-            f"nothing was ever asked in session {session_id}, so nothing is left to be resumed; "
-            "it stays open, and `callboard delete` removes it"
+            f"session {session_id} has no prompt, so nothing is left to resume; it stays open, and "
+            f"`callboard delete {session_id}{log_flag()}` removes it"
         )
     else:
         agent, own = _with_model(found, model, past)
@@ -129,7 +130,7 @@ def resume(
 
 
 def _left(log: str, wanted: str) -> tuple[str, Past]:
-    """The session that is meant, and what its log says of it."""
+    """Find the session to resume, and read its past from the log."""
     with open_reader(log) as reader:
         if wanted:
             return _read(reader, find_session(reader, wanted))
@@ -138,7 +139,7 @@ def _left(log: str, wanted: str) -> tuple[str, Past]:
             if not end_of(reader, row).is_closed and (found := _read(reader, row))[1].last:
                 return found
     raise not_found(
-        f"nothing is left to be resumed: all {len(rows)} sessions of the log are closed or were never asked"
+        f"nothing is left to resume: all {len(rows)} sessions of the log are closed or have no prompt"
     )
 
 
@@ -160,14 +161,14 @@ def _with_model(agent: Agent, name: str, past: Past) -> tuple[Agent, Model | Non
 
 
 def _last(session_id: str, past: Past) -> Outcome:
-    """The outcome of the last ask of a session in which nothing runs."""
+    """Return the outcome of the last ask of a closed session."""
     if not past.last:
         raise Failure(f"session {session_id} is closed, and nothing was asked in it")
     return past.outcomes[past.last]
 
 
 def _bounds(past: Past, pairs: tuple[str, ...]) -> Limits | None:
-    """The recorded limits with those that are named changed; None for no change."""
+    """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None
     bodies = (event.body for event in past.events if isinstance(event.body, SessionOpened | Resumed))
@@ -195,7 +196,7 @@ async def _resume(job: Job) -> tuple[Outcome, int]:
 
 
 async def _taken_up(runtime: Runtime, job: Job) -> Session:
-    """The session, going on. What has changed is listed, a line for each difference."""
+    """Resume the session. If its agents have changed, list each difference and raise Failure."""
     try:
         return await runtime.resume(
             job.session_id,
@@ -205,10 +206,10 @@ async def _taken_up(runtime: Runtime, job: Job) -> Session:
             accept_changes=job.accepts_changes,
         )
     except AgentsChanged as changed:
-        talk(f"what has changed since session {job.session_id} was recorded:")
+        talk(f"changes since session {job.session_id} was recorded:")
         for difference in changed.differences:
             talk(f"  {safe_line(difference)}")
         raise misused(
-            f"session {job.session_id} was recorded with other agents; resume it with those, or go on with "
-            "these by --accept-changes, which is recorded"
+            f"session {job.session_id} was recorded with other agents; resume it with those, or accept the "
+            "changes with --accept-changes, which records them"
         ) from changed

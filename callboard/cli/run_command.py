@@ -32,7 +32,7 @@ from callboard.runtime.sessions.outcome import Outcome
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run, checked."""
+    """The checked arguments of a run."""
 
     agent: Agent
     model: Model | None
@@ -49,7 +49,7 @@ class Job:
 @agent_argument
 @click.argument("prompt")
 @model_option
-@click.option("--schema", metavar="FILE", default="", help="The result must match the JSON schema in FILE.")
+@click.option("--schema", metavar="FILE", default="", help="Require a result that matches this JSON schema.")
 @limit_option
 @approve_option
 @secret_option
@@ -68,17 +68,17 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run an agent on a prompt and record everything.
+    """Run an agent on one prompt and record everything.
 
-    MODULE:AGENT is an Agent in a Python module, or a function without arguments that makes one; the module
-    is looked for from the current folder. path/to/file.py:agent works too. PROMPT is the task; - reads it
+    MODULE:AGENT names an Agent in a Python module, or a function without arguments that returns one. The
+    module is found from the current folder; path/to/file.py:agent works too. PROMPT is the task; - reads it
     from stdin.
 
-    The result goes to stdout: the text, or with --schema the report as JSON. Meanwhile the tree of agents
-    is drawn on stderr, and after it a summary. The exit code is 0 if there is a result and 1 if there is
-    none, for whatever reason; partial work is shown on stderr, and in --json.
+    The result goes to stdout: the text, or with --schema the report as JSON. The tree of agents is drawn on
+    stderr during the run, and a summary follows. The exit code is 0 if there is a result, else 1; partial
+    work is shown on stderr and in --json.
 
-    Ctrl-C cancels the run and records that; twice leaves at once.
+    Ctrl-C cancels the run and records that. A second Ctrl-C leaves at once.
 
     \b
     Examples:

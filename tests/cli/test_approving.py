@@ -60,7 +60,7 @@ def test_only_a_clear_yes_lets_a_call_run(typed: str, meant: bool | str) -> None
 @pytest.mark.slow
 def test_without_a_terminal_nobody_is_asked_and_nothing_runs(folder: Path) -> None:
     done = piped(folder, "run", "survey:paying", "Pay.")
-    assert "not allowed to run: nobody is there to be asked" in done.stdout
+    assert "not allowed to run: no person can be asked: stdin is not a terminal" in done.stdout
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_ctrl_c_cancels_the_ask_and_the_chat_goes_on(folder: Path) -> None:
         terminal.type("\x03")
         terminal.until("cancelled: interrupted")
         terminal.until("> ")
-        terminal.type_until("\x03", "Ctrl-D or /quit leaves")
+        terminal.type_until("\x03", "to leave, press Ctrl-D or type /quit")
         terminal.until("> ")
         terminal.type("/quit\n")
         assert terminal.end() == 0

@@ -107,7 +107,7 @@ def test_an_installed_module_of_the_same_name_is_named_with_its_file(folder: Pat
     assert "__init__.py; rename the file msgspec.py here) has no 'host'" in said
     taken = failure("msgspec.py:host")
     assert taken.exit_code == USAGE
-    assert "msgspec.py: 'msgspec' is a module that is loaded already, from " in taken.message
+    assert "msgspec.py: a module 'msgspec' is already loaded from " in taken.message
     assert "(" not in failure("agents_of_test:nobody").message.split(" has no ")[0]
 
 

@@ -82,7 +82,7 @@ def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before
     with os.fdopen(ours, "rb") as told:
-        assert told.read().startswith(b"stopping with the run")
+        assert told.read().startswith(b"stopping after the current run")
 
 
 def test_where_nobody_can_be_told_it_stops_all_the_same() -> None:

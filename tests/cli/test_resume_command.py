@@ -106,7 +106,7 @@ def test_without_a_session_the_newest_that_was_not_closed_is_meant(
     assert (last.exit_code, last.stdout) == (3, "")
     assert lines_with(
         last.stderr,
-        "error: nothing is left to be resumed: all 3 sessions of the log are closed or were never asked",
+        "error: nothing is left to resume: all 3 sessions of the log are closed or have no prompt",
     )
 
 
@@ -147,7 +147,7 @@ def test_a_session_in_which_nothing_was_asked_stays_as_it_is(
     recorded = rows_of(log, NAME)
     done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "nothing was ever asked" in done.stderr
+    assert "has no prompt, so nothing is left to resume" in done.stderr
     assert "stays open" in done.stderr
     assert rows_of(log, NAME) == recorded
 
@@ -159,7 +159,7 @@ def test_without_a_session_one_in_which_nothing_was_asked_is_passed_over(
     recorded = rows_of(log, NAME)
     done = resume("survey:host")
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "nothing is left to be resumed" in done.stderr
+    assert "nothing is left to resume" in done.stderr
     assert rows_of(log, NAME) == recorded
 
 
@@ -169,7 +169,7 @@ def test_a_closed_session_is_left_alone_and_its_outcome_told_again(
     log = leave(folder, whole)
     done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (0, "There are 3 files.\n")
-    assert "is closed; this is its last outcome" in done.stderr
+    assert "is closed; its last outcome follows" in done.stderr
     assert rows_of(log, NAME) == whole
 
 
@@ -254,7 +254,7 @@ def test_other_agents_are_refused_with_a_list_of_what_has_changed(
     done = resume(NAME, "later:host")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-4:-1] == [
-        f"what has changed since session {NAME} was recorded:",
+        f"changes since session {NAME} was recorded:",
         "  counter: its description changed",
         "  counter: tool count_files: its description changed",
     ]
@@ -351,7 +351,7 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
     assert piped(folder, "verify").returncode == 0
     again = piped(folder, "resume", listed[0]["session"], "survey:waiting")
     assert again.returncode == 1
-    assert "is closed; this is its last outcome" in again.stderr
+    assert "is closed; its last outcome follows" in again.stderr
     (ended,) = of(rows_of(folder / "callboard.db", listed[0]["session"]), AskEnded)
     assert isinstance(ended.body, AskEnded)
     assert ended.body.kind == "cancelled"
