@@ -1,6 +1,6 @@
-"""Agents as users write them: a description, tools, and whom they may delegate to.
+"""Agents as users write them: a description, tools, and the agents they may delegate to.
 
-An `Agent` is never changed and holds no state of a run, so one can serve any number of sessions at once.
+An `Agent` holds no state of a run, so one can serve any number of sessions at once.
 """
 
 import re
@@ -12,6 +12,7 @@ from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, Misuse
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
+from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model
 from callboard.runtime.models.providers import model_named
 from callboard.runtime.sanitize import clean_text, to_json
@@ -20,7 +21,7 @@ from callboard.runtime.tools.tool import Tool
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 NAME_CHARS_MAX: Final = 200
-"""Of session and request ids."""
+"""The longest session or request id."""
 
 
 class Agent:
@@ -77,7 +78,7 @@ class Agent:
         return f"Agent({self.name!r})"
 
     def profile(self) -> Profile:
-        """The pure description that goes into the log."""
+        """Return the plain description that goes into the log."""
         return Profile(
             self.name,
             self.description,
@@ -91,7 +92,7 @@ class Agent:
         )
 
     def may_delegate_to(self, *agents: "Agent") -> None:
-        """Add agents that could not be named before they existed: two that delegate to each other."""
+        """Add agents that did not exist yet at construction, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))
 
 
@@ -123,7 +124,7 @@ def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:
     found = tuple(agents)
     for agent in found:
         if not isinstance(agent, Agent):
-            raise InvalidAgent(f"agent {name!r}: {agent!r} is no Agent")
+            raise InvalidAgent(f"agent {name!r}: {agent!r} is not an Agent; make it with Agent(...)")
     if len({agent.name for agent in found}) != len(found):
         raise InvalidAgent(f"agent {name!r} lists two agents of one name; give them different names")
     return found
@@ -135,7 +136,7 @@ def _tools(agent: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
     found, seen = tuple(tools), set[str]()
     for tool in found:
         if not isinstance(tool, Tool):
-            raise InvalidAgent(f"agent {agent!r}: {tool!r} is no tool; decorate the function with @tool")
+            raise InvalidAgent(f"agent {agent!r}: {tool!r} is not a tool; decorate the function with @tool")
         if tool.name in seen:
             raise InvalidAgent(
                 f"agent {agent!r} has two tools named {tool.name!r}; rename one with @tool(name=...)"
@@ -145,7 +146,7 @@ def _tools(agent: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
 
 
 def roster(host: Agent) -> dict[str, Agent]:
-    """The host and everybody who can be reached from it, by name. Raises InvalidAgent."""
+    """Return the host and every agent it can reach by delegation, by name. Raises InvalidAgent."""
     found: dict[str, Agent] = {}
     ahead = [host]
     while ahead:
@@ -163,37 +164,35 @@ def roster(host: Agent) -> dict[str, Agent]:
 
 
 def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
-    """A prompt as it goes into the log. Raises InvalidPrompt for what is no text and no list of blocks."""
+    """Encode a prompt for the log. Raises InvalidPrompt unless it is a text or a list of blocks."""
     if isinstance(prompt, Json):
         return prompt
     is_blocks = isinstance(prompt, Sequence) and all(isinstance(block, Mapping) for block in prompt)
     if not prompt or not (isinstance(prompt, str) or is_blocks):
         raise InvalidPrompt(
-            f"a prompt is a text that is not empty, or a list of content blocks, not {str(prompt)[:80]!r}"
+            f"a prompt is a non-empty text or a list of content blocks, not {text_of(prompt)[:80]!r}"
         )
     return to_json(prompt, what="The prompt")
 
 
 def schema_json(schema: Mapping[str, object] | None) -> Json:
-    """An output schema as it goes into the log; whether it is a good one, the schema port tells."""
+    """Encode an output schema for the log. The schema port checks it later. Raises InvalidPrompt."""
     if schema is None:
         return NULL
     if not isinstance(schema, Mapping):
-        raise InvalidPrompt(
-            f"output_schema is a JSON schema of an object, array or value, as a dict, not {schema!r}"
-        )
+        raise InvalidPrompt(f"output_schema is a JSON schema as a dict, not {schema!r:.80}")
     return to_json(dict(schema), what="The output schema")
 
 
 def limits_of(limits: Limits | None) -> Limits:
-    """The limits that were given. Raises MisuseError for anything else."""
+    """Return the given limits, or none. Raises MisuseError for any other object."""
     if limits is not None and not isinstance(limits, Limits):
         raise MisuseError(f"limits={limits!r}: use Limits(...), for example Limits(tokens=50_000)")
     return limits or Limits()
 
 
 def checked_name(what: str, name: str) -> str:
-    """A session or request id that a log and a command line can hold. Raises MisuseError."""
+    """Return a session or request id that a log and a command line can hold. Raises MisuseError."""
     if not isinstance(name, str) or len(name) > NAME_CHARS_MAX or not (name.isprintable() or not name):
         raise MisuseError(f"{what}={name!r}: use up to {NAME_CHARS_MAX} printable characters")
     return name

@@ -1,4 +1,4 @@
-"""Test how agents delegate, without calling a model: simulate sessions, explore their orders and faults.
+"""Tests for agents that delegate, without a model: simulate sessions, explore their orders and faults.
 
     from callboard.testing import explore, simulate
 
@@ -9,7 +9,7 @@
         explore(host, policy, "What is here?", runs=2_000, faults="all").raise_if_broken()
 
     strategies      agents, limits, schemas, policies and whole sessions for Hypothesis
-    invariants      the rules of delegation, on any log: check_log(recording.events)
+    invariants      the rules of delegation, for any log: check_log(recording.events)
     SessionMachine  a rule-based state machine for interactive sessions
 
 Strategies and machines need Hypothesis: `pip install callboard[testing]`.

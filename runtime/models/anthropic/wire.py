@@ -1,7 +1,7 @@
-"""One exchange with the Messages API: a request goes out as bytes, an answer is read as it comes.
+"""One exchange with the Messages API: a request goes out as bytes, and its answer is read as it arrives.
 
-Of the SDK, only documented parts are used: `post(..., cast_to=httpx2.Response)`, its way of calling with a
-raw response, and `AsyncStream.raw_events`, which splits a stream into events without interpreting them.
+Only documented parts of the SDK are used: `post(..., cast_to=httpx2.Response)`, which returns a raw response,
+and `AsyncStream.raw_events`, which splits a stream into events without interpreting them.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20
-"""Bytes of one answer, twice what the API takes as a request. Beyond that it is garbage."""
+"""The bytes of one answer, twice the API's limit for a request. A larger answer is garbage."""
 
 ENDING_S: Final = 1.0
-"""How long the end of a stream is waited for after its message is complete, to keep the connection."""
+"""Seconds to wait for the end of a stream after its message is complete, to keep the connection."""
 
 
 class _Event(Protocol):
-    """What we use of the SDK's ServerSentEvent, whose module is private."""
+    """The used part of the SDK's ServerSentEvent, whose module is private."""
 
     @property
     def data(self) -> str: ...
@@ -39,18 +39,18 @@ async def exchange(
     response = await _post(client, body, headers)
     try:
         kind = response.headers.get("content-type", "")
-        # By what came, not by what was asked for: some proxies stream always, some never.
+        # The answer decides, not the request: some proxies always stream, some never.
         if kind.startswith("text/event-stream"):
             return await _read_stream(response, on_text)
         return answer_of_body(await _read_body(response))
     finally:
-        # A connection that cannot even be closed does not make a whole answer less whole.
+        # An error while the connection closes must not spoil a whole answer.
         with suppress(Exception):
             await response.aclose()
 
 
 async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) -> "httpx2.Response":
-    """Send the request and return its response, of status 200, with the body still to be read."""
+    """Send the request and return its response, of status 200, with an unread body."""
     import httpx2
     from anthropic import AsyncStream
 
@@ -62,7 +62,7 @@ async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) 
         stream=True,
         stream_cls=AsyncStream[object],
     )
-    # The overloads say AsyncStream; asked for a Response, the SDK returns the raw one, unread.
+    # The overloads say AsyncStream; with cast_to=Response the SDK returns the raw response, unread.
     return cast("httpx2.Response", response)
 
 
@@ -76,7 +76,7 @@ async def _read_body(response: "httpx2.Response") -> bytes:
 
 
 async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAnswer:
-    """The answer of a stream. Raises CallFailed."""
+    """Read the answer of a stream. Raises CallFailed."""
     from anthropic import AsyncStream
 
     message = StreamedMessage()
@@ -95,7 +95,7 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
 
 
 def _unread(error: Exception) -> CallFailed:
-    """Why a stream could not be read on."""
+    """Return the error for a stream that cannot be read further."""
     if isinstance(error, UnicodeDecodeError):
         return broken_stream(f"the stream is not UTF-8: {error.reason}")
     return CallFailed(failure_of(error).failure)
@@ -116,7 +116,7 @@ async def _take_events(
 
 
 def _data_of(event: _Event, message: StreamedMessage) -> object:
-    """What an event says. One without data says nothing (keep-alives of proxies)."""
+    """Decode the data of an event. An event without data (a proxy's keep-alive) counts as empty."""
     if not event.data.strip():
         return {}
     try:
@@ -128,8 +128,7 @@ def _data_of(event: _Event, message: StreamedMessage) -> object:
 
 
 async def _read_to_the_end(events: AsyncGenerator[_Event, None]) -> None:
-    """Read a finished stream to its end, so that its connection can be used again. What comes then, or
-    does not, changes nothing about the answer."""
+    """Read a finished stream to its end, so that its connection can be used again."""
     try:
         async with asyncio.timeout(ENDING_S):
             async for _ in events:
