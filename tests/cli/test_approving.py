@@ -58,13 +58,13 @@ def test_only_a_clear_yes_lets_a_call_run(typed: str, meant: bool | str) -> None
 
 
 @pytest.mark.slow
-def test_without_a_terminal_nobody_is_asked_and_nothing_runs(folder: Path) -> None:
+def test_without_a_terminal_no_question_is_asked_and_nothing_runs(folder: Path) -> None:
     done = piped(folder, "run", "survey:paying", "Pay.")
     assert "not allowed to run: no person can be asked: stdin is not a terminal" in done.stdout
 
 
 @pytest.mark.slow
-def test_approve_all_and_none_ask_nobody(folder: Path) -> None:
+def test_approve_all_and_none_ask_no_question(folder: Path) -> None:
     assert "paid 5" in piped(folder, "run", "survey:paying", "Pay.", "--approve", "all").stdout
     assert "(--approve none)" in piped(folder, "run", "survey:paying", "Pay.", "--approve", "none").stdout
 

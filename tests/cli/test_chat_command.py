@@ -11,7 +11,7 @@ from tests.cli.test_run_command import needs_terminals
 
 @pytest.fixture
 def chat(folder: Path, callboard: Callboard) -> Callboard:
-    """`callboard chat` in this process, with a log of its own."""
+    """Run `callboard chat` in this process, with a log of its own."""
 
     def ran(*arguments: str, text: str | None = None) -> Result:
         return callboard("chat", *arguments, "--log", str(folder / "own.db"), text=text)

@@ -91,7 +91,7 @@ number = 3
 
 @pytest.fixture(autouse=True)
 def shop(callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder with a module of scenarios; what it adds to the interpreter is taken away again."""
+    """Make a folder with a module of scenarios the current one; restore the interpreter afterwards."""
     for name in ("RUNS", "SEED", "JOBS", "CHECK_DETERMINISM"):
         monkeypatch.delenv(f"CALLBOARD_{name}", raising=False)
     path = tmp_path / "shop.py"
@@ -103,7 +103,7 @@ def shop(callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def command_in(text: str) -> list[str]:
-    """The arguments of the command that a counterexample ends with."""
+    """Return the arguments of the command at the end of a counterexample."""
     (line,) = [line for line in text.splitlines() if line.startswith("callboard explore ")]
     return line.split()[1:]
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import Callboard
 
 @pytest.fixture
 def folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder, which is the current one, with two keys that the environment names."""
+    """Make a user's folder the current one, with two keys that the environment names."""
     (folder / "digests").write_text("a secret of the digests\n")
     (folder / "bodies").write_text("0123456789abcdef" * 4 + "\n")
     monkeypatch.setenv(KEY_FILE, str(folder / "digests"))

@@ -37,7 +37,7 @@ class Box:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder with a module of agents; what it adds to the interpreter is taken away again."""
+    """Make a folder with a module of agents the current one; restore the interpreter afterwards."""
     (tmp_path / "agents_of_test.py").write_text(MODULE)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "other_agents.py").write_text(MODULE)
@@ -170,7 +170,7 @@ def test_a_missing_key_is_found_before_anything_is_recorded(monkeypatch: pytest.
         choose_model(hidden, "")
 
 
-def test_the_option_goes_before_the_agents_own_model_and_changes_the_agent_for_nobody_else(
+def test_the_option_overrides_the_agents_own_model_and_leaves_the_agent_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not a real one")

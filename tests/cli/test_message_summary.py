@@ -23,7 +23,7 @@ def raw(value: object) -> Json:
 
 
 def example(kind: type) -> object:
-    """A value of this type with nothing in it but what it must have."""
+    """Make a value of this type with its required fields only."""
     if get_origin(kind) is Literal:
         return get_args(kind)[0]
     if get_origin(kind) is tuple:

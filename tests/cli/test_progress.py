@@ -30,7 +30,7 @@ class Screen(io.StringIO):
 
 @pytest.fixture
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shown each time."""
+    """Show the progress each time."""
     monkeypatch.setattr(progress, "_DRAWN_EVERY_S", -1.0)
     monkeypatch.setattr(progress, "_PRINTED_EVERY_S", -1.0)
     monkeypatch.setenv("TERM", "xterm")
@@ -85,7 +85,7 @@ def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
         assert told.read().startswith(b"stopping after the current run")
 
 
-def test_where_nobody_can_be_told_it_stops_all_the_same() -> None:
+def test_it_also_stops_where_nothing_can_be_printed() -> None:
     with reporting(Progress(Screen())) as shows:
         signal.raise_signal(signal.SIGINT)
         assert shows.is_stopped

@@ -31,7 +31,7 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 
 @pytest.fixture
 def whole(folder: Path, callboard: Callboard) -> list[Event]:
-    """The events of a session of `survey:host` that nothing happened to."""
+    """Record a session of `survey:host` that ends normally, and return its events."""
     log = folder / "whole.db"
     done = callboard(
         "run", "survey:host", "How many files?", "--limit", "deadline_s=60", "--log", str(log), "-q"
@@ -42,7 +42,7 @@ def whole(folder: Path, callboard: Callboard) -> list[Event]:
 
 @pytest.fixture
 def resume(folder: Path, callboard: Callboard) -> Callboard:
-    """`callboard resume` in this process, on a log of its own."""
+    """Run `callboard resume` in this process, on a log of its own."""
 
     def resumed(*arguments: str, text: str | None = None) -> Result:
         return callboard("resume", *arguments, "--log", str(folder / "own.db"), text=text)
@@ -56,13 +56,13 @@ def newest(log: Path) -> str:
 
 
 def leave(folder: Path, events: list[Event], name: str = NAME) -> Path:
-    """A log with a session whose process died after these events."""
+    """Make a log with a session whose process died after these events."""
     add_session(folder / "own.db", name, events)
     return folder / "own.db"
 
 
 def before(events: list[Event], kind: type, nth: int = 0) -> list[Event]:
-    """The events up to, and without, the nth of a kind."""
+    """Return the events before the nth of a kind."""
     return events[: [event.seq for event in events if isinstance(event.body, kind)][nth] - 1]
 
 
@@ -190,7 +190,7 @@ def test_an_outcome_without_a_result_has_exit_code_1_closed_or_not(
 # --- options ----------------------------------------------------------------------
 
 
-def test_deadlines_count_while_nobody_runs_the_session_and_can_be_put_off(
+def test_deadlines_count_while_the_session_does_not_run_and_can_be_extended(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     old = [msgspec.structs.replace(event, at=1_000) for event in before(whole, ToolReturned)]

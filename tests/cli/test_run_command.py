@@ -17,7 +17,7 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 
 @pytest.fixture
 def run(folder: Path, callboard: Callboard) -> Callboard:
-    """`callboard run` in this process, with a log of its own."""
+    """Run `callboard run` in this process, with a log of its own."""
 
     def ran(*arguments: str, text: str | None = None) -> Result:
         return callboard("run", *arguments, "--log", str(folder / "own.db"), text=text)
@@ -136,7 +136,7 @@ def test_through_real_pipes_the_streams_and_the_exit_code_are_the_same(folder: P
 
 
 @pytest.mark.slow
-def test_a_log_that_somebody_else_writes_is_refused_with_what_to_do(folder: Path) -> None:
+def test_a_log_that_another_process_writes_is_refused_with_advice(folder: Path) -> None:
     other = subprocess.Popen(
         command("run", "survey:waiting", "Wait."),
         cwd=folder,

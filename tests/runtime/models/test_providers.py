@@ -1,4 +1,4 @@
-"""Models by name: which provider makes them, and what is said when it cannot."""
+"""Models by name: the provider that makes each one, and the errors if it cannot."""
 
 import doctest
 from collections.abc import Callable, Iterator

@@ -32,7 +32,7 @@ def script(*steps: object) -> Script:
     return Script(list(steps), KINDS)
 
 
-def test_the_nth_turn_gets_the_nth_step_in_whatever_order_they_are_asked() -> None:
+def test_the_nth_turn_gets_the_nth_step_in_every_order_of_requests() -> None:
     made = script("one", "two", "three")
     assert [made.step(request(turn)) for turn in (3, 1, 2, 1)] == ["three", "one", "two", "one"]
 

@@ -270,7 +270,7 @@ def test_steps_that_cannot_work_are_refused_when_they_are_made() -> None:
         st.none() | st.booleans() | st.text(st.characters(exclude_categories=())), st.lists, max_leaves=5
     )
 )
-def test_whatever_the_arguments_the_content_is_readable_json(value: object) -> None:
+def test_for_all_arguments_the_content_is_readable_json(value: object) -> None:
     content = answer(ScriptedModel([calls(call("t", value=value), text="\ud800")])).content
     assert bytes(check_json(bytes(content))) == bytes(content)
     assert read(content) is not None

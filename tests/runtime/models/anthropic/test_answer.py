@@ -1,4 +1,4 @@
-"""Whole messages: what is an answer, what is garbage, what was used."""
+"""Whole messages: answers, garbage, and usage."""
 
 import pytest
 from hypothesis import given
