@@ -170,7 +170,7 @@ def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
     is_blocks = isinstance(prompt, Sequence) and all(isinstance(block, Mapping) for block in prompt)
     if not prompt or not (isinstance(prompt, str) or is_blocks):
         raise InvalidPrompt(
-            f"a prompt is a non-empty text or a list of content blocks, not {text_of(prompt)[:80]!r}"
+            f"a prompt is a text or a list of content blocks that is not empty, not {text_of(prompt)[:80]!r}"
         )
     return to_json(prompt, what="The prompt")
 

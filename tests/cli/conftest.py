@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from callboard.cli.main import cli
+from callboard.runtime.models.providers import model_named
 from tests.cli.agents import SURVEY
 from tests.cli.recorded import record
 
@@ -35,6 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "survey.py").write_text(SURVEY)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "survey", raising=False)
+    model_named.cache_clear()  # its models come from the module of an earlier test
     return tmp_path
 
 
