@@ -1,16 +1,16 @@
-"""Campaigns in pytest: a fixture that explores a scenario, and options that say how much.
+"""Campaigns in pytest: a fixture that explores a scenario, and options for their size.
 
     def test_booking(callboard_explore):
         callboard_explore(scenario)
 
     pytest --callboard-runs 100000 --callboard-seed random
 
-The test fails with the counterexample: the rule, the chart, the seed, and the command that makes the run
-again. The command line goes before the environment (CALLBOARD_RUNS, CALLBOARD_SEED), that before what the
-test itself says, and that before the ini file.
-
-Loaded by every pytest of an environment that has callboard, so it imports nothing until a test explores.
+The test fails with the counterexample: the rule, the chart, the seed, and the command that repeats the run.
+Options of the command line override the environment (CALLBOARD_RUNS, CALLBOARD_SEED), the environment
+overrides the arguments in the test, and those override the ini file.
 """
+
+# Every pytest of an environment with callboard loads this file, so it imports nothing until a test explores.
 
 import math
 import os
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from callboard.replay.testing.explore import Explored
 
 RUNS = 1_000
-"""Runs of a campaign in a test, where nobody says otherwise: a few seconds."""
-
+"""The default runs of a campaign in a test: a few seconds."""
 
 _DEFAULT = "portfolio"
 
 
-class Wanted(NamedTuple):
-    """What is asked for. runs, seconds: None where a campaign is not bounded by them."""
+class Bounds(NamedTuple):
+    """The size and the order of a campaign. runs, seconds: None if they do not limit it."""
 
     runs: int | None
     seconds: float | None
@@ -40,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """One option: its name everywhere, what it is, and how it is read."""
+    """One option, with its name on the command line, in the environment and in ini files."""
 
     name: str
     metavar: str
@@ -52,15 +51,15 @@ class _Option(NamedTuple):
 
 
 _OPTIONS = (
-    _Option("runs", "N", f"runs of each campaign; {RUNS:,}, or with seconds as many as there is time for"),
-    _Option("seconds", "S", "end each campaign after so many seconds"),
-    _Option("seed", "SEED", "any text; 'random' draws one, and the header shows it"),
+    _Option("runs", "N", f"runs of each campaign; {RUNS:,}, or with seconds as many as fit"),
+    _Option("seconds", "S", "end each campaign after this many seconds"),
+    _Option("seed", "SEED", "any text; 'random' draws a seed, and the header shows it"),
     _Option("scheduler", "NAME", "portfolio, random, pos, pct, delays or exhaustive"),
 )
 
 
 class ExploreFixture(Protocol):
-    """Explores a scenario: a `callboard.testing.Scenario`, or a function that gives worlds and rules."""
+    """The fixture: explores a `callboard.testing.Scenario`, or a function that returns worlds and rules."""
 
     def __call__(
         self,
@@ -72,16 +71,17 @@ class ExploreFixture(Protocol):
         scheduler: str | None = None,
         steps: int = 200,
     ) -> "Explored":
-        """Explore it. Fails the test if a rule is broken, a goal never reached, or no run comes to rest.
+        """Explore it. Fail the test if a rule is broken, a goal never reached, or no run comes to rest.
 
-        runs, seconds, seed, scheduler: for this campaign, unless somebody asks for others when it is run.
-        steps: of a run before its faults are over; it has ten times as many to come to rest.
+        runs, seconds, seed, scheduler: for this campaign; options of pytest and the environment override
+        them.
+        steps: the steps of a run with faults; it then has ten times as many to come to rest.
         """
         ...
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, and the same for ini files."""
+    """Add the options, for the command line and for ini files."""
     group = parser.getgroup("callboard", "exploring how agents delegate")
     for one in _OPTIONS:
         group.addoption(f"--callboard-{one.name}", metavar=one.metavar, default=None, help=one.help)
@@ -90,47 +90,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--callboard-schedule",
         metavar="TEXT",
         default=None,
-        help="make this one run, as a failure printed it, in place of the campaign that it belongs to",
+        help="repeat one run, from the text that a failure printed, instead of its campaign",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed once, for all processes of this run; refuse numbers that are none. Name our markers."""
+    """Draw the seed once for all processes of this run, check the numbers, and declare our marker."""
     if _asked(config, "seed") == "random" or (
         not _asked(config, "seed") and _ini(config, "seed") == "random"
     ):
         config.option.callboard_seed = secrets.token_hex(4)
-    found = wanted(config)
+    found = bounds_of(config)
     if found.scheduler != _DEFAULT:
         _check_scheduler(found.scheduler)
     config.addinivalue_line("markers", "slow: takes more than a quarter of a second (StoreContract has some)")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """What campaigns of this run do, unless a test says otherwise."""
-    found = wanted(config)
+    """Show the bounds of the campaigns of this run."""
+    found = bounds_of(config)
     bounds = [f"{found.runs:,} runs" if found.runs else "", f"{found.seconds:g} s" if found.seconds else ""]
     return f"callboard: {', '.join(filter(None, bounds))} by {found.scheduler}, seed {found.seed}"
 
 
 @pytest.fixture
 def callboard_explore(request: pytest.FixtureRequest) -> Iterator[ExploreFixture]:
-    """Explores scenarios. The test fails with the counterexample, or if a goal was never reached."""
+    """Explore scenarios. The test fails with the counterexample, or if a goal was never reached."""
     from callboard.testing.campaign import Explorer
 
-    explorer = Explorer(request, lambda said: wanted(request.config, *said))
+    explorer = Explorer(request, lambda said: bounds_of(request.config, *said))
     yield explorer
     explorer.finish()
 
 
-def wanted(
+def bounds_of(
     config: pytest.Config,
     runs: int | None = None,
     seconds: float | None = None,
     seed: int | str | None = None,
     scheduler: str | None = None,
-) -> Wanted:
-    """What is asked for, by whomever; the arguments are what a test says. Raises pytest.UsageError."""
+) -> Bounds:
+    """Return the bounds of a campaign. The arguments are those of the test. Raises pytest.UsageError."""
     said = {"runs": runs, "seconds": seconds, "seed": seed, "scheduler": scheduler}
     told = {name: str(value) for name, value in said.items() if value is not None}
     found = {one.name: _value(config, one, told.get(one.name, "")) for one in _OPTIONS}
@@ -138,17 +138,17 @@ def wanted(
         time = float(found["seconds"]) if found["seconds"] else None
         count = int(found["runs"].replace("_", "")) if found["runs"] else None
         if (count is not None and count < 1) or (time is not None and not 0 < time < math.inf):
-            raise ValueError("less than one")
+            raise ValueError("not above 0")
     except ValueError as error:
         raise pytest.UsageError(
             f"callboard: runs {found['runs']!r} and seconds {found['seconds']!r} must be numbers above 0"
         ) from error
     count = count or (RUNS if time is None else None)
-    return Wanted(count, time, found["seed"] or "0", found["scheduler"] or _DEFAULT)
+    return Bounds(count, time, found["seed"] or "0", found["scheduler"] or _DEFAULT)
 
 
 def _check_scheduler(name: str) -> None:
-    """Raises pytest.UsageError for a name that is none, before any test runs."""
+    """Raise pytest.UsageError for an unknown scheduler, before any test runs."""
     from callboard.actors.protocol.errors import MisuseError
     from callboard.replay.testing.schedulers.portfolio import scheduler_named
 
@@ -163,7 +163,7 @@ def _value(config: pytest.Config, option: _Option, told: str) -> str:
 
 
 def _asked(config: pytest.Config, name: str) -> str:
-    """What the command line or the environment says."""
+    """Return the value on the command line, else the one in the environment."""
     value: str | None = config.getoption(f"callboard_{name}", None)
     return value if value is not None else os.environ.get(f"CALLBOARD_{name.upper()}", "")
 

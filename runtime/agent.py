@@ -1,6 +1,6 @@
-"""Agents as users write them: a description, tools, and whom they may delegate to.
+"""Agents as users write them: a description, tools, and the agents they may delegate to.
 
-An `Agent` is never changed and holds no state of a run, so one can serve any number of sessions at once.
+An `Agent` holds no state of a run, so one can serve any number of sessions at once.
 """
 
 import re
@@ -11,27 +11,34 @@ from typing import Final
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.profiles import ModelSpec, Profile
-from callboard.runtime.models.protocol import Model
+from callboard.actors.protocol.profiles import Profile
+from callboard.runtime.failure_text import text_of
+from callboard.runtime.models.protocol import Model, is_model
+from callboard.runtime.models.providers import model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.tools.tool import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 NAME_CHARS_MAX: Final = 200
-"""Of session and request ids."""
+"""The longest session or request id."""
 
 
 class Agent:
     """A host or a sub-agent.
 
     name: letters, digits, `_` and `-`, at most 64; unique among the agents of a session.
-    description: what a delegating model reads of it. instructions: its system prompt, text or a list of
-    content blocks. tools: made by `@tool`. agents: whom it may delegate to. output_schema: the JSON schema
-    of its report where a call gives none. limits: the narrower of these, the session's and the call's hold.
-    model: None inherits the model of whoever delegates. server_tools: tools that the model's service runs.
+    description: the text by which a delegating model chooses it.
+    instructions: its system prompt, text or a list of content blocks.
+    tools: made by `@tool`.
+    agents: the agents it may delegate to.
+    output_schema: the JSON schema of its report, for calls that give none.
+    limits: its own bounds; the narrower of these, the session's and the call's hold.
+    model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
+    server_tools: tools that the model's service runs.
 
-    Raises InvalidAgent for a name, tool or roster that cannot work.
+    Raises InvalidAgent for a name, tool or roster that cannot work, UnknownName for a model's name that no
+    installed provider knows.
 
         >>> Agent("explorer", description="Finds facts in files.", instructions="Be brief.").name
         'explorer'
@@ -47,7 +54,7 @@ class Agent:
         agents: Sequence["Agent"] = (),
         output_schema: Mapping[str, object] | None = None,
         limits: Limits | None = None,
-        model: Model | None = None,
+        model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -57,15 +64,11 @@ class Agent:
         _check(name, "description", description, str)
         _check(name, "instructions", instructions, str | Sequence)
         _check(name, "limits", limits, Limits | None)
-        if model is not None and not isinstance(getattr(model, "spec", None), ModelSpec):
-            raise InvalidAgent(
-                f"agent {name!r}: model={model!r} is no model; use AnthropicModel({model!r}), say"
-            )
         self.name = name
         self.description = clean_text(description)
         self.tools = {tool.name: tool for tool in _tools(name, tools)}
         self.agents = _agents(name, agents)
-        self.model = model
+        self.model = _model(name, model)
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
         self._schema = schema_json(output_schema)
@@ -75,7 +78,7 @@ class Agent:
         return f"Agent({self.name!r})"
 
     def profile(self) -> Profile:
-        """The pure description that goes into the log."""
+        """Return the plain description that goes into the log."""
         return Profile(
             self.name,
             self.description,
@@ -89,13 +92,24 @@ class Agent:
         )
 
     def may_delegate_to(self, *agents: "Agent") -> None:
-        """Add agents that could not be named before they existed: two that delegate to each other."""
+        """Add agents that did not exist yet at construction, for two that delegate to each other."""
         self.agents = _agents(self.name, (*self.agents, *agents))
 
 
 def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None:
     if not isinstance(value, kind):
         raise InvalidAgent(f"agent {agent!r}: {what} cannot be {value!r}")
+
+
+def _model(agent: str, model: object) -> Model | None:
+    if model is None or is_model(model):
+        return model
+    if isinstance(model, str):
+        return model_named(model)
+    raise InvalidAgent(
+        f"agent {agent!r}: model={model!r:.80} is not a model; pass AnthropicModel(...), or a name such as "
+        '"anthropic:claude-sonnet-5"'
+    )
 
 
 def _mapping(agent: str, tool: object) -> dict[str, object]:
@@ -110,7 +124,7 @@ def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:
     found = tuple(agents)
     for agent in found:
         if not isinstance(agent, Agent):
-            raise InvalidAgent(f"agent {name!r}: {agent!r} is no Agent")
+            raise InvalidAgent(f"agent {name!r}: {agent!r} is not an Agent; make it with Agent(...)")
     if len({agent.name for agent in found}) != len(found):
         raise InvalidAgent(f"agent {name!r} lists two agents of one name; give them different names")
     return found
@@ -122,7 +136,7 @@ def _tools(agent: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
     found, seen = tuple(tools), set[str]()
     for tool in found:
         if not isinstance(tool, Tool):
-            raise InvalidAgent(f"agent {agent!r}: {tool!r} is no tool; decorate the function with @tool")
+            raise InvalidAgent(f"agent {agent!r}: {tool!r} is not a tool; decorate the function with @tool")
         if tool.name in seen:
             raise InvalidAgent(
                 f"agent {agent!r} has two tools named {tool.name!r}; rename one with @tool(name=...)"
@@ -132,7 +146,7 @@ def _tools(agent: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
 
 
 def roster(host: Agent) -> dict[str, Agent]:
-    """The host and everybody who can be reached from it, by name. Raises InvalidAgent."""
+    """Return the host and every agent it can reach by delegation, by name. Raises InvalidAgent."""
     found: dict[str, Agent] = {}
     ahead = [host]
     while ahead:
@@ -150,37 +164,35 @@ def roster(host: Agent) -> dict[str, Agent]:
 
 
 def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
-    """A prompt as it goes into the log. Raises InvalidPrompt for what is no text and no list of blocks."""
+    """Encode a prompt for the log. Raises InvalidPrompt unless it is a text or a list of blocks."""
     if isinstance(prompt, Json):
         return prompt
     is_blocks = isinstance(prompt, Sequence) and all(isinstance(block, Mapping) for block in prompt)
     if not prompt or not (isinstance(prompt, str) or is_blocks):
         raise InvalidPrompt(
-            f"a prompt is a text that is not empty, or a list of content blocks, not {str(prompt)[:80]!r}"
+            f"a prompt is a text or a list of content blocks that is not empty, not {text_of(prompt)[:80]!r}"
         )
     return to_json(prompt, what="The prompt")
 
 
 def schema_json(schema: Mapping[str, object] | None) -> Json:
-    """An output schema as it goes into the log; whether it is a good one, the schema port tells."""
+    """Encode an output schema for the log. The schema port checks it later. Raises InvalidPrompt."""
     if schema is None:
         return NULL
     if not isinstance(schema, Mapping):
-        raise InvalidPrompt(
-            f"output_schema is a JSON schema of an object, array or value, as a dict, not {schema!r}"
-        )
+        raise InvalidPrompt(f"output_schema is a JSON schema as a dict, not {schema!r:.80}")
     return to_json(dict(schema), what="The output schema")
 
 
 def limits_of(limits: Limits | None) -> Limits:
-    """The limits that were given. Raises MisuseError for anything else."""
+    """Return the given limits, or none. Raises MisuseError for any other object."""
     if limits is not None and not isinstance(limits, Limits):
         raise MisuseError(f"limits={limits!r}: use Limits(...), for example Limits(tokens=50_000)")
     return limits or Limits()
 
 
 def checked_name(what: str, name: str) -> str:
-    """A session or request id that a log and a command line can hold. Raises MisuseError."""
+    """Return a session or request id that a log and a command line can hold. Raises MisuseError."""
     if not isinstance(name, str) or len(name) > NAME_CHARS_MAX or not (name.isprintable() or not name):
         raise MisuseError(f"{what}={name!r}: use up to {NAME_CHARS_MAX} printable characters")
     return name

@@ -1,4 +1,4 @@
-"""Questions for a person: may this call run? They are shown only once they are durable."""
+"""Approval questions for a person: may this call run? A question is shown only once it is durable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from callboard.actors.protocol.profiles import Effect
 
 
 class Answer(NamedTuple):
-    """What a person says: whether the call may run, and why, which the model reads if it may not."""
+    """The answer of a person. note: the reason; the model reads it if the call may not run."""
 
     is_approved: bool
     note: str = ""
@@ -20,9 +20,10 @@ class Answer(NamedTuple):
 class Approval:
     """A call that waits for a person, as `Session.approvals()` and `Runtime(approve=...)` show it.
 
-    address, profile: the agent that wants to call. arguments: as the model wrote them, not checked yet.
-    is_repeat: the call was interrupted by a crash, its effect is unknown, and it would run again. seq,
-    digest: of the request in the log; the answer that is logged names the digest of what was shown.
+    address, profile: the agent that makes the call.
+    arguments: the arguments as the model wrote them, not checked yet.
+    is_repeat: a crash interrupted the call; its effect is unknown, and it would run again.
+    seq, digest: the request in the log. The logged answer names this digest, so it proves what was shown.
     """
 
     session_id: str
@@ -38,15 +39,15 @@ class Approval:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has answered yet, and the call is still wanted."""
+        """Return whether the question has no answer yet and the call is still wanted."""
         return not self._answer.done()
 
     def approve(self, note: str = "") -> bool:
-        """Let the call run. False: it was answered before, or is not wanted any more."""
+        """Let the call run. Return False if it was answered before, or is no longer wanted."""
         return self._settle(Answer(True, note))
 
     def deny(self, note: str = "") -> bool:
-        """Do not let it run; the model reads the note. False as in `approve`."""
+        """Refuse the call; the model reads the note. Return False as `approve` does."""
         return self._settle(Answer(False, note))
 
     def _settle(self, answer: Answer) -> bool:
@@ -57,7 +58,7 @@ class Approval:
 
 
 Said: TypeAlias = bool | str | None
-"""What an approver returns: True lets the call run; False, or a text for the model, does not; None leaves it
-to others, such as `Session.approvals()`."""
+"""The result of an approver: True lets the call run; False, or a text for the model, refuses it; None leaves
+the question to `Session.approvals()`."""
 
 Approver: TypeAlias = Callable[[Approval], Said | Awaitable[Said]]

@@ -15,6 +15,7 @@ from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.clock import new_session_id, now_ms
@@ -22,6 +23,7 @@ from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Checkable, Model
+from callboard.runtime.models.providers import model_named
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
@@ -44,7 +46,8 @@ class Runtime:
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
-    model: of agents that name none. A child inherits it from its parent.
+    model: of agents that name none, a `Model` or its name ("anthropic:claude-sonnet-5"). A child inherits it
+        from its parent.
     limits: of every session.
     durability: `"full"` survives a loss of power, `"process"` only the death of the process (SQLite's
         synchronous=NORMAL).
@@ -67,7 +70,7 @@ class Runtime:
         self,
         log: "str | Path | EventLog" = "callboard.db",
         *,
-        model: Model | None = None,
+        model: Model | str | None = None,
         limits: Limits | None = None,
         durability: Literal["full", "process"] = "full",
         strict_spending: bool = False,
@@ -77,7 +80,7 @@ class Runtime:
     ) -> None:
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._log = _log_of(log, durability)
-        self._model = model
+        self._model = model_named(model) if isinstance(model, str) else model
         self._limits = limits_of(limits)
         self._is_strict = strict_spending
         self._approver = approve
@@ -181,7 +184,7 @@ class Runtime:
                     request_id=request_id,
                 )
 
-        return asyncio.run(once())
+        return event_loop.run(once())
 
     async def open(
         self,

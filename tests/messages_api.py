@@ -69,7 +69,7 @@ class Seen:
 
     @property
     def body(self) -> JsonObject:
-        """The decoded body."""
+        """Return the decoded body."""
         return cast(JsonObject, json.loads(self.raw))
 
 
@@ -93,7 +93,7 @@ class MessagesApi:
 
     @property
     def url(self) -> str:
-        """What to give as base_url."""
+        """Return the address to pass as base_url."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def add(self, *answers: Canned) -> None:
@@ -233,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionResetError("the client hung up")
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        """A fixed `Date`, so that a `retry-after` that is a date can be tested without a clock."""
+        """Return a fixed `Date`, so that a `retry-after` with a date can be tested without a clock."""
         return "Wed, 21 Oct 2026 07:28:00 GMT"
 
     def log_message(self, format: str, *args: object) -> None:
@@ -255,19 +255,19 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 def text(value: str) -> JsonObject:
-    """A text block."""
+    """Make a text block."""
     return {"type": "text", "text": value}
 
 
 def tool_use(name: str, arguments: Mapping[str, object], id: str = "toolu_1") -> JsonObject:
-    """A tool call."""
+    """Make a tool call."""
     return {"type": "tool_use", "id": id, "name": name, "input": dict(arguments)}
 
 
 def message(
     *blocks: Mapping[str, object], stop_reason: str = "", model: str = "claude-test", **usage: int
 ) -> JsonObject:
-    """A whole message as the API returns it. stop_reason: by default what the blocks call for."""
+    """Make a whole message as the API returns it. stop_reason: by default the one that fits the blocks."""
     calls = any(block.get("type") == "tool_use" for block in blocks)
     return {
         "id": "msg_test",
@@ -282,28 +282,28 @@ def message(
 
 
 def json_answer(body: object, status: int = 200, **headers: str) -> Canned:
-    """This value as JSON. Header names with `_` for `-`."""
+    """Answer with this value as JSON. Header names have `_` for `-`."""
     return Canned(json.dumps(body).encode(), status, _headers("application/json", headers))
 
 
 def error_answer(status: int, kind: str, text: str, **headers: str) -> Canned:
-    """An error in the API's own form. Header names with `_` for `-`."""
+    """Answer with an error in the API's own form. Header names have `_` for `-`."""
     return json_answer({"type": "error", "error": {"type": kind, "message": text}}, status, **headers)
 
 
 def sse_answer(body: Mapping[str, object], **headers: str) -> Canned:
-    """This message as a stream. Header names with `_` for `-`."""
+    """Answer with this message as a stream. Header names have `_` for `-`."""
     return stream_answer(events_of(body), **headers)
 
 
 def stream_answer(events: Iterable[Mapping[str, object]], **headers: str) -> Canned:
-    """These events as a stream. Header names with `_` for `-`."""
+    """Answer with these events as a stream. Header names have `_` for `-`."""
     lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
     return Canned("".join(lines).encode(), 200, _headers("text/event-stream; charset=utf-8", headers))
 
 
 def recorded(record: Mapping[str, object]) -> Canned:
-    """The answer of a record of real traffic, JSON or stream."""
+    """Answer with a record of real traffic, JSON or stream."""
     response = cast(JsonObject, record["response"])
     body = response["body"]
     data = body if isinstance(body, str) else json.dumps(body)
@@ -317,7 +317,7 @@ def _headers(content_type: str, headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def events_of(body: Mapping[str, object], piece_chars: int = 7) -> list[JsonObject]:
-    """The events by which the API would stream this message."""
+    """Return the events by which the API would stream this message."""
     usage = cast(JsonObject, body["usage"])
     start = {**body, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     events: list[JsonObject] = [{"type": "message_start", "message": start}]
@@ -332,7 +332,7 @@ def events_of(body: Mapping[str, object], piece_chars: int = 7) -> list[JsonObje
 
 
 def _split(block: Mapping[str, object], piece_chars: int) -> tuple[JsonObject, list[JsonObject]]:
-    """How the API starts a block, and the deltas that complete it."""
+    """Return the start of a block, and the deltas that complete it, as the API sends them."""
 
     def pieces(kind: str, key: str, value: object) -> list[JsonObject]:
         whole = str(value)

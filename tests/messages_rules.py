@@ -13,7 +13,7 @@ MARKS_MAX = 4
 
 
 def problem_of(body: object, version: str = "2023-06-01") -> str:
-    """Why this version of the API would refuse this request, or nothing."""
+    """Return the reason for which this version of the API refuses a request; empty if it accepts it."""
     if not isinstance(body, dict):
         return "the body is no JSON object"
     rules = _RULES if version < "2026-10-21" else (*_RULES, _since_2026)
@@ -51,7 +51,7 @@ def _contents(body: JsonObject) -> Iterator[str]:
 
 
 def _tool_results(body: JsonObject) -> Iterator[str]:
-    """Each call has its one result in the next turn, each result its call in the turn before."""
+    """Check that each call has one result in the next turn, and each result a call in the turn before."""
     turns = _turns(body)
     for at, (role, blocks) in enumerate(turns):
         called = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
@@ -97,7 +97,7 @@ def _marks(body: JsonObject) -> Iterator[str]:
 
 
 def _since_2026(body: JsonObject) -> Iterator[str]:
-    """https://platform.claude.com/docs/en/api/migration-2026-10-21"""
+    """Check the rules of https://platform.claude.com/docs/en/api/migration-2026-10-21"""
     if gone := {"temperature", "top_p", "top_k"} & body.keys():
         yield f"{gone}: Extra inputs are not permitted"
     for message in _messages(body):
@@ -121,7 +121,7 @@ def _blocks(message: JsonObject) -> Sequence[JsonObject]:
 
 
 def _turns(body: JsonObject) -> list[tuple[str, list[JsonObject]]]:
-    """The conversation with neighbours of the same role made one, as the API does; no system messages."""
+    """Merge neighbours of the same role, as the API does, and leave out system messages."""
     turns: list[tuple[str, list[JsonObject]]] = []
     for message in _messages(body):
         role = str(message.get("role"))

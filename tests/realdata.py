@@ -26,31 +26,34 @@ needs_realdata = pytest.mark.skipif(
 
 @cache
 def records(name: str) -> tuple[JsonObject, ...]:
-    """All records of a file of realdata/anthropic: messages_json, messages_sse, messages_errors, ..."""
+    """Read all records of a file of realdata/anthropic: messages_json, messages_sse, messages_errors, ..."""
     return tuple(json.loads(line) for line in _lines(REALDATA / "anthropic" / f"{name}.jsonl"))
 
 
 @cache
 def record(record_id: str) -> JsonObject:
-    """One record of the collection by its id."""
+    """Find one record of the collection by its id."""
     names = ("messages_json", "messages_sse", "messages_errors", "responses_only")
     return next(found for name in names for found in records(name) if found["id"] == record_id)
 
 
 def episodes(*, is_pure_tool_loop: bool = False) -> list[JsonObject]:
-    """Chains of records in which each request continues the one before; or only the pure tool loops."""
+    """Read chains of records, each request of which continues the one before.
+
+    is_pure_tool_loop: only chains in which every request but the first returns tool results.
+    """
     found = records("episodes")
     return [episode for episode in found if episode["pure_tool_loop"] or not is_pure_tool_loop]
 
 
 @cache
 def samples() -> tuple[JsonObject, ...]:
-    """The few records that are part of the repository, by name of their file."""
+    """Read the few records that are part of the repository, by the name of their file."""
     return tuple(json.loads(path.read_text("utf-8")) for path in sorted(SAMPLES.glob("*.json")))
 
 
 def sample(name: str) -> JsonObject:
-    """One of them by the name of its file, without `.json`."""
+    """Read one sample by the name of its file, without `.json`."""
     return cast(JsonObject, json.loads((SAMPLES / f"{name}.json").read_text("utf-8")))
 
 

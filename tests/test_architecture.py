@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import callboard
-
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("actors", "runtime", "replay", "callboard")
 
@@ -22,7 +20,7 @@ MAY_IMPORT = {
     "runtime": {"actors", "runtime"},
     "replay": {"actors", "runtime.log", "replay"},
     "callboard": {
-        "actors", "runtime", "replay", "cli", "demo", "",
+        "actors", "runtime", "replay", "cli", "demo", "lazy_names", "",
         "testing",
     },
 }  # fmt: skip
@@ -179,14 +177,6 @@ def test_the_package_list_is_the_tree() -> None:
                 parts = path.parent.relative_to(ROOT).parts
                 found.add(".".join(parts if parts[0] == "callboard" else ("callboard", *parts)))
     assert packages == found
-
-
-def test_every_public_name_can_be_imported() -> None:
-    for name in callboard.__all__:
-        assert getattr(callboard, name) is not None
-    assert set(callboard.__all__) == set(callboard._HOMES)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = callboard.nonsense
 
 
 def test_the_folders_refuse_to_be_imported_by_their_own_name() -> None:

@@ -222,6 +222,7 @@ def test_until_a_test_explores_the_plugin_loads_nothing(tmp_path: Path) -> None:
     loaded = [name for name in done.stdout.split() if name not in sys.stdlib_module_names]
     assert [name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names] == [
         "callboard",
+        "callboard.lazy_names",
         "callboard.pytest_plugin",
     ]
 

@@ -15,6 +15,7 @@ from callboard import Agent, Runtime, ScriptedModel, say
 outcome = Runtime(":memory:", model=ScriptedModel([say("hello")])).run_sync(Agent("host"), "hi")
 print(callboard.__file__)
 print(outcome.text)
+print(Agent("host", model="anthropic:claude-sonnet-5").model)
 """
 
 
@@ -36,9 +37,12 @@ def test_the_wheel_works_from_another_folder(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    where, said = done.stdout.splitlines()
+    where, said, model = done.stdout.splitlines()
     assert Path(where).is_relative_to(target)
     assert said == "hello"
+    assert model == "AnthropicModel('claude-sonnet-5')", "the wheel has no entry points"
+    for package in ("", "testing"):
+        assert (target / "callboard" / package / "__init__.pyi").is_file()
     for command in (["--help"], ["sessions", "--help"]):
         done = subprocess.run(
             [sys.executable, "-m", "callboard", *command],

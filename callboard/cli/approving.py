@@ -1,7 +1,7 @@
-"""Asking a person on the terminal whether a call may run.
+"""Approval questions on the terminal, one at a time.
 
-One question at a time. The tree that is being drawn makes room for it, and is drawn again below. What an
-agent wants to call is shown as data: stripped of control sequences, behind a margin.
+The tree makes room for a question and is drawn again below it. The call is shown as data: without control
+sequences, behind a margin.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _NO: Final = frozenset({"", "n", "no"})
 
 
 def approve_option(function: F) -> F:
-    """`--approve ask|all|none`."""
+    """Add `--approve ask|all|none`."""
     return click.option(
         "--approve",
         type=click.Choice(["ask", "all", "none"]),
         default="ask",
         show_default=True,
-        help="For tools that want a person asked: ask on the terminal (where there is none, refuse), "
-        "allow all, or refuse all.",
+        help="For tools that need approval: ask on the terminal (without a terminal, refuse), allow every "
+        "call, or refuse every call.",
     )(function)
 
 
 class Approver:
-    """What a `Runtime` asks. view: the tree on the terminal, once there is one."""
+    """The approver of a `Runtime`. view: the tree on the terminal, once there is one."""
 
     def __init__(self, mode: Mode) -> None:
         self.view: LiveTree | None = None
@@ -45,13 +45,13 @@ class Approver:
         self._turn = asyncio.Lock()
 
     async def __call__(self, question: Approval) -> bool | str:
-        """True, or why not."""
+        """Return True to let the call run, else the reason for the model."""
         if self._mode == "all":
             return True
         if self._mode == "none":
-            return "no approvals are given in this run (--approve none)"
+            return "this run approves no calls (--approve none)"
         if not sys.stdin.isatty():
-            return "nobody is there to be asked (stdin is no terminal; --approve all allows calls)"
+            return "no person can be asked: stdin is not a terminal (--approve all allows every call)"
         async with self._turn:
             return await self._ask(question)
 
@@ -70,7 +70,7 @@ class Approver:
 
 
 def lines(question: Approval) -> list[str]:
-    """The question, as it is shown."""
+    """Return the lines of a question."""
     who = f"{question.address} ({question.profile})" if question.profile else question.address
     arguments = safe_text(bytes(question.arguments).decode())
     if len(arguments) > _SHOWN_CHARS_MAX:
@@ -79,12 +79,12 @@ def lines(question: Approval) -> list[str]:
     found = [f"{safe_line(who)} wants to call {safe_line(question.tool)}, effect {question.effect}, with"]
     found += [indented(line) for line in arguments.splitlines() or [""]]
     if question.is_repeat:
-        found.append("It was interrupted before, and whether it took effect is not known: check first.")
+        found.append("It was interrupted before and may have taken effect: check before you allow it.")
     return found
 
 
 def verdict(line: str) -> bool | str:
-    """What a typed line says: yes, no, or why not."""
+    """Read a typed line: yes, no, or the reason for a no."""
     word = line.strip()
     if word.lower() in _YES:
         return True
@@ -92,8 +92,8 @@ def verdict(line: str) -> bool | str:
 
 
 async def _typed() -> str:
-    """One line from the terminal; empty at its end. Waits on the event loop, so that it can be given up."""
-    loop = asyncio.get_running_loop()
+    """Read one line from the terminal; empty at its end."""
+    loop = asyncio.get_running_loop()  # a thread that waits for a line could not be cancelled
     typed: asyncio.Future[str] = loop.create_future()
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""`callboard chat`: one prompt after the other, in one session."""
+"""`callboard chat`: one prompt after another, in one session."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from callboard.cli.approving import Approver, Mode, approve_option
-from callboard.cli.chat_view import shown
+from callboard.cli.chat_view import watching_chat
 from callboard.cli.errors import FAILED
 from callboard.cli.formats import duration
 from callboard.cli.inputs import parse_limits
@@ -31,6 +31,7 @@ from callboard.cli.outcomes import ending_text, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.replay.tree import Tree
+from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
@@ -38,7 +39,7 @@ from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 
 _HELP: Final = (
-    "/tree  the agents of the last ask      /help  this      /quit, Ctrl-D  leave      Ctrl-C  cancel an ask"
+    "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  cancel the running ask"
 )
 
 
@@ -59,18 +60,18 @@ def chat(
     log: str,
     as_json: bool,
 ) -> int:
-    """Talk with an agent, or ask it line by line.
+    """Talk with an agent, or send it prompts line by line.
 
-    On a terminal: type, and the answer streams in; while the agent delegates, the tree of agents is shown.
-    Ctrl-C cancels the running ask, Ctrl-D or /quit ends the session, /help lists what else there is.
+    On a terminal, type a prompt: the answer streams in, and the tree of agents is shown while the agent
+    delegates. Ctrl-C cancels the running ask, Ctrl-D or /quit ends the session, /help lists the rest.
 
-    Through a pipe each line is an ask, and stdout gets each result, with --json as one JSON object a line.
-    The exit code is then 1 if any ask had no result.
+    Through a pipe, each line is an ask and stdout gets each result; with --json, one JSON object a line. The
+    exit code is 1 if any ask had no result.
 
     \b
     Examples:
       callboard chat survey:host
-      callboard chat survey:host --model claude-sonnet-5 --limit tokens=500k
+      callboard chat survey:host --model anthropic:claude-sonnet-5 --limit tokens=500k
       printf 'What is here?\\nHow large is it?\\n' | callboard chat survey:host
     """
     found, own = choose_model(load_agent(agent), model)
@@ -78,14 +79,14 @@ def chat(
     refs = [SecretRef(name) for name in secrets]
     runtime = Runtime(keyed_log(log), model=own, approve=approver, secrets=refs)
     bounds = parse_limits(limits)
-    with asyncio.Runner() as runner:
+    with event_loop.runner() as runner:
         with diverted(None):
             runner.run(runtime.__aenter__())
         try:
             session = runner.run(runtime.open(found, limits=bounds, title=f"chat with {found.name}"))
             is_interactive = sys.stdin.isatty()
             where = f"session {session.session_id} in {log}"
-            talk(f"{found.name}: /help helps, Ctrl-D leaves; {where}" if is_interactive else where)
+            talk(f"{found.name}: /help lists commands, Ctrl-D leaves; {where}" if is_interactive else where)
             conversation = Conversation(runner, session, log, approver, as_json=as_json)
             for prompt in prompts(is_interactive=is_interactive):
                 conversation.take(prompt)
@@ -98,7 +99,7 @@ def chat(
 
 
 class Conversation:
-    """The asks of one session. is_ok: whether all had a result."""
+    """The asks of one session. is_ok: whether every ask had a result."""
 
     def __init__(
         self, runner: asyncio.Runner, session: Session, log: str, approver: Approver, *, as_json: bool
@@ -113,7 +114,7 @@ class Conversation:
         self._tree = Tree()
 
     def take(self, line: str) -> None:
-        """A line: one of our own words, or an ask."""
+        """Handle a line: a command such as `/help`, or a prompt."""
         if line == "/help":
             talk(_HELP)
         elif line == "/tree":
@@ -135,7 +136,7 @@ class Conversation:
 
     async def _run(self, prompt: str) -> tuple[Outcome, str]:
         is_streaming = sys.stdout.isatty() and not self._as_json
-        async with shown(self._session, self._next_seq, is_streaming=is_streaming) as view:
+        async with watching_chat(self._session, self._next_seq, is_streaming=is_streaming) as view:
             self._tree, self._approver.view = view.live.tree, view.live
             with interrupts(self._session, view.close, lead="\n"), diverted(view.live):
                 outcome = await self._session.ask(prompt)
@@ -144,7 +145,7 @@ class Conversation:
 
 
 def prompts(*, is_interactive: bool) -> Iterator[str]:
-    """What is typed, or piped in, until `/quit` or the end; lines without text are passed over."""
+    """Yield each line that is typed or piped in, until `/quit` or the end; blank lines are skipped."""
     if is_interactive:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  # its import is what gives input() editing and history
@@ -154,7 +155,7 @@ def prompts(*, is_interactive: bool) -> Iterator[str]:
 
 
 def _typed() -> str:
-    """One line from the terminal; empty at its end, a line break for nothing."""
+    """Read one line from the terminal; empty at its end, a line break after Ctrl-C."""
     try:
         if sys.stdout.isatty():
             return input("> ") + "\n"
@@ -164,5 +165,5 @@ def _typed() -> str:
         click.echo(err=True)
         return ""
     except KeyboardInterrupt:
-        talk("\nCtrl-D or /quit leaves")
+        talk("\nto leave, press Ctrl-D or type /quit")
         return "\n"

@@ -1,4 +1,4 @@
-"""What a chat looks like while an ask runs: the host's text as it streams, the tree while it delegates."""
+"""The view of a chat while an ask runs: the host's text as it streams, the tree while it delegates."""
 
 import asyncio
 import contextlib
@@ -17,13 +17,13 @@ from callboard.cli.transcript import Transcript
 from callboard.runtime.sessions.session import Session
 
 _LAG_S: Final = 0.04
-"""How late text is shown, so that the events that belong before it have come. Commits take a few ms."""
+"""Seconds by which text is shown late: the events before it come once they are committed, a few ms later."""
 
 
 class ChatView:
-    """One ask's text on stdout, if that is a terminal, and its agents on stderr.
+    """The text of one ask on stdout, if stdout is a terminal, and its agents on stderr.
 
-    While sub-agents are at work the tree has the terminal, and text waits until they are done.
+    While sub-agents work, the tree has the terminal and text waits.
     """
 
     def __init__(self, *, is_streaming: bool) -> None:
@@ -36,7 +36,7 @@ class ChatView:
         self._before_delegation: int | None = None
 
     def add(self, event: Event) -> None:
-        """Take in an event."""
+        """Add an event."""
         if isinstance(event.body, ModelReplied) and event.recipient == HOST:
             self.transcript.end_reply(event.body)
         if isinstance(event.body, Begin) and event.recipient != HOST and self._before_delegation is None:
@@ -44,7 +44,7 @@ class ChatView:
         self.live.add(event)
 
     def draw(self) -> None:
-        """Show what is new: text, or the tree while somebody works for the host."""
+        """Show new text, or the tree while a sub-agent works."""
         if not self.live.is_live:
             self._show_text()
             return
@@ -61,7 +61,7 @@ class ChatView:
             self._hide_tree()
 
     def close(self) -> None:
-        """Show the rest, and give the terminal back."""
+        """Show the rest and release the terminal."""
         self.draw()
         self._hide_tree()
         self._show_text()
@@ -73,26 +73,26 @@ class ChatView:
             self._is_tree_shown, self._before_delegation = False, None
 
     def _show_text(self, upto: int | None = None) -> None:
-        """Write the text that has come, if it is wanted while it comes."""
+        """Write the text up to a position, if text is streamed."""
         text = self.transcript.take(upto) if self._is_streaming else ""
         if text:
             click.echo(safe_text(text), nl=False, file=self._out)
             self._is_line_open = not text.endswith("\n")
 
     def _end_line(self) -> None:
-        """Begin a new line on stdout, if the last is open."""
+        """End the line on stdout if text stands on it."""
         if self._is_line_open:
             click.echo(file=self._out)
             self._is_line_open = False
 
     async def caught_up(self) -> None:
-        """Wait for the end of the ask to arrive."""
+        """Wait until the view has seen the end of the ask."""
         await self.live.caught_up()
 
 
 @contextlib.asynccontextmanager
-async def shown(session: Session, start: int, *, is_streaming: bool) -> AsyncIterator[ChatView]:
-    """Show one ask, from event `start` on, while the body runs."""
+async def watching_chat(session: Session, start: int, *, is_streaming: bool) -> AsyncIterator[ChatView]:
+    """Show one ask while the body runs. start: the first event to show."""
     view = ChatView(is_streaming=is_streaming)
     if not view.live.is_live:
         view.live.start()

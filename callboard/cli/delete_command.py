@@ -1,4 +1,4 @@
-"""`callboard delete`: a session, for good."""
+"""`callboard delete`: remove a session permanently."""
 
 import asyncio
 import sys
@@ -18,14 +18,14 @@ from callboard.runtime.log.protocol import SessionRow
 
 @click.command("delete", cls=Command)
 @click.argument("session")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
 @log_option
 @key_options
 def delete(session: str, yes: bool, log: str) -> None:
-    """Delete a session for good: its events, and the large values that no other session has.
+    """Delete a session permanently: its events, and the large values that no other session uses.
 
-    What was deleted is overwritten in the file, which then gets smaller. Copies and exports are not
-    touched. The log must not be open in another process.
+    The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
+    touched. No other process may have the log open.
 
     \b
     Examples:
@@ -43,11 +43,11 @@ def delete(session: str, yes: bool, log: str) -> None:
 
 
 def _ask(row: SessionRow) -> None:
-    """Have the user confirm. Fails where nobody can be asked, or if the answer is no."""
+    """Ask the user to confirm. Raises Failure if the answer is no, or if stdin is not a terminal."""
     if not is_terminal(sys.stdin):
-        raise misused("nobody can be asked here whether to delete it; --yes deletes without asking")
+        raise misused("stdin is not a terminal, so the question cannot be asked; --yes deletes without it")
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-    if not click.confirm(f"Delete session {what} for good?", err=True):
+    if not click.confirm(f"Delete session {what} permanently?", err=True):
         raise misused("nothing was deleted")
 
 

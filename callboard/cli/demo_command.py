@@ -1,6 +1,5 @@
 """`callboard demo`: the main job, for real, on any folder, offline."""
 
-import asyncio
 import getpass
 import os
 import tempfile
@@ -18,6 +17,7 @@ from callboard.cli.output import emit, talk
 from callboard.cli.terminal_escape import safe_line, safe_text
 from callboard.demo.agents import PROMPT, demo_host, demo_model
 from callboard.replay.recording import Recording
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.runtime import Runtime
@@ -46,7 +46,7 @@ def demo(path: str, log: str) -> int:
     host = _host(Path(path))
     talk(f"callboard demo on {safe_line(str(Path(path).resolve()))}: offline, scripted models, real tools\n")
     begun = now_ms()
-    outcome, where, code = asyncio.run(_run(host, log))
+    outcome, where, code = event_loop.run(_run(host, log))
     talk("")
     emit(safe_text(outcome.text))
     talk("\n" + summary(outcome, str(where), now_ms() - begun))

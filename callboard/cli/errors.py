@@ -1,13 +1,13 @@
-"""Exit codes, and the one line that says what went wrong and what to do next.
+"""Exit codes, and the one line that names the error and the next step.
 
 0    ok
 1    failed: the outcome is not ok, the log cannot be used, the user's own module raised
 2    usage: arguments or a set-up that cannot work; nothing was recorded
-3    not found: a log, session, event, actor, module, agent or file
+3    not found: a log, session, event, actor, module, agent, model provider or file
 4    corrupt log
 5    diverged: the code no longer does what the log says
 130  interrupted by Ctrl-C
-141  the reader of our output went away
+141  the reader of our output is gone
 """
 
 import traceback
@@ -26,6 +26,7 @@ from callboard.actors.protocol.errors import (
     UnknownName,
 )
 from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.failure_text import failure_text
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -43,22 +44,22 @@ _CODES: Final[tuple[tuple[type[CallboardError], int], ...]] = (
     (StoreUnreadable, CORRUPT),
     (Diverged, DIVERGED),
 )
-"""The first class that fits decides; anything else is FAILED."""
+"""The first class that matches decides; any other error is FAILED."""
 
 _NEXT: Final[tuple[tuple[type[CallboardError], str], ...]] = (
     (StoreLocked, "wait for the other process, or name another log with --log"),
-    (CorruptLog, "nothing was changed; `callboard verify --all` tells which sessions are whole"),
+    (CorruptLog, "nothing was changed; `callboard verify --all` lists the sessions that are intact"),
 )
-"""What to do next, where the message itself cannot know of the command line."""
+"""The next step, for errors whose own message cannot mention the command line."""
 
 DEBUG: Final = "callboard.debug"
-"""Where `--debug` is kept in click's context."""
+"""The key of `--debug` in click's context."""
 
 
 class Failure(click.ClickException):
-    """An end with an exit code, told in one line on stderr.
+    """The end of a command: an exit code, and one line on stderr.
 
-    has_traceback: whether the traceback of what caused it is shown too.
+    has_traceback: whether the traceback of its cause is shown too.
     """
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
@@ -67,32 +68,32 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line; before it, if that is wanted, the traceback."""
+        """Print the line, after the traceback if one was asked for."""
         if self.__cause__ is not None and self.has_traceback:
             click.echo("".join(traceback.format_exception(self.__cause__)), file=file, err=True, nl=False)
         click.echo(f"error: {safe_line(self.message)}", file=file, err=True)
 
 
 def not_found(message: str) -> Failure:
-    """Something that was named and is not there; the message says what is."""
+    """Return the failure for a name that does not exist; the message lists names that do."""
     return Failure(message, NOT_FOUND)
 
 
 def misused(message: str) -> Failure:
-    """Arguments that cannot work."""
+    """Return the failure for arguments that cannot work."""
     return Failure(message, USAGE)
 
 
 def code_of(error: CallboardError) -> int:
-    """The exit code for an error of ours."""
+    """Return the exit code for one of our own errors."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
 def failure_of(error: Exception) -> Failure:
-    """Any exception as a failure: ours as they say it, others as a fault of this program."""
+    """Convert an exception to a failure: our own with their message, others as a fault of this program."""
     if isinstance(error, CallboardError):
         hint = next((text for kind, text in _NEXT if isinstance(error, kind)), "")
         text = str(error)
         return Failure(f"{text}; {hint}" if hint and hint not in text else text, code_of(error))
-    said = f"{type(error).__name__}: {error}".rstrip(": ")
-    return Failure(f"unexpected {said}; run it again with --debug for the traceback, and report it", FAILED)
+    advice = "run it again with --debug for the traceback, and report it"
+    return Failure(f"unexpected {failure_text(error)}; {advice}", FAILED)

@@ -16,7 +16,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, CallModel, SessionClosed
 from callboard.cli.errors import misused
 from callboard.cli.formats import local_time, utc
-from callboard.cli.message_summary import words
+from callboard.cli.message_summary import summary_of
 from callboard.cli.options import Command, json_option, log_option, session_argument
 from callboard.cli.output import console_on, emit_json, emit_lines, talk
 from callboard.cli.recordings import find_session, open_reader
@@ -172,7 +172,7 @@ def line_of(event: Event, width: int) -> Text:
     line.append(f"{event.kind:<15}", style=f"not bold {style_of(event)}")
     if width >= _WIDE_FROM:
         line.append(f"  ←{event.cause:<5}" if event.cause else " " * 8, style="not bold dim")
-    line.append(f"  {words(event.body)}", style="not bold")
+    line.append(f"  {summary_of(event.body)}", style="not bold")
     line.rstrip()
     return line
 

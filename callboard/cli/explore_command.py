@@ -1,4 +1,4 @@
-"""`callboard explore`: many orders and faults of one scenario, and of what breaks a rule a small example."""
+"""`callboard explore`: many orders and faults of one scenario, and a small example of each broken rule."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ import click
 from callboard.cli.errors import FAILED, INTERRUPTED, misused
 from callboard.cli.options import Command, json_option
 from callboard.cli.output import console_on, emit, emit_json, talk
-from callboard.cli.progress import Progress, shown
+from callboard.cli.progress import Progress, reporting
 from callboard.cli.scenarios import Named, load_subject
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
@@ -28,14 +28,14 @@ from callboard.replay.testing.world import World
 from callboard.testing.subject import Subject, made, run_lines
 
 _RUNS_IN_TIME: Final = 1 << 40
-"""Runs of a campaign that is bounded by time alone."""
+"""The runs of a campaign that only time limits."""
 
 
 _JOBS_A_CORE: Final = 4
 
 
 class Job(NamedTuple):
-    """What is to be explored. command: what to type for a schedule."""
+    """A scenario to explore, and how."""
 
     subject: Subject
     spec: str
@@ -44,7 +44,7 @@ class Job(NamedTuple):
     is_checked: bool
 
     def command(self, text: str) -> str:
-        """What to type to make a run again."""
+        """Return the command that repeats a run."""
         return f"callboard explore {shlex.quote(self.spec)} --schedule {text}"
 
 
@@ -55,12 +55,12 @@ class Job(NamedTuple):
     type=click.IntRange(1),
     envvar="CALLBOARD_RUNS",
     show_envvar=True,
-    help=f"Runs to make: {RUNS:,}, or with --seconds as many as there is time for.",
+    help=f"Number of runs: {RUNS:,}, or with --seconds as many as fit.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
-    help="Stop after so many seconds; what is found late has one more to be made small.",
+    help="Stop after this time. An example found at the end gets one second more to be made small.",
 )
 @click.option(
     "--seed",
@@ -68,21 +68,21 @@ class Job(NamedTuple):
     envvar="CALLBOARD_SEED",
     show_default=True,
     show_envvar=True,
-    help="Any text; 'random' draws one, which the result names.",
+    help="Any text. 'random' draws a seed, and the result shows it.",
 )
 @click.option(
     "--scheduler",
     metavar="NAME",
     default="portfolio",
     show_default=True,
-    help=f"Who picks what happens next: {', '.join(NAMES)}; pct:2, delays:3, exhaustive:2 with a bound.",
+    help=f"How each next step is chosen: {', '.join(NAMES)}; with a bound, pct:2, delays:3, exhaustive:2.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(1),
     default=STEPS_MAX,
     show_default=True,
-    help="Steps of a run before its faults are over; it has ten times as many to come to rest.",
+    help="Steps of a run with faults; it then has ten times as many to come to rest.",
 )
 @click.option(
     "--jobs",
@@ -91,18 +91,19 @@ class Job(NamedTuple):
     envvar="CALLBOARD_JOBS",
     show_default=True,
     show_envvar=True,
-    help="Processes, at most 4 for each core. Without --keep-going the example may differ each time.",
+    help="Number of processes, at most 4 for each core. Without --keep-going, the example may differ each "
+    "time.",
 )
-@click.option("--schedule", metavar="TEXT", default="", help="Make this one run, as an example printed it.")
-@click.option("--keep-going", is_flag=True, help="Do not stop at the first rule that is broken.")
+@click.option("--schedule", metavar="TEXT", default="", help="Repeat one run, from the text of an example.")
+@click.option("--keep-going", is_flag=True, help="Do not stop at the first broken rule.")
 @click.option(
     "--check-determinism",
     is_flag=True,
     envvar="CALLBOARD_CHECK_DETERMINISM",
     show_envvar=True,
-    help="Make every run again in another process, and compare all states.",
+    help="Repeat every run in another process and compare all states.",
 )
-@click.option("--save", metavar="FILE", default="", help="Write the examples into this log, as sessions.")
+@click.option("--save", metavar="FILE", default="", help="Record the examples in this log, as sessions.")
 @json_option
 def explore(
     scenario: str,
@@ -118,23 +119,23 @@ def explore(
     save: str,
     as_json: bool,
 ) -> int:
-    """Explore orders and faults of a scenario, and show what breaks a rule.
+    """Try many orders and faults of a scenario, and show the runs that break a rule.
 
-    MODULE:SCENARIO is a callboard.testing.Scenario in a Python module (agents, what their models say, what
-    is asked, what may go wrong), a function without arguments that makes one, or one that gives
-    (make_world, monitors). The module is looked for from the current folder; path/to/file.py:scenario works
-    too. No model is called.
+    MODULE:SCENARIO names a callboard.testing.Scenario in a Python module (agents, the answers of their
+    models, prompts, possible faults), a function without arguments that returns one, or a function that
+    returns (make_world, monitors). The module is found from the current folder; path/to/file.py:scenario
+    works too. No model is called.
 
     Each run is one order in which messages are handled and ports answer, with faults if the scenario has
     any. A run that breaks a rule is made as small as possible and shown as a chart, with the command that
-    makes it again. A campaign is repeated by its seed, one of several jobs only with --keep-going: else it
-    stops at the example that comes in first.
+    repeats it. The same seed repeats a campaign; with several jobs it does so only with --keep-going,
+    because the campaign stops at the first example that any job reports.
 
-    Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign with what it has found.
+    Progress goes to stderr, the result to stdout. Ctrl-C ends the campaign and shows its results so far.
 
-    Exit code 0 if all is well, 1 if a rule was broken, a goal was never reached, no run came to rest, or two
-    processes came to different states, 2 if the command cannot work, such as a schedule that no longer fits
-    the code.
+    Exit code 0: no rule was broken. Exit code 1: a rule was broken, a goal was never reached, no run came to
+    rest, or two processes reached different states. Exit code 2: the command cannot work, for example with
+    a schedule that no longer fits the code.
 
     \b
     Examples:
@@ -146,11 +147,11 @@ def explore(
     subject = load_subject(scenario)
     scheduler_named(scheduler)
     if save and subject.session is None:
-        raise misused(f"--save: {scenario} is no session, and only sessions can be recorded")
+        raise misused(f"--save: {scenario} is not a session, and only sessions can be recorded; leave it out")
     if save:
         _check_place(Path(save))
     if check_determinism and jobs > 1:
-        raise misused("--check-determinism has processes of its own: leave --jobs out")
+        raise misused("--check-determinism starts its own processes: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
     plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint, keep_going)
@@ -164,10 +165,10 @@ def explore(
 
 
 def _jobs(wanted: int, runs: int) -> int:
-    """As many processes as are of use; says so if these are fewer than were wanted."""
+    """Limit the number of processes to the useful ones, and say so if that changes it."""
     most = min(_JOBS_A_CORE * (os.cpu_count() or 1), runs)
     if wanted > most:
-        talk(f"--jobs {wanted}: {most} are all that there is use for, by the runs and the cores")
+        talk(f"--jobs {wanted}: only {most} are used, because of the number of runs and cores")
     return min(wanted, most)
 
 
@@ -178,11 +179,11 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
     is_bounded = job.plan.runs < _RUNS_IN_TIME
     progress = Progress(sys.stderr, job.plan.runs if is_bounded else None)
     watch = Stopwatch()
-    with shown(progress):
+    with reporting(progress):
         shares = _shares(job, progress)
     found = together(shares, job.plan, watch.seconds)
     if progress.is_stopped:
-        talk("interrupted; this is what was found so far")
+        talk("interrupted; the results so far:")
     if as_json:
         emit_json(_report(job, found, progress.is_stopped))
     else:
@@ -246,7 +247,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
 
 def _replay(job: Job, text: str, save: str, as_json: bool) -> int:
     plan = parse(text, job.subject.fingerprint)
-    with shown(Progress()):
+    with reporting(Progress()):
         run, world = made(job.subject, plan)
         if job.is_checked:
             check_schedule(Named(job.spec), plan, job.subject.fingerprint)
@@ -275,7 +276,7 @@ def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, objec
 
 
 def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
-    """Two processes came to different states: no other result can be relied on."""
+    """Report that two processes reached different states, which makes every other result unreliable."""
     if as_json:
         told = {name: getattr(error, name) for name in _DIFFERENCE}
         emit_json({"scenario": job.spec, "is_ok": False, "nondeterminism": told})
@@ -283,7 +284,7 @@ def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
     emit(f"not deterministic after step {error.step} ({error.label}): {error.actor}, {error.field}")
     emit(f"  here: {error.here}")
     emit(f"  in another process (PYTHONHASHSEED={error.hash_seed}): {error.there}")
-    emit("Look for a set that is walked, hash(), id(), a clock or chance in what decides this.")
+    emit("Look for iteration over a set, hash(), id(), a clock or randomness in the code that decides this.")
     emit(f"{job.command(error.schedule)} --check-determinism")
     return FAILED
 
@@ -295,15 +296,15 @@ _DIFFERENCE: Final = ("actor", "step", "label", "field", "here", "there", "hash_
 
 
 def _check_place(path: Path) -> None:
-    """Fails, before a campaign and not after it, if no log can be written there."""
+    """Check that a log can be written there, before the campaign starts. Raises Failure."""
     if not path.parent.is_dir():
         raise misused(f"--save {path}: the folder {path.parent} does not exist; make it first")
     if path.is_dir():
-        raise misused(f"--save {path}: that is a folder; name a file")
+        raise misused(f"--save {path}: this is a folder; name a file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise misused(f"--save {path}: that cannot be written; name another file")
+        raise misused(f"--save {path}: this file cannot be written; name another")
     if path.is_file() and path.stat().st_size and not _is_database(path):
-        raise misused(f"--save {path}: that file is no log; name another, or one that is not there yet")
+        raise misused(f"--save {path}: this file is not a log; name a log or a new file")
 
 
 def _is_database(path: Path) -> bool:
@@ -325,7 +326,7 @@ def _save_all(job: Job, found: tuple[Counterexample, ...], path: str) -> None:
 
 
 def _save(job: Job, text: str, path: str) -> None:
-    """Write the run into a log, as a session that is called after its schedule."""
+    """Record the run in a log, as a session named after its schedule."""
     assert job.subject.session is not None
     name = f"explored-{sha256(text.encode()).hexdigest()[:8]}"
     job.subject.session.simulate(text).save(path, name)

@@ -1,4 +1,4 @@
-"""What a command line brings to an ask: limits, a schema, a prompt. Checked before anything is recorded."""
+"""The limits, schema and prompt of a command line, checked before anything is recorded."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 
 
 def parse_limits(pairs: Sequence[str]) -> Limits:
-    """Limits from `name=value` pairs; whole numbers may be written `200_000`, `200k` or `2m`."""
+    """Parse limits from `name=value` pairs; whole numbers may be written `200_000`, `200k` or `2m`."""
     stated: dict[str, float] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -41,7 +41,7 @@ def _number(pair: str, text: str, *, is_whole: bool) -> float:
 
 
 def read_schema(path: str) -> Mapping[str, object] | None:
-    """The JSON schema in this file, or None for no file. Fails if it is none that reports can be held to."""
+    """Read the JSON schema in a file; None for no file. Raises Failure if reports cannot be checked by it."""
     if not path:
         return None
     data = _bytes_of(Path(path))
@@ -49,10 +49,10 @@ def read_schema(path: str) -> Mapping[str, object] | None:
         accept(bytes(check_json(data)))
         return msgspec.json.decode(data, type=dict[str, object])
     except InvalidPrompt as error:
-        raise misused(f"{path} is no JSON: {error}") from None
+        raise misused(f"{path} is not valid JSON: {error}") from None
     except Refused as refused:
         told = "; ".join(f"at {one.path or '/'}: {one.message}" for one in refused.problems[:3])
-        raise misused(f"{path} is no JSON schema that can be used: {told}") from None
+        raise misused(f"{path} is not a usable JSON schema: {told}") from None
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -67,9 +67,9 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def read_prompt(prompt: str) -> str:
-    """The prompt, or what stands on stdin for `-`."""
+    """Return the prompt; for `-`, the text on stdin."""
     if prompt == "-":
         prompt = sys.stdin.read()
     if not prompt.strip():
-        raise misused("the prompt is empty; say what the agent should do")
+        raise misused("the prompt is empty; describe the agent's task")
     return prompt

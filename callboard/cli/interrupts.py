@@ -1,4 +1,4 @@
-"""Ctrl-C while an ask runs: once cancels the ask, twice leaves the process."""
+"""Ctrl-C while an ask runs: the first cancels the ask, the second ends the process."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """What came in so far. signal: the first, 0 for none."""
+    """The signals of one session. signal: the first that came, 0 for none."""
 
     def __init__(self, session: Session, leaving: Callable[[], None], lead: str) -> None:
         self.signal = 0
@@ -26,44 +26,42 @@ class Interrupts:
         self._cancelling: asyncio.Task[Outcome | None] | None = None
 
     def exit_code(self, otherwise: int) -> int:
-        """What shells expect of a program that was interrupted."""
+        """Return the exit code that shells expect after a signal; without one, `otherwise`."""
         return 128 + self.signal if self.signal else otherwise
 
     def take(self, number: int) -> None:
-        """Cancel the ask; if that was asked for already, leave."""
+        """Cancel the ask; at the second signal, end the process."""
         if self.signal:
             self._leave(number)
         self.signal = number
-        talk(f"{self._lead}cancelling the ask; Ctrl-C again leaves at once")
+        talk(f"{self._lead}cancelling the ask; press Ctrl-C again to leave at once")
         self._cancelling = asyncio.ensure_future(self._session.cancel("interrupted"))
 
     def _leave(self, number: int) -> None:
-        """End the process without waiting for anything: what hangs may never return.
-
-        The log stays a whole prefix of what happened, as after any crash.
-        """
+        """End the process at once. The log stays a prefix of what happened, as after any crash."""
         self._leaving()
         name = self._session.session_id
-        talk(f"left; session {name} keeps all that was recorded; callboard resume {name} MODULE:AGENT")
+        talk(f"left; the record of session {name} is kept: callboard resume {name} MODULE:AGENT goes on")
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(128 + number)
+        os._exit(128 + number)  # a tool that hangs would hold up an orderly exit
 
 
 @contextlib.contextmanager
 def interrupts(
     session: Session, leaving: Callable[[], None] = lambda: None, *, lead: str = ""
 ) -> Iterator[Interrupts]:
-    """Take Ctrl-C and SIGTERM meant for this session. leaving: puts the terminal in order before the end.
-    lead: what goes before the notice, such as the end of an open line.
+    """Handle Ctrl-C and SIGTERM for this session while the body runs.
 
-    Where the event loop has no signals (Windows), Ctrl-C ends the program as it always does.
+    leaving: restores the terminal before the process ends.
+    lead: text before the notice, such as the end of an open line.
     """
     loop = asyncio.get_running_loop()
     taken = Interrupts(session, leaving, lead)
     set_up = []
     for number in _SIGNALS:
+        # Windows has no signals on the event loop: Ctrl-C ends the program there.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, taken.take, int(number))
             set_up.append(number)

@@ -1,6 +1,7 @@
-"""The keys of a log: files that an option or an environment variable names, never words on a command line.
+"""The keys of a log, in files that an option or an environment variable names.
 
-A key is what its file holds; the line end of a text file (`openssl rand -hex 32 > key`) is not part of it.
+The key is the content of the file, without the line end of a text file (`openssl rand -hex 32 > key`). A key
+on the command line itself would stand in the process list.
 """
 
 import os
@@ -22,10 +23,10 @@ _BYTES_MAX: Final = 4_096
 
 
 def key_options(function: F) -> F:
-    """`--key-file FILE` and `--encryption-key-file FILE`, which `log_keys` then finds."""
+    """Add `--key-file FILE` and `--encryption-key-file FILE`, which `log_keys` then finds."""
     for name, variable, what in (
-        ("--encryption-key-file", ENCRYPTION_KEY_FILE, "The key that the log is encrypted with."),
-        ("--key-file", KEY_FILE, "The key that the log's digests were made with."),
+        ("--encryption-key-file", ENCRYPTION_KEY_FILE, "The file with the log's encryption key."),
+        ("--key-file", KEY_FILE, "The file with the key of the log's digests."),
     ):
         option = click.option(
             name,
@@ -42,12 +43,12 @@ def key_options(function: F) -> F:
 
 
 def log_keys() -> tuple[bytes | None, bytes | None]:
-    """The digest key and the encryption key of this command; None for one that nobody named."""
+    """Return the digest key and the encryption key of this command; None for one that is not named."""
     return _key(KEY_FILE), _key(ENCRYPTION_KEY_FILE)
 
 
 def keyed_log(path: str) -> EventLog | str:
-    """The log to write, with its keys if there are any; else the path as it is."""
+    """Return the log to write with its keys, or the path itself if there are no keys."""
     key, encryption_key = log_keys()
     if key is None and encryption_key is None:
         return path
@@ -55,7 +56,7 @@ def keyed_log(path: str) -> EventLog | str:
 
 
 def read_key(name: str) -> bytes:
-    """The key that a file holds. Fails if it cannot be read, is empty, or is no key by its size."""
+    """Read the key in a file. Raises Failure for a file that is not readable, empty or too large."""
     try:
         with Path(name).open("rb") as file:
             content = file.read(_BYTES_MAX + 1)
@@ -64,7 +65,8 @@ def read_key(name: str) -> bytes:
     if all(byte in b"\r\n" or 32 <= byte < 127 for byte in content):
         content = content.rstrip(b"\r\n")
     if not 0 < len(content) <= _BYTES_MAX:
-        raise misused(f"the key file {name} is {'too large' if content else 'empty'}: it holds no key")
+        wrong = f"too large (at most {_BYTES_MAX:,} bytes)" if content else "empty"
+        raise misused(f"the key file {name} is {wrong}; name the file with the key")
     return content
 
 
@@ -73,7 +75,7 @@ def _remember(context: click.Context, parameter: click.Parameter, name: str) -> 
 
 
 def _key(variable: str) -> bytes | None:
-    """From the option, or, for commands that have none, from the environment."""
+    """Read the key that the option names; for commands without the option, the environment."""
     context = click.get_current_context(silent=True)
     option = variable.removeprefix("CALLBOARD_").lower()
     name = context.meta.get(f"callboard.{option}") if context else None

@@ -1,14 +1,14 @@
-"""Watching a session live: the delegation tree on a terminal, or plain lines where there is none.
+"""A live view of a session: the delegation tree on a terminal, plain lines anywhere else.
 
     async with watching(session, sys.stderr, title="survey") as view:
         outcome = await session.ask("...")
     view.tree                                    # the agents, as they ended
 
-On a terminal the tree is drawn anew a few times a second, never higher than the terminal, and its last
-picture stays. Anywhere else (a pipe, a file, CI, TERM=dumb) each start, end and denial is one line.
+On a terminal the tree is drawn a few times a second, never higher than the terminal, and the last drawing
+stays. In a pipe, a file, CI or TERM=dumb, each start, end and denial is one line.
 
-Drawing and feeding both happen on the event loop: no thread ever looks at a tree that is changing. What
-others print meanwhile goes above the tree if it is written to `view.aside`, as `diverted` sees to.
+The tree is fed and drawn on the event loop, so no thread sees it half changed. `diverted` sends the output
+of user code to `view.capture`, which prints it above the tree.
 """
 
 import asyncio
@@ -21,26 +21,29 @@ import click
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded
-from callboard.cli.live_views import Lines, Picture
+from callboard.cli.live_views import DrawnTree, PlainLines
 from callboard.cli.output import is_terminal, talk
-from callboard.cli.stdout_capture import Aside
+from callboard.cli.stdout_capture import StdoutCapture
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.tree import Tree
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sessions.session import Session
 
 _REFRESH_S: Final = 0.125
 _SHARE: Final = 20
-"""Drawing takes at most one part in so many of the event loop's time."""
+"""Drawing takes at most 1/20 of the event loop's time."""
 
 _CATCH_UP_S: Final = 2.0
-"""How long the view waits at the end for events that are on their way."""
+"""Seconds that the view waits at the end for late events."""
 
 
 class LiveTree:
     """A view of one session's agents; give it every event. Use it as a context manager.
 
-    out: where to draw, stderr if None. title: a line above the tree. is_live: whether `out` is drawn on
-    (None: if it is a terminal) or gets plain lines. known: up to this seq events are no news, and no lines.
+    out: the stream to draw on, stderr if None.
+    title: a line above the tree.
+    is_live: draw the tree, or print plain lines; None draws on terminals.
+    known: the events up to this seq are no news and print no lines.
     """
 
     def __init__(
@@ -53,9 +56,9 @@ class LiveTree:
         self._is_ended = False
         self.is_live = is_terminal(out) if is_live is None else is_live
         self._out, self._title = out, title
-        self._view: Picture | Lines = self._new_view()
+        self._view: DrawnTree | PlainLines = self._new_view()
         self._is_open = False
-        self.aside: Final = Aside(self._say)
+        self.capture: Final = StdoutCapture(self._say)
         self._news = asyncio.Event()
 
     def __enter__(self) -> Self:
@@ -66,7 +69,7 @@ class LiveTree:
         self.close()
 
     def add(self, event: Event) -> None:
-        """Take in one more event."""
+        """Add an event."""
         before = len(self.tree.nodes)
         self.tree.add(event)
         self.last_seq = event.seq
@@ -77,32 +80,32 @@ class LiveTree:
         self._news.set()
 
     def progress(self, address: str, text: str) -> None:
-        """What a tool says of its progress: shown as its agent's state until the next event."""
+        """Show the progress of a tool as the state of its agent, until the next event."""
         node = self.tree.nodes.get(address)
         if node is not None and not node.is_over:
             node.state = safe_line(text, 80)
 
     def refresh(self) -> None:
-        """Draw what is known now. A picture that cannot be drawn never ends the run that it is of."""
+        """Draw the tree as it is now."""
         if not self._is_open:
             return
         try:
             self._view.draw(self.tree)
-        except Exception as error:
+        except Exception as error:  # a faulty drawing must not end the session it shows
             self._is_open = False
             self._view.stop()
-            talk(f"the tree cannot be drawn ({type(error).__name__}: {error}); the session goes on")
+            talk(f"the tree cannot be drawn ({failure_text(error)}); the session goes on")
 
     def start(self) -> None:
-        """Take the terminal. May be called again after `close`: the new picture stands below."""
+        """Take the terminal. After `close`, this draws a new tree below the old one."""
         self._is_open = True
         self._view.start()
 
     def close(self) -> None:
-        """Draw the last picture, which stays, and give the terminal back. May be called twice."""
+        """Draw the tree a last time and release the terminal. May be called twice."""
         if not self._is_open:
             return
-        self.aside.flush()
+        self.capture.flush()
         self.refresh()
         if self._is_open:
             self._view.stop()
@@ -110,8 +113,8 @@ class LiveTree:
         if self.is_live:
             self._view = self._new_view()
 
-    def _new_view(self) -> "Picture | Lines":
-        return Picture(self._out, self._title) if self.is_live else Lines(self._out, self._title)
+    def _new_view(self) -> "DrawnTree | PlainLines":
+        return DrawnTree(self._out, self._title) if self.is_live else PlainLines(self._out, self._title)
 
     def _say(self, line: str) -> None:
         if self._is_open:
@@ -120,7 +123,7 @@ class LiveTree:
             self._out.write(quoted(line) + "\n")
 
     async def caught_up(self) -> None:
-        """Wait until the end of the ask has arrived; at most two seconds."""
+        """Wait until the view has seen the end of the ask, at most two seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CATCH_UP_S):
                 while not self._is_ended:
@@ -132,9 +135,10 @@ class LiveTree:
 async def watching(
     session: Session, out: TextIO | None = None, *, title: str = "", start: int = 1, known: int = 0
 ) -> AsyncIterator[LiveTree]:
-    """Show the session's agents while the body runs; leave it before the session is closed.
+    """Show the session's agents while the body runs. The body must end before the session is closed.
 
-    start: the first event to look at. known: see `LiveTree`.
+    start: the first event to show.
+    known: as for `LiveTree`.
     """
     with LiveTree(out, title=title, known=known) as view:
         tasks = [
@@ -153,28 +157,28 @@ async def watching(
 
 @contextlib.contextmanager
 def diverted(view: LiveTree | None) -> Iterator[None]:
-    """While a user's code runs, what it prints goes to stderr: stdout is for results alone.
+    """Send the output of user code to stderr while the body runs: stdout is for results.
 
-    view: what is being drawn, and must not be written across.
+    view: the drawn tree, which that output must not cross.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(view.aside if view else _quoting(sys.stderr)))
+        stack.enter_context(contextlib.redirect_stdout(view.capture if view else _quoting(sys.stderr)))
         if view is not None and view.is_live:
-            stack.enter_context(contextlib.redirect_stderr(view.aside))
+            stack.enter_context(contextlib.redirect_stderr(view.capture))
         yield
 
 
 def quoted(line: str) -> str:
-    """What somebody else printed: behind a margin, so that it does not pass for ours."""
+    """Put a line of foreign output behind a margin, so that it cannot pass for ours."""
     return indented(line.rstrip("\r").replace("\n", " "))
 
 
-def _quoting(out: TextIO) -> Aside:
-    return Aside(lambda line: click.echo(quoted(line), file=out))
+def _quoting(out: TextIO) -> StdoutCapture:
+    return StdoutCapture(lambda line: click.echo(quoted(line), file=out))
 
 
 async def watch(session: Session, out: TextIO | None = None, *, title: str = "") -> Tree:
-    """Show the session's agents until it ends. Cancel it to stop looking earlier."""
+    """Show the session's agents until it ends. Cancel this to stop earlier."""
     with LiveTree(out, title=title) as view:
         ticking = asyncio.create_task(_tick(view))
         try:
@@ -195,7 +199,7 @@ async def _progress(session: Session, view: LiveTree) -> None:
 
 
 async def _tick(view: LiveTree) -> None:
-    """Draw regularly, less often the longer drawing takes."""
+    """Draw at intervals, longer ones if drawing takes long."""
     loop = asyncio.get_running_loop()
     while view.is_live:
         begun = loop.time()

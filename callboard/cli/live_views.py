@@ -1,6 +1,6 @@
-"""Two ways to show agents at work: a picture that is drawn over itself, and plain lines.
+"""The two views of a live session: a tree that is drawn over itself, and plain lines.
 
-Both take every event and draw when they are told to; `live.LiveTree` chooses between them.
+Both take every event and draw on request; `live.LiveTree` chooses one of them.
 """
 
 from collections import deque
@@ -23,8 +23,8 @@ from callboard.replay.tree import Node, Tree
 from callboard.runtime.clock import now_ms
 
 
-class Picture:
-    """The tree, drawn over itself with rich."""
+class DrawnTree:
+    """A tree that rich draws over itself."""
 
     def __init__(self, out: TextIO, title: str) -> None:
         self._console = console_on(out, is_drawn=True)
@@ -44,15 +44,15 @@ class Picture:
         self._live.start()
 
     def stop(self) -> None:
-        """Leave the last picture standing, and give the terminal back."""
+        """Release the terminal; the last drawing stays."""
         self._tell()
         self._live.stop()
 
     def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
-        """Events are drawn with the next picture."""
+        """Do nothing: the next drawing shows the event."""
 
     def draw(self, tree: Tree) -> None:
-        """Draw the tree over its last picture."""
+        """Draw the tree over its last drawing."""
         size = self._console.size
         is_ascii = not self._console.encoding.lower().startswith("utf")
         rows = max(3, size.height - 1 - bool(self._title.plain))
@@ -67,17 +67,17 @@ class Picture:
         self._drawn = size.width, [min(line.cell_len, size.width) for line in lines]
 
     def _tell(self) -> None:
-        """Print what was said since, all at once: each print draws the picture again."""
+        """Print the lines that came since, all at once."""
+        # One print for all lines: rich draws the tree again after each.
         lines = [self._said.popleft() for _ in range(len(self._said))]
         if lines:
             self._console.print(Text("\n".join(lines)))
 
     def _clear_reflowed(self, width: int) -> None:
-        """Wipe the last picture away if the terminal has become narrower since.
+        """Wipe the last drawing away if the terminal has become narrower since.
 
-        Most terminals then wrap the lines that stand there, so the picture is higher than rich knows, and
-        its upper lines would be left behind. Its height is worked out anew; the cursor ends where rich
-        thinks that it is.
+        Most terminals then wrap its lines, so it is higher than rich knows, and its upper lines would be
+        left behind. The cursor ends where rich expects it.
         """
         old_width, lengths = self._drawn
         if width >= old_width or not lengths:
@@ -91,12 +91,12 @@ class Picture:
         self._drawn = width, [min(length, width) for length in lengths]
 
     def say(self, line: str) -> None:
-        """A line above the picture, with the next drawing; from any thread."""
+        """Print a line above the tree, with the next drawing. Any thread may call this."""
         self._said.append(line)
 
 
-class Lines:
-    """One line for each start, end and denial; no cursor is moved."""
+class PlainLines:
+    """One line for each start, end and denial. The cursor is never moved."""
 
     def __init__(self, out: TextIO, title: str) -> None:
         self._out = out
@@ -105,20 +105,21 @@ class Lines:
         self._first_at = 0
 
     def start(self) -> None:
-        """Say what follows."""
+        """Print the title."""
         if self._title:
             self.say(self._title)
 
     def stop(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: no terminal was taken."""
 
     def draw(self, tree: Tree) -> None:
-        """Nothing is ever drawn again."""
+        """Do nothing: lines are printed once."""
 
     def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
-        """Tell of the event, if an agent began or ended with it. known: how many agents there were before.
+        """Print a line if an agent began or ended with this event.
 
-        is_news: whether it is to be told; if not, it only counts as told.
+        known: the number of agents before the event.
+        is_news: print it; else only remember that it is known.
         """
         self._first_at = self._first_at or event.at
         if isinstance(event.body, Begin):
@@ -138,7 +139,7 @@ class Lines:
         self.say(f"[{duration(at - self._first_at):>6}] {what:<6} {name_of(node)}: {told}")
 
     def say(self, line: str) -> None:
-        """A line."""
+        """Print a line."""
         self._out.write(line + "\n")
         self._out.flush()
 

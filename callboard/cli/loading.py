@@ -1,8 +1,7 @@
-"""Loading the agent that a command line names: `module:agent` or `path/to/file.py:agent`.
+"""Load the agent that a command line names: `module:agent` or `path/to/file.py:agent`.
 
-The module is the user's own program: it is found from the current folder, as Python itself would find it
-there, and what it prints while it loads goes to stderr. The name after the colon is an `Agent`, or a
-function without arguments that makes one.
+The module is found from the current folder, as Python finds it there. Its output while it loads goes to
+stderr. The name after the colon is an `Agent`, or a function without arguments that returns one.
 """
 
 import contextlib
@@ -19,14 +18,15 @@ from types import ModuleType
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.runtime.agent import Agent, roster
-from callboard.runtime.models.anthropic.model import AnthropicModel
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.providers import model_named
 
 _LISTED = 12
 
 
 def load_agent(spec: str) -> Agent:
-    """The agent of this name. Fails with what is there instead."""
+    """Load the agent of this name. Raises Failure that lists the names that exist."""
     source, colon, attribute = spec.rpartition(":")
     if not colon or not source or not attribute:
         source = spec.strip(":")
@@ -37,19 +37,18 @@ def load_agent(spec: str) -> Agent:
 
 
 def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
-    """The agent, and the model for those that have none. Fails if the host has none, or no key.
+    """Return the agent, and the model for agents without one. Raises Failure if the host has no model.
 
-    name: that of `--model`, which goes before the host's own; the host is copied then, since the module
-    may use it elsewhere too.
+    name: the model of `--model`, which replaces the host's own.
     """
-    model = AnthropicModel(name) if name else None
+    model = model_named(name) if name else None
     if model is not None and agent.model is not None:
-        agent = copy.copy(agent)
+        agent = copy.copy(agent)  # the module may use the agent elsewhere
         agent.model = model
     if agent.model is None and model is None:
         raise misused(
-            f"agent {agent.name!r} has no model; name one with --model NAME "
-            "(for example --model claude-sonnet-5), or give it Agent(model=...) in its module"
+            f"agent {agent.name!r} has no model; name one with --model PROVIDER:NAME "
+            "(for example --model anthropic:claude-sonnet-5), or give it Agent(model=...) in its module"
         )
     for other in (model, *(one.model for one in roster(agent).values())):
         _check_key(other)
@@ -57,14 +56,14 @@ def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
 
 
 def _check_key(model: Model | None) -> None:
-    """A model that can tell beforehand that it cannot be called is asked: nothing is recorded then."""
+    """Ask a model whether it can be called at all, before anything is recorded."""
     check = getattr(model, "check", None)
     if callable(check):
         check()
 
 
 def load_module(source: str) -> ModuleType:
-    """The module of this name or file. Fails with what is there, or with what went wrong in it."""
+    """Load the module of this name or file. Raises Failure that lists the modules, or shows its error."""
     is_file = source.endswith(".py") or "/" in source or "\\" in source
     _add_to_path(Path(source).resolve().parent if is_file else Path.cwd())
     try:
@@ -83,7 +82,7 @@ def _add_to_path(folder: Path) -> None:
 
 
 def _is_missing(error: BaseException, source: str) -> bool:
-    """Whether it is this module that is not there, and not one that it imports."""
+    """Return whether this module itself is missing, and not one that it imports."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     return name is not None and (source == name or source.startswith(name + "."))
 
@@ -97,26 +96,25 @@ def _file_module(path: Path) -> ModuleType:
     if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
         return known
     if known is not None and (file := _installed_file(known)):
-        raise misused(f"{path}: {name!r} is a module that is loaded already, from {file}; rename the file")
+        raise misused(f"{path}: a module {name!r} is already loaded from {file}; rename the file")
     found = importlib.util.spec_from_file_location(name, path.resolve())
     if found is None or found.loader is None:
-        raise misused(f"{path} is no Python file")
+        raise misused(f"{path} is not a Python file; name one that ends in .py")
     module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module  # before it runs: classes look their own module up while they are made
+    sys.modules[name] = module  # before it runs: a class looks up its own module while it is defined
     found.loader.exec_module(module)
     return module
 
 
 def _installed_file(module: ModuleType) -> str:
-    """Where an installed module is, which others use under its name; empty for one of the user's own."""
+    """Return the file of a module if it is an installed one; empty for one of the user's own."""
     file = getattr(module, "__file__", None) or ""
     return file if file.startswith(tuple(sysconfig.get_paths().values())) else ""
 
 
 def broken(source: str, error: BaseException) -> Failure:
-    """A user's module that raised."""
-    said = f"{type(error).__name__}: {error}".rstrip(": ")
-    return Failure(f"loading {source} failed: {said}; --debug shows where", FAILED)
+    """Return the failure for a user's module that raised an error."""
+    return Failure(f"loading {source} failed: {failure_text(error)}; --debug shows where", FAILED)
 
 
 def _agent(module: ModuleType, source: str, attribute: str) -> Agent:
@@ -125,19 +123,19 @@ def _agent(module: ModuleType, source: str, attribute: str) -> Agent:
         return value
     if not callable(value) or not _takes_nothing(value):
         raise misused(
-            f"{source}:{attribute} is of type {type(value).__name__}: neither an Agent "
-            f"nor a function without arguments that makes one; {_agents_in(module)}"
+            f"{source}:{attribute} is a {type(value).__name__}, neither an Agent nor a function without "
+            f"arguments that returns one; {_agents_in(module)}"
         )
     made = _call(value, source, attribute)
     if not isinstance(made, Agent):
         raise misused(
-            f"{source}:{attribute}() gave {type(made).__name__}, not an Agent; {_agents_in(module)}"
+            f"{source}:{attribute}() returned a {type(made).__name__}, not an Agent; {_agents_in(module)}"
         )
     return made
 
 
 def value_in(module: ModuleType, source: str, attribute: str, seen: Callable[[ModuleType], str]) -> object:
-    """What a module has under this name, dots allowed. Fails with what `seen` says is there."""
+    """Return the value of a name in a module; dots are allowed. seen: lists the names for the error."""
     value: object = module
     for part in attribute.split("."):
         if not hasattr(value, part):
@@ -147,7 +145,7 @@ def value_in(module: ModuleType, source: str, attribute: str, seen: Callable[[Mo
 
 
 def _elsewhere(module: ModuleType, source: str) -> str:
-    """Where a module came from, if a file of its name is here too: an installed one goes before it."""
+    """Say where a module came from, if an installed one hides a file of that name in this folder."""
     file, here = getattr(module, "__file__", None), Path(f"{source}.py")
     if file is None or not here.is_file() or here.resolve() == Path(file).resolve():
         return ""
@@ -179,7 +177,7 @@ def _agents_in(module: ModuleType) -> str:
 
 
 def _agent_names(module: ModuleType) -> Iterator[str]:
-    """Agents, and functions that say they make one."""
+    """Yield the names of agents, and of functions annotated to return one."""
     for name, value in list(vars(module).items()):
         if isinstance(value, Agent):
             yield name
@@ -188,7 +186,7 @@ def _agent_names(module: ModuleType) -> Iterator[str]:
 
 
 def _hint(source: str) -> str:
-    """The agents of a module that was named without one; silent if it cannot be loaded."""
+    """List the agents of a module that was named without one; empty if it cannot be loaded."""
     if not source:
         return ""
     with contextlib.redirect_stdout(sys.stderr):

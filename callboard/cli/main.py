@@ -1,4 +1,4 @@
-"""The command `callboard`: its sub-commands, loaded when they are used, and its ends.
+"""The command `callboard` and its sub-commands.
 
 A command returns its exit code, or None for 0. Errors become one line on stderr and an exit code (see
 errors.py); a traceback is shown only with `--debug`.
@@ -18,9 +18,9 @@ from callboard.cli.options import debug_option
 _SECTIONS: Final = {
     "Run": {
         "demo": ("demo_command:demo", "Show the main job on a folder, offline, without a key."),
-        "run": ("run_command:run", "Run an agent on a prompt and record everything."),
-        "chat": ("chat_command:chat", "Talk with an agent, or ask it line by line."),
-        "resume": ("resume_command:resume", "Finish what a process left undone when it ended."),
+        "run": ("run_command:run", "Run an agent on one prompt and record everything."),
+        "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
+        "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
     },
     "Look back": {
         "sessions": ("list_command:sessions", "List the recorded sessions, newest first."),
@@ -35,29 +35,29 @@ _SECTIONS: Final = {
         "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
     },
     "Test": {
-        "explore": ("explore_command:explore", "Explore orders and faults of a scenario, without a model."),
+        "explore": ("explore_command:explore", "Try many orders and faults of a scenario, without a model."),
         "check": ("check_command:check", "Check the rules of delegation on recorded sessions."),
     },
     "Keep": {
         "export": ("export_command:export", "Write sessions to a file, to keep or to send."),
-        "delete": ("delete_command:delete", "Delete a session for good."),
+        "delete": ("delete_command:delete", "Delete a session permanently."),
     },
 }
-"""Section -> command -> where it is, and its line in the help. Modules are loaded when they are used:
-`callboard --help` needs no event loop and no model."""
+"""Section -> command -> its function and its line in the help. The module of a command is loaded when it is
+used, so that `callboard --help` needs no event loop and no model."""
 
 _PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
 
 
 class Commands(click.Group):
-    """The group: finds commands, and turns every end into an exit code."""
+    """The group of all commands. It turns every end into an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the sections."""
+        """List the commands in the order of the sections."""
         return list(_PLACES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, its module loaded."""
+        """Load a command; None for an unknown name."""
         place = _PLACES.get(cmd_name)
         if place is None:
             return None
@@ -67,13 +67,13 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The sections, without loading anything."""
+        """Write the sections, without loading a command."""
         for section, commands in _SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; its result is the exit code."""
+        """Run the command and exit with its result."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -109,30 +109,31 @@ Examples:
   callboard replay                    step through it
   callboard verify --all
 
-A SESSION is an id or the beginning of one; without it, the newest session is meant. The log is
-callboard.db, or the file named by --log or CALLBOARD_LOG. Data goes to stdout, all else to stderr; NO_COLOR
-is heeded.
+SESSION is a session's id or the beginning of one; the default is the newest session. The log is
+callboard.db, or the file that --log or CALLBOARD_LOG names. Data goes to stdout, everything else to stderr.
+NO_COLOR turns colours off.
 
 \b
 Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 corrupt log, 5 diverged, 130 interrupted.""",
 )
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Run LLM agents whose every message is recorded, and look at what they did.
+    """Run LLM agents, record every message, and look back at each step.
 
-    Every session is kept as a log of events that is enough to replay, inspect and verify it.
+    A session is a log of events, and the log alone is enough to replay, inspect and verify it.
     """
 
 
 def main() -> NoReturn:
-    """The entry point."""
+    """Run the command line and exit."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a command
     cli(prog_name="callboard")
     raise AssertionError("click ends the process")
 
 
 def _drop_stdout() -> None:
-    """Nobody reads any more: let the interpreter's own last flush go nowhere instead of failing."""
+    """Send stdout nowhere, after its reader is gone."""
+    # The interpreter flushes stdout once more at its end, which would fail.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

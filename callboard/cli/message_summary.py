@@ -1,6 +1,6 @@
-"""Every kind of message in one line: what it says, without what its envelope says already.
+"""A summary of every kind of message, in one line, without the parts that its envelope shows.
 
-The matches are exhaustive: a new kind of message without words is a type error.
+The matches are exhaustive: a new kind of message without a summary is a type error.
 """
 
 from typing import assert_never
@@ -51,16 +51,16 @@ from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.tree import prompt_text
 
-_LONGEST = 200
+_CHARS_MAX = 200
 
 
-def words(body: AnyMessage) -> str:
-    """What a message says, safe, on one line."""
-    return safe_line(_words(body), _LONGEST)
+def summary_of(body: AnyMessage) -> str:
+    """Summarise a message in one line that is safe to print."""
+    return safe_line(_summary(body), _CHARS_MAX)
 
 
-def text_of(prompt: Json) -> str:
-    """A prompt as text, whole: of content blocks the text blocks, one a line."""
+def whole_prompt(prompt: Json) -> str:
+    """Return the whole text of a prompt: of a list of blocks, one block a line."""
     value = msgspec.json.decode(prompt)
     if isinstance(value, str):
         return value
@@ -68,7 +68,7 @@ def text_of(prompt: Json) -> str:
     return "\n".join(str(part) for part in parts)
 
 
-def _words(body: AnyMessage) -> str:
+def _summary(body: AnyMessage) -> str:
     match body:
         case SessionOpened():
             return (
@@ -77,7 +77,7 @@ def _words(body: AnyMessage) -> str:
         case Resumed():
             return _resumed(body)
         case Ask():
-            return prompt_text(body.prompt, _LONGEST) + _schema(body.schema)
+            return prompt_text(body.prompt, _CHARS_MAX) + _schema(body.schema)
         case Cancel():
             return body.reason
         case Close():
@@ -93,7 +93,7 @@ def _words(body: AnyMessage) -> str:
         case TimerFired():
             return f"timer {body.timer}"
         case TurnRequested() | TurnSettled() | Delegate() | ReportBack() | Finished() | Stopped():
-            return _said_by_agent(body)
+            return _from_agent(body)
         case (
             CallModel()
             | CallTool()
@@ -103,16 +103,16 @@ def _words(body: AnyMessage) -> str:
             | ExtendTimer()
             | CancelTimer()
         ):
-            return _asked_of_port(body)
+            return _port_request(body)
         case _:
-            return _told_to_agent(body)
+            return _agent_input(body)
 
 
-def _told_to_agent(body: AgentInput) -> str:
+def _agent_input(body: AgentInput) -> str:
     match body:
         case Begin():
             profile = msgspec.json.decode(body.profile, type=_Named).name
-            return f"{profile}: {prompt_text(body.prompt, _LONGEST)}{_schema(body.schema)}"
+            return f"{profile}: {prompt_text(body.prompt, _CHARS_MAX)}{_schema(body.schema)}"
         case Stop():
             return body.reason
         case ReportJudged():
@@ -131,7 +131,7 @@ def _told_to_agent(body: AgentInput) -> str:
             assert_never(body)
 
 
-def _said_by_agent(body: FromAgent) -> str:
+def _from_agent(body: FromAgent) -> str:
     match body:
         case TurnRequested():
             wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
@@ -142,7 +142,7 @@ def _said_by_agent(body: FromAgent) -> str:
             return f"{tokens(used.tokens)} tokens" if used else "use not known"
         case Delegate():
             return (
-                f"to {', '.join(body.profiles)}: {prompt_text(body.prompt, _LONGEST)}{_schema(body.schema)}"
+                f"to {', '.join(body.profiles)}: {prompt_text(body.prompt, _CHARS_MAX)}{_schema(body.schema)}"
             )
         case ReportBack():
             return _json(body.value)
@@ -154,7 +154,7 @@ def _said_by_agent(body: FromAgent) -> str:
             assert_never(body)
 
 
-def _asked_of_port(body: PortInput) -> str:
+def _port_request(body: PortInput) -> str:
     match body:
         case CallModel():
             return f"for {body.agent}, asked for by event {body.request}"
@@ -212,7 +212,7 @@ def _schema(schema: Json) -> str:
 
 
 def _json(value: Json) -> str:
-    return bytes(value)[: 4 * _LONGEST].decode("utf-8", "replace")
+    return bytes(value)[: 4 * _CHARS_MAX].decode("utf-8", "replace")
 
 
 class _Named(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, and the command class that gives them `--debug`."""
+"""Options and arguments that several commands share, and the command class that adds `--debug`."""
 
 import shlex
 from collections.abc import Callable
@@ -26,22 +26,22 @@ _session = click.argument("session", default="", required=False, metavar="[SESSI
 
 
 def log_option(function: F) -> F:
-    """`--log FILE`."""
+    """Add `--log FILE`."""
     return _log(function)
 
 
 def json_option(function: F) -> F:
-    """`--json`."""
+    """Add `--json`."""
     return _json(function)
 
 
 def session_argument(function: F) -> F:
-    """`[SESSION]`: an id, the beginning of one, or nothing for the newest."""
+    """Add `[SESSION]`: an id, the beginning of one, or nothing for the newest session."""
     return _session(function)
 
 
 def log_flag() -> str:
-    """The `--log` that a command in a hint needs to find the same log; nothing if it is found anyway."""
+    """Return the `--log` option for a command in a hint; empty if the command finds the log without it."""
     context = click.get_current_context(silent=True)
     if context is None or context.get_parameter_source("log") is not click.core.ParameterSource.COMMANDLINE:
         return ""
@@ -49,46 +49,47 @@ def log_flag() -> str:
 
 
 def agent_argument(function: F) -> F:
-    """`module:agent`."""
+    """Add `MODULE:AGENT`."""
     return click.argument("agent", metavar="MODULE:AGENT")(function)
 
 
 def model_option(function: F) -> F:
-    """`--model NAME`."""
+    """Add `--model PROVIDER:NAME`."""
     return click.option(
         "--model",
-        metavar="NAME",
+        metavar="PROVIDER:NAME",
         default="",
-        help="Ask this Claude model, by its API name. Goes before the agent's own; "
-        "sub-agents that name none inherit it.",
+        help="Ask this model instead of the agent's own: anthropic:NAME (or just claude-...), "
+        "scripted:MODULE:POLICY, or the name of another installed provider. Sub-agents without a model "
+        "inherit it.",
     )(function)
 
 
 def limit_option(function: F) -> F:
-    """`--limit NAME=VALUE`, any number of times."""
+    """Add `--limit NAME=VALUE`, which may be repeated."""
     return click.option(
         "--limit",
         "limits",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Bound the session: tokens=200k, cost=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
+        help="Limit the session: tokens=200k, cost=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
     )(function)
 
 
 def secret_option(function: F) -> F:
-    """`--secret NAME`, any number of times."""
+    """Add `--secret NAME`, which may be repeated."""
     return click.option(
         "--secret",
         "secrets",
         metavar="NAME",
         multiple=True,
-        help="Keep the value of the environment variable NAME out of all that is written; tools get it "
-        "by ctx.secret(NAME). May be repeated.",
+        help="Keep the value of the environment variable NAME out of logs and output; tools get it by "
+        "ctx.secret(NAME). May be repeated.",
     )(function)
 
 
 class Command(click.Command):
-    """A command that also takes `--debug`, wherever on the line it stands."""
+    """A command that accepts `--debug` anywhere on its line."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -96,7 +97,7 @@ class Command(click.Command):
 
 
 def debug_option() -> click.Option:
-    """`--debug`."""
+    """Return the option `--debug`."""
     return click.Option(
         ["--debug"],
         is_flag=True,

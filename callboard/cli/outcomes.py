@@ -1,4 +1,4 @@
-"""An outcome in words and as JSON."""
+"""Outcomes as text and as JSON."""
 
 from pathlib import Path
 
@@ -10,18 +10,18 @@ from callboard.runtime.sessions.outcome import Outcome
 
 
 def head_text(head: tuple[int, str]) -> str:
-    """A head as `verify --head` takes it."""
+    """Format a head as `verify --head` takes it."""
     return f"{head[0]}:{head[1]}"
 
 
 def usage_json(usage: Usage) -> dict[str, object]:
-    """All that was used; cost in micro-dollars, as in the log, and in dollars."""
+    """Return the usage as JSON; cost in micro-dollars, as in the log, and in dollars."""
     numbers: dict[str, object] = {name: getattr(usage, name) for name in usage.__struct_fields__}
     return {"tokens": usage.tokens, "cost_usd": usage.cost_usd, **numbers}
 
 
 def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, object]:
-    """The outcome as one document."""
+    """Return the outcome as one JSON document."""
     return {
         "session": outcome.session_id,
         "log": str(Path(log).resolve()),
@@ -40,7 +40,7 @@ def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, objec
 
 
 def usage_text(usage: Usage) -> str:
-    """What was used, in one line."""
+    """Describe the usage in one line."""
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     parts = [f"{tokens(usage.input_tokens)} in", f"{tokens(usage.output_tokens)} out"]
     parts += [f"{tokens(cached)} cache"] * bool(cached)
@@ -52,12 +52,12 @@ def usage_text(usage: Usage) -> str:
 
 
 def ending_text(outcome: Outcome) -> str:
-    """How it ended, in one line."""
+    """Describe the ending of an outcome in one line."""
     return ending(outcome.kind, outcome.detail)
 
 
 def ending(kind: OutcomeKind, detail: str = "") -> str:
-    """A kind of ending in words, with what is known beyond the kind.
+    """Describe a kind of ending, with its detail.
 
     >>> ending("answered"), ending("cancelled", "by hand"), ending("deadline")
     ('ok: answered in text', 'cancelled: by hand', 'failed (deadline): ran out of time')
@@ -70,12 +70,12 @@ def ending(kind: OutcomeKind, detail: str = "") -> str:
 
 
 def summary(outcome: Outcome, log: str, elapsed_ms: int) -> str:
-    """What to know after an ask, for stderr. Partial work stands here: it is no result."""
+    """Summarise an outcome for stderr, with its partial work if it failed."""
     lines = [ending_text(outcome)]
     if not outcome.is_ok and outcome.text:
-        lines += ["its partial work:", indented(outcome.text)]
+        lines += ["partial work:", indented(outcome.text)]
     if outcome.in_doubt:
-        lines.append(f"not drained in time, their last effects are unknown: {', '.join(outcome.in_doubt)}")
+        lines.append(f"not stopped in time, last effects unknown: {', '.join(outcome.in_doubt)}")
     lines += [
         f"{usage_text(outcome.usage)}, {duration(elapsed_ms)}",
         f"session {outcome.session_id} in {log}, head {head_text(outcome.head)}",

@@ -1,7 +1,7 @@
-"""Data goes to stdout, talk to stderr. Everything that is printed passes through here, and is safe.
+"""Output: data on stdout, talk on stderr. All printed text passes through here and is made safe.
 
 Data is text for people, or with `--json` one JSON document (events: one a line). Talk is progress, hints
-and summaries: redirecting stdout leaves it on the terminal.
+and summaries; it stays on the terminal when stdout is redirected.
 """
 
 import sys
@@ -17,26 +17,26 @@ from rich.text import Text
 from callboard.cli.terminal_escape import safe_json, safe_text
 
 WIDE = 10_000
-"""The width of what is no terminal: nothing is cut or wrapped for a pipe."""
+"""The width of a pipe or file: nothing is cut or wrapped there."""
 
 
 def emit(text: str) -> None:
-    """A piece of data, as text."""
+    """Print data as text."""
     click.echo(safe_text(text))
 
 
 def emit_json(value: object, *, is_line: bool = False) -> None:
-    """A piece of data, as JSON: indented, or on one line. msgspec.Raw stands for JSON as it is."""
+    """Print data as JSON, indented or on one line. A msgspec.Raw in it is printed as the JSON it holds."""
     click.echo(safe_json(msgspec.json.format(msgspec.json.encode(value), indent=-1 if is_line else 2)))
 
 
 def talk(text: str) -> None:
-    """Something to know beside the data."""
+    """Print progress, a hint or a summary on stderr."""
     click.echo(safe_text(text), err=True)
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether somebody looks at this stream on a terminal that can move its cursor."""
+    """Return whether the stream is a terminal that can move its cursor."""
     try:
         return stream.isatty() and not console_on(stream).is_dumb_terminal
     except ValueError:  # closed
@@ -44,10 +44,10 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> Console:
-    """A console that takes text as it is: no markup, no emoji names, no guessed colours.
+    """Return a console that prints text unchanged: no markup, no emoji names, no guessed colours.
 
-    Colours only on a terminal, and not with NO_COLOR. As wide as the terminal; a pipe has no width.
-    is_drawn: it is a terminal, whatever the stream itself says.
+    Colours appear on a terminal only, and not with NO_COLOR. The width is the terminal's; a pipe has none.
+    is_drawn: the stream counts as a terminal.
     """
     stream = stream or sys.stdout
     is_wide = not is_drawn and not stream.isatty()
@@ -63,7 +63,7 @@ def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> Conso
 
 
 def emit_lines(lines: Iterable[Text]) -> None:
-    """Styled lines of data, each cut at the width of the terminal."""
+    """Print styled lines of data, each cut at the width of the terminal."""
     console = console_on()
     for line in lines:
         if console.is_terminal:
@@ -73,7 +73,7 @@ def emit_lines(lines: Iterable[Text]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[int] = ()) -> list[Text]:
-    """Columns as lines, the last as long as it likes. right: the columns whose values stand at the right."""
+    """Format rows as lines of aligned columns; the last is never cut. right: right-aligned columns."""
     cells = [[safe_text(cell).replace("\n", " ") for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
 
@@ -85,7 +85,7 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequenc
 
 
 def padded(cell: str, width: int, *, is_right: bool = False) -> str:
-    """The text in exactly so many columns of a terminal: filled up, or cut."""
+    """Pad or cut a text to exactly this many terminal columns."""
     if cell_len(cell) > width:
         cell = set_cell_size(cell, max(0, width - 1)).rstrip() + "…"
     fill = " " * (width - cell_len(cell))
@@ -93,7 +93,7 @@ def padded(cell: str, width: int, *, is_right: bool = False) -> str:
 
 
 def fields(pairs: Mapping[str, str]) -> list[Text]:
-    """Labels and values; the lines of a value stand under each other. Empty values are left out."""
+    """Format labels and values, the lines of a value below each other. Empty values are left out."""
     width = max(map(len, pairs), default=0)
     lines = []
     for label, value in pairs.items():

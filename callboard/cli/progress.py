@@ -1,7 +1,7 @@
-"""How far a campaign is, and Ctrl-C: once ends it with what it has found, twice leaves the process.
+"""The progress of a campaign, and Ctrl-C: the first ends the campaign, the second the process.
 
-On a terminal one line is drawn over itself a few times a second; anywhere else a line is printed now and
-then, so that a build log shows that something happens.
+On a terminal one line is drawn over itself a few times a second. Anywhere else a line is printed every ten
+seconds, so that a build log shows progress.
 """
 
 import contextlib
@@ -20,11 +20,15 @@ from callboard.replay.testing.stopwatch import Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2
 _PRINTED_EVERY_S: Final = 10.0
-_STOPPING: Final = "stopping with the run or the shrinking that is under way; Ctrl-C again leaves at once"
+_STOPPING: Final = "stopping after the current run or shrink; press Ctrl-C again to leave at once"
 
 
 class Progress:
-    """Shows glances. is_stopped: Ctrl-C was pressed. runs_max: shown beside the runs, if it is known."""
+    """The line that shows the progress.
+
+    runs_max: the number of runs to make, if it is known.
+    is_stopped: set after Ctrl-C.
+    """
 
     def __init__(self, out: TextIO | None = None, runs_max: int | None = None) -> None:
         self._out = out or sys.stderr
@@ -37,13 +41,13 @@ class Progress:
         self._is_drawn = False
 
     def begins(self, seen: Seen) -> bool:
-        """Before a run: show how far it is, if it is time to. False: stop here."""
+        """Show the progress before a run, if it is time to. Return False to end the campaign."""
         if self._watch.seconds - self._shown_at >= self._every_s:
             self._show(Glance.at(seen))
         return not self.is_stopped
 
     def glance(self, glance: Glance) -> bool:
-        """The same for what several processes have done."""
+        """Do the same as `begins` for the sums of several processes."""
         if self._watch.seconds - self._shown_at >= self._every_s:
             self._show(glance)
         return not self.is_stopped
@@ -59,7 +63,7 @@ class Progress:
         self._is_drawn = True
 
     def line(self, glance: Glance, seconds: float) -> str:
-        """A glance in one line, what matters most first."""
+        """Format the progress in one line, the most important figures first."""
         of = f" of {self._runs_max:,}" if self._runs_max else ""
         parts = [
             f"{glance.runs:,}{of} runs",
@@ -72,27 +76,26 @@ class Progress:
         return ", ".join(part for part in parts if part)
 
     def clear(self) -> None:
-        """Wipe the line away."""
+        """Erase the line."""
         if self._is_drawn:
             self._out.write("\r\x1b[K")
             self._out.flush()
             self._is_drawn = False
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-C. Raises KeyboardInterrupt the second time."""
+        """Handle Ctrl-C. Raises KeyboardInterrupt the second time."""
         if self.is_stopped:
             raise KeyboardInterrupt
         self.is_stopped = True
         wiped = "\r\x1b[K" if self._is_drawn else ""
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # past the stream, which may be in the middle of a line
+        with contextlib.suppress(OSError, ValueError):
+            # Not through the stream: the signal may have come in the middle of one of its writes.
             os.write(self._out.fileno(), f"{wiped}{_STOPPING}\n".encode())
 
 
 @contextlib.contextmanager
-def shown(progress: Progress) -> Iterator[Progress]:
-    """Show it, and take Ctrl-C, while the body runs. What runs print goes to stderr."""
+def reporting(progress: Progress) -> Iterator[Progress]:
+    """Show the progress and handle Ctrl-C while the body runs. The output of runs goes to stderr."""
     before = signal.signal(signal.SIGINT, progress.stop)
     try:
         with contextlib.redirect_stdout(sys.stderr):

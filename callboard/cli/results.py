@@ -1,4 +1,4 @@
-"""What a command prints when an ask is over: the result on stdout, all else on stderr."""
+"""The output of a command after an ask: the result on stdout, the summary on stderr."""
 
 from callboard.cli.options import log_flag
 from callboard.cli.outcomes import outcome_json, summary
@@ -7,9 +7,10 @@ from callboard.runtime.sessions.outcome import Outcome
 
 
 def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, is_quiet: bool) -> None:
-    """The report as JSON, or the text; nothing where there is no result. With `as_json` all there is.
+    """Print the report as JSON, or the text; nothing if there is no result.
 
-    is_quiet: no summary on stderr.
+    as_json: print the whole outcome as JSON instead.
+    is_quiet: print no summary on stderr.
     """
     if as_json:
         emit_json(outcome_json(outcome, log, elapsed_ms))
@@ -19,4 +20,4 @@ def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, 
         emit(outcome.text)
     if not is_quiet:
         talk(summary(outcome, log, elapsed_ms))
-        talk(f"look at it: callboard show {outcome.session_id}{log_flag()}")
+        talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")

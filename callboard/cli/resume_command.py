@@ -1,28 +1,25 @@
-"""`callboard resume`: what a process left undone when it ended, finished."""
+"""`callboard resume`: finish a session whose process ended too early."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import click
 import msgspec
 
-from callboard.actors.protocol.errors import AgentsChanged
+from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.errors import FAILED, Failure, misused, not_found
+from callboard.cli.foreground import attend
 from callboard.cli.inputs import parse_limits
-from callboard.cli.interrupts import interrupts
 from callboard.cli.keys import keyed_log
 from callboard.cli.list_command import end_of
-from callboard.cli.live import LiveTree, diverted, watching
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import (
     Command,
     json_option,
     limit_option,
+    log_flag,
     log_option,
     model_option,
     secret_option,
@@ -32,6 +29,7 @@ from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.results import print_result
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import LogReader, SessionRow
@@ -40,11 +38,11 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.recorded_session import Past, past_of
-from callboard.runtime.sessions.session import Session, with_head
+from callboard.runtime.sessions.session import Session
 
 
 class Job(NamedTuple):
-    """What is to be resumed, and how. limits: what is to hold instead of what was recorded, if anything."""
+    """A session to resume, and how. limits: the limits that replace the recorded ones, if any."""
 
     session_id: str
     past: Past
@@ -62,7 +60,7 @@ class Job(NamedTuple):
 @click.command("resume", cls=Command)
 @click.argument("words", nargs=-1, required=True, metavar="[SESSION] MODULE:AGENT")
 @click.option(
-    "--extend", metavar="SECONDS", type=float, default=0.0, help="Put every deadline off by so much."
+    "--extend", metavar="SECONDS", type=float, default=0.0, help="Extend every deadline by this time."
 )
 @click.option(
     "--accept-changes", is_flag=True, help="Go on although the agents have changed, and record that."
@@ -86,21 +84,21 @@ def resume(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Finish what a process left undone when it ended.
+    """Finish a session whose process ended too early.
 
-    The session goes on from its log: with its conversation, what was answered, and what was spent. Nothing
-    that is recorded is done again. Model calls without an answer are charged in full and made again; `read`
-    and `idempotent` tools run again; a `write` tool that had started does not, and its agent is told that
-    its effect is unknown. Then the session is closed. docs/resume.md has all of it.
+    The session goes on from its log, with its conversation, its answers and its spending. Recorded work is
+    not repeated. A model call without an answer is charged in full and made again. A `read` or `idempotent`
+    tool without an answer runs again. A `write` tool that had started does not; its agent is told that its
+    effect is unknown. At the end the session is closed. docs/resume.md has the details.
 
-    Without SESSION the newest one is meant that has a prompt and was not closed (`callboard sessions` lists
-    them). A closed session is left alone: its last outcome is printed again. A session without any prompt
-    stays open. MODULE:AGENT is the host it was recorded with;
-    if agents, tools or models have changed since, that is refused and listed, unless --accept-changes.
-    Agents without a model use the recorded one. --limit changes the bounds that it names, the others stay.
+    Without SESSION, the newest session that has a prompt and is not closed is resumed (`callboard sessions`
+    lists them). For a closed session, the last outcome is printed again. A session without a prompt stays
+    as it is. MODULE:AGENT is the recorded host; if agents, tools or models have changed since, the command
+    lists the changes and refuses, unless --accept-changes. An agent without a model uses the recorded one.
+    --limit changes the limits that it names and keeps the others.
 
-    Result, tree, summary, Ctrl-C and exit codes are those of `callboard run`; 3 if nothing is left to be
-    resumed.
+    The result, tree, summary, Ctrl-C and exit codes are those of `callboard run`; exit code 3 means that
+    nothing is left to resume.
 
     \b
     Examples:
@@ -115,24 +113,24 @@ def resume(
     begun = now_ms()
     if past.is_closed:
         outcome = _last(session_id, past)
-        talk(f"session {session_id} is closed; this is its last outcome")
+        talk(f"session {session_id} is closed; its last outcome follows")
         code = 0 if outcome.is_ok else FAILED
     elif not past.last:
         raise not_found(
-            f"nothing was ever asked in session {session_id}, so nothing is left to be resumed; "
-            "it stays open, and `callboard delete` removes it"
+            f"session {session_id} has no prompt, so nothing is left to resume; it stays open, and "
+            f"`callboard delete {session_id}{log_flag()}` removes it"
         )
     else:
-        agent, own = choose_model(found, model or ("" if found.model else past.model.name))
+        agent, own = _with_model(found, model, past)
         bounds = _bounds(past, limits)
         options = (extend, accept_changes, log, quiet, approve, secrets)
-        outcome, code = asyncio.run(_resume(Job(session_id, past, agent, own, bounds, *options)))
+        outcome, code = event_loop.run(_resume(Job(session_id, past, agent, own, bounds, *options)))
     print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
     return code
 
 
 def _left(log: str, wanted: str) -> tuple[str, Past]:
-    """The session that is meant, and what its log says of it."""
+    """Find the session to resume, and read its past from the log."""
     with open_reader(log) as reader:
         if wanted:
             return _read(reader, find_session(reader, wanted))
@@ -141,7 +139,7 @@ def _left(log: str, wanted: str) -> tuple[str, Past]:
             if not end_of(reader, row).is_closed and (found := _read(reader, row))[1].last:
                 return found
     raise not_found(
-        f"nothing is left to be resumed: all {len(rows)} sessions of the log are closed or were never asked"
+        f"nothing is left to resume: all {len(rows)} sessions of the log are closed or have no prompt"
     )
 
 
@@ -149,15 +147,28 @@ def _read(reader: LogReader, row: SessionRow) -> tuple[str, Past]:
     return row.session_id, past_of(row.session_id, Recording.open(reader, row.session_id).rows)
 
 
+def _with_model(agent: Agent, name: str, past: Past) -> tuple[Agent, Model | None]:
+    """Return the agent and the model for those without one: the named one, else the recorded one."""
+    if name or agent.model:
+        return choose_model(agent, name)
+    try:
+        return choose_model(agent, past.model.name)
+    except UnknownName as error:
+        raise misused(
+            f"the log has the model's name {past.model.name!r} without its provider; "
+            "name both with --model PROVIDER:NAME"
+        ) from error
+
+
 def _last(session_id: str, past: Past) -> Outcome:
-    """The outcome of the last ask of a session in which nothing runs."""
+    """Return the outcome of the last ask of a closed session."""
     if not past.last:
         raise Failure(f"session {session_id} is closed, and nothing was asked in it")
     return past.outcomes[past.last]
 
 
 def _bounds(past: Past, pairs: tuple[str, ...]) -> Limits | None:
-    """The recorded limits with those that are named changed; None for no change."""
+    """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None
     bodies = (event.body for event in past.events if isinstance(event.body, SessionOpened | Resumed))
@@ -173,19 +184,19 @@ async def _resume(job: Job) -> tuple[Outcome, int]:
     async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
         session = await _taken_up(runtime, job)
         if not job.past.running:
-            talk(f"nothing was left undone in session {job.session_id}: its last ask had ended")
-        async with _shown(session, job) as view:
-            leaving = view.close if view else lambda: None
-            approver.view = view
-            with interrupts(session, leaving) as taken, diverted(view):
-                outcome = await session.outcome
-        with diverted(None):
-            head = await session.close()
-    return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
+            talk(f"session {job.session_id} has no unfinished ask: its last outcome follows")
+        return await attend(
+            session,
+            lambda: session.outcome,
+            approver,
+            title=f"session {job.session_id} in {job.log}, resumed after event {len(job.past.events):,}",
+            is_quiet=job.is_quiet,
+            known=len(job.past.events),
+        )
 
 
 async def _taken_up(runtime: Runtime, job: Job) -> Session:
-    """The session, going on. What has changed is listed, a line for each difference."""
+    """Resume the session. If its agents have changed, list each difference and raise Failure."""
     try:
         return await runtime.resume(
             job.session_id,
@@ -195,21 +206,10 @@ async def _taken_up(runtime: Runtime, job: Job) -> Session:
             accept_changes=job.accepts_changes,
         )
     except AgentsChanged as changed:
-        talk(f"what has changed since session {job.session_id} was recorded:")
+        talk(f"changes since session {job.session_id} was recorded:")
         for difference in changed.differences:
             talk(f"  {safe_line(difference)}")
         raise misused(
-            f"session {job.session_id} was recorded with other agents; resume it with those, or go on with "
-            "these by --accept-changes, which is recorded"
+            f"session {job.session_id} was recorded with other agents; resume it with those, or accept the "
+            "changes with --accept-changes, which records them"
         ) from changed
-
-
-@contextlib.asynccontextmanager
-async def _shown(session: Session, job: Job) -> AsyncIterator[LiveTree | None]:
-    """The tree on stderr, unless nothing is to be shown. What was there before the resume is no news."""
-    if job.is_quiet:
-        yield None
-        return
-    title = f"session {session.session_id} in {job.log}, resumed after event {len(job.past.events):,}"
-    async with watching(session, title=title, known=len(job.past.events)) as view:
-        yield view

@@ -1,19 +1,15 @@
 """`callboard run`: one prompt, one outcome, recorded."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import click
 
 from callboard.actors.protocol.limits import Limits
 from callboard.cli.approving import Approver, Mode, approve_option
-from callboard.cli.errors import FAILED
+from callboard.cli.foreground import attend
 from callboard.cli.inputs import parse_limits, read_prompt, read_schema
-from callboard.cli.interrupts import interrupts
 from callboard.cli.keys import keyed_log
-from callboard.cli.live import LiveTree, diverted, watching
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import (
     Command,
@@ -25,18 +21,18 @@ from callboard.cli.options import (
     secret_option,
 )
 from callboard.cli.results import print_result
+from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.session import Session, with_head
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run, checked."""
+    """The checked arguments of a run."""
 
     agent: Agent
     model: Model | None
@@ -53,7 +49,7 @@ class Job:
 @agent_argument
 @click.argument("prompt")
 @model_option
-@click.option("--schema", metavar="FILE", default="", help="The result must match the JSON schema in FILE.")
+@click.option("--schema", metavar="FILE", default="", help="Require a result that matches this JSON schema.")
 @limit_option
 @approve_option
 @secret_option
@@ -72,17 +68,17 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run an agent on a prompt and record everything.
+    """Run an agent on one prompt and record everything.
 
-    MODULE:AGENT is an Agent in a Python module, or a function without arguments that makes one; the module
-    is looked for from the current folder. path/to/file.py:agent works too. PROMPT is the task; - reads it
+    MODULE:AGENT names an Agent in a Python module, or a function without arguments that returns one. The
+    module is found from the current folder; path/to/file.py:agent works too. PROMPT is the task; - reads it
     from stdin.
 
-    The result goes to stdout: the text, or with --schema the report as JSON. Meanwhile the tree of agents
-    is drawn on stderr, and after it a summary. The exit code is 0 if there is a result and 1 if there is
-    none, for whatever reason; partial work is shown on stderr, and in --json.
+    The result goes to stdout: the text, or with --schema the report as JSON. The tree of agents is drawn on
+    stderr during the run, and a summary follows. The exit code is 0 if there is a result, else 1; partial
+    work is shown on stderr and in --json.
 
-    Ctrl-C cancels the run and records that; twice leaves at once.
+    Ctrl-C cancels the run and records that. A second Ctrl-C leaves at once.
 
     \b
     Examples:
@@ -95,7 +91,7 @@ def run(
     bounds = parse_limits(limits)
     job = Job(found, own, read_prompt(prompt), read_schema(schema), bounds, log, quiet, approve, secrets)
     begun = now_ms()
-    outcome, code = asyncio.run(_run(job))
+    outcome, code = event_loop.run(_run(job))
     print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
     return code
 
@@ -105,21 +101,10 @@ async def _run(job: Job) -> tuple[Outcome, int]:
     refs = [SecretRef(name) for name in job.secrets]
     async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
         session = await runtime.open(job.agent, limits=job.limits, title=job.prompt)
-        async with _shown(session, job) as view:
-            leaving = view.close if view else lambda: None
-            approver.view = view
-            with interrupts(session, leaving) as taken, diverted(view):
-                outcome = await session.ask(job.prompt, output_schema=job.schema)
-        with diverted(None):
-            head = await session.close()
-    return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
-
-
-@contextlib.asynccontextmanager
-async def _shown(session: Session, job: Job) -> AsyncIterator[LiveTree | None]:
-    """The tree on stderr, unless nothing is to be shown."""
-    if job.is_quiet:
-        yield None
-        return
-    async with watching(session, title=f"session {session.session_id} in {job.log}") as view:
-        yield view
+        return await attend(
+            session,
+            lambda: session.ask(job.prompt, output_schema=job.schema),
+            approver,
+            title=f"session {session.session_id} in {job.log}",
+            is_quiet=job.is_quiet,
+        )

@@ -1,6 +1,6 @@
-"""Loading the scenario that a command line names: `module:scenario` or `path/to/file.py:scenario`.
+"""Load the scenario that a command line names: `module:scenario` or `path/to/file.py:scenario`.
 
-As with agents the module is looked for from the current folder, and what it prints goes to stderr.
+As for agents, the module is found from the current folder, and its output goes to stderr.
 """
 
 import contextlib
@@ -21,13 +21,11 @@ _LISTED = 12
 
 
 def load_subject(spec: str) -> Subject:
-    """The scenario of this name. Fails, always as a mistake of usage, with what is there instead.
-
-    What a campaign found has the exit code 1; so a build can tell the one from the other.
-    """
+    """Load the scenario of this name. Raises Failure that lists the scenarios that exist."""
     try:
         return _load(spec)
     except Failure as failure:
+        # Always exit code 2: code 1 means that the campaign broke a rule, and builds tell them apart.
         raise misused(failure.message) from failure
 
 
@@ -40,7 +38,7 @@ def _load(spec: str) -> Subject:
         value = value_in(module, source, attribute, _scenarios_in)
         if isinstance(value, Agent):
             raise misused(
-                f"{spec} is an Agent: say what its models answer and what it is asked, in "
+                f"{spec} is an Agent; define its answers and its prompt in a scenario: "
                 f"scenario = callboard.testing.Scenario({attribute}, policy, prompt); {_scenarios_in(module)}"
             )
         try:
@@ -52,15 +50,15 @@ def _load(spec: str) -> Subject:
 
 
 class Named:
-    """A scenario by its name on the command line, to be made anew in another process."""
+    """A scenario by its name on the command line, which another process can load again."""
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
 
     def __call__(self) -> Parts:
-        """How a world is made, and the rules. Raises what `load_subject` does, as plain MisuseError."""
+        """Return the parts of the scenario. Raises MisuseError where `load_subject` raises Failure."""
         if multiprocessing.parent_process() is not None:
-            sys.stdout = sys.stderr  # results are printed by the process that was started first
+            sys.stdout = sys.stderr  # the first process prints the results
         try:
             return load_subject(self.spec)()
         except Failure as failure:
@@ -73,7 +71,7 @@ def _scenarios_in(module: ModuleType) -> str:
 
 
 def _names(module: ModuleType) -> Iterator[str]:
-    """Scenarios, and functions of the module itself that could make one: without arguments, with a result."""
+    """Yield the names of scenarios, and of the module's own functions that may return one."""
     for name, value in list(vars(module).items()):
         if isinstance(value, Scenario):
             yield name

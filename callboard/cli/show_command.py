@@ -13,7 +13,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded, CallTool, SessionClosed, SessionOpened
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, duration, local, utc
-from callboard.cli.message_summary import text_of
+from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
 from callboard.cli.output import console_on, emit_json, emit_lines, fields, talk
@@ -155,7 +155,7 @@ def _facts(recording: Recording) -> dict[str, str]:
 
 def _turn_facts(number: int, turn: Turn) -> dict[str, str]:
     assert isinstance(turn.asked.body, Ask)
-    asked = text_of(turn.asked.body.prompt)
+    asked = whole_prompt(turn.asked.body.prompt)
     if turn.ended is None:
         return {f"ask {number}": asked, "outcome": "none yet"}
     assert isinstance(turn.ended.body, AskEnded)

@@ -10,7 +10,7 @@ from callboard.actors.protocol.messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState
 from callboard.cli.errors import misused
-from callboard.cli.message_summary import text_of
+from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, talk
 from callboard.cli.recordings import open_recording
@@ -113,7 +113,7 @@ def _show_request(asked: ModelRequest) -> None:
                 "model": f"{asked.model.name}, at most {asked.model.max_tokens:,} tokens",
                 "tools": ", ".join(map(str, tools)) or "none",
                 "must use": asked.force_tool,
-                "system": text_of(asked.system),
+                "system": whole_prompt(asked.system),
             }
         )
     )
@@ -130,5 +130,5 @@ def _content(content: msgspec.Raw) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(one, dict) and one.get("type") == "text" for one in value):
-        return text_of(content)
+        return whole_prompt(content)
     return msgspec.json.format(bytes(content), indent=2).decode()

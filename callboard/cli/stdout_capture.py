@@ -1,6 +1,6 @@
-"""A stream that hands on whole lines: what tools and modules print while a tree is drawn.
+"""A stream that forwards whole lines: the output of tools and modules while a tree is drawn.
 
-stdout is for results, so while a user's code runs `sys.stdout` is replaced by one of these.
+It replaces `sys.stdout` while user code runs, because stdout is for results.
 """
 
 import io
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Final
 
 _LONGEST: Final = 10_000
-"""Characters of a line that never ends, after which it is handed on all the same."""
+"""Characters of a line without an end, after which it is forwarded."""
 
 
-class Aside(io.TextIOBase):
-    """Text in, whole lines out, from any thread."""
+class StdoutCapture(io.TextIOBase):
+    """A text stream that passes each whole line to `say`, from any thread."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -22,20 +22,20 @@ class Aside(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute; programs only read it
-        """As any text stream has it."""
+        """Return UTF-8; programs read it, nothing is encoded here."""
         return "utf-8"
 
     @property
     def errors(self) -> str:  # type: ignore[override]
-        """Nothing is ever encoded here."""
+        """Return "strict"; programs read it, nothing is encoded here."""
         return "strict"
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Hand on the lines that are complete now."""
+        """Forward the lines that are complete now."""
         with self._lock:
             *lines, rest = (self._rest + text).split("\n")
             self._rest = rest if len(rest) <= _LONGEST else ""
@@ -44,7 +44,7 @@ class Aside(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what has no line end yet."""
+        """Forward the text that has no line end yet."""
         with self._lock:
             rest, self._rest = self._rest, ""
             if rest:

@@ -1,17 +1,13 @@
-"""Text from models, tools, agents and logs, made safe to show on a terminal.
+"""Text from models, tools, agents and logs, made safe for a terminal.
 
-Whoever writes that text is not to be trusted with the reader's terminal: escape sequences clear screens,
-retitle windows, fill clipboards (OSC 52) and hide text; carriage returns and line breaks forge lines that
-look like ours; bidirectional controls show text in another order than it has. The log keeps the text as it
-came; here, on its way to people, it loses these powers and nothing else:
+Such text may attack the reader's terminal. Escape sequences clear screens, retitle windows, fill clipboards
+(OSC 52) and hide text. Carriage returns and line breaks forge lines that look like ours. Bidirectional
+controls change the order of the text. The log keeps the text unchanged; here it loses these powers only:
 
-  - colours (SGR sequences) are dropped: tools that print in colour are common, and mean no harm;
-  - every other control character is shown as a picture of itself (`␛`), so that what was hidden is seen;
-  - what has no picture (C1, bidirectional overrides, invisible tags, lone surrogates) becomes U+FFFD;
+  - colours (SGR sequences) are dropped, because tools often print in colour;
+  - other control characters are shown as their pictures (`␛`), so that hidden text is seen;
+  - characters without a picture (C1, bidirectional overrides, invisible tags, lone surrogates) become U+FFFD;
   - JSON gets `\\uXXXX` escapes instead, which mean the same value.
-
-The order matters: colours first, then single characters, so that what is left after dropping a sequence
-cannot be a sequence.
 """
 
 import re
@@ -19,7 +15,7 @@ from typing import Final
 
 _COLOUR: Final = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
 _MARKS: Final = re.compile("[\u061c\u200e\u200f]")
-"""Left-to-right and right-to-left marks: right in Hebrew and Arabic text, and too weak to be shown."""
+"""Left-to-right and right-to-left marks: normal in Hebrew and Arabic text, so they are dropped, not shown."""
 
 _BREAKS: Final = re.compile("\r\n|[\u2028\u2029]")
 _UNSAFE: Final = re.compile(
@@ -33,19 +29,22 @@ _ELLIPSIS: Final = "…"
 
 
 def safe_text(text: str) -> str:
-    """The text with its line breaks and tabs, and without power over the terminal.
+    """Make a text safe for a terminal; line breaks and tabs stay.
 
     >>> safe_text("a\\x1b[31mred\\x1b[0m \\x1b[2Jb")
     'ared ␛[2Jb'
     """
     if text.isascii() and text.isprintable():
         return text
+    # Colours go first: the text that is left after a sequence is dropped may form another sequence.
     text = _COLOUR.sub("", _BREAKS.sub("\n", text))
     return _UNSAFE.sub(_picture, _MARKS.sub("", text))
 
 
 def safe_line(text: str, longest: int = 0) -> str:
-    """The same on one line, runs of space as one; cut to so many characters (0: not cut).
+    """Make a text safe on one line, each run of white space as one space.
+
+    longest: cut it to this many characters; 0 does not cut.
 
     >>> safe_line("done\\r\\n[callboard] all is well", 12)
     'done [callb…'
@@ -57,13 +56,13 @@ def safe_line(text: str, longest: int = 0) -> str:
 
 
 def safe_json(data: bytes) -> bytes:
-    """JSON text of the same value in which no character has power over a terminal."""
+    """Escape a JSON text so that it is safe for a terminal; its value stays the same."""
     text = data.decode("utf-8", "replace")
     return _UNSAFE_IN_JSON.sub(_escape, text).encode()
 
 
 def indented(text: str, margin: str = "  | ") -> str:
-    """Foreign text of several lines, each behind a margin, so that none of them passes for ours."""
+    """Put each line of a foreign text behind a margin, so that none can pass for ours."""
     return "\n".join(margin + line for line in safe_text(text).split("\n"))
 
 

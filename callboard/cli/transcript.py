@@ -1,8 +1,8 @@
-"""What the host says while it streams in, with the breaks between its replies in the right places.
+"""The host's text as it streams in, with line breaks between its replies.
 
-Text is ephemeral and comes at once; the event that ends a reply comes once it is durable, a few
-milliseconds later, when the next reply may have begun. So a reply's end is a position in the text, told by
-the length of the reply in its event, not by when the event came; and text is shown a moment late.
+Text arrives at once. The event that ends a reply arrives once it is durable, a few milliseconds later, when
+the next reply may have begun. So the end of a reply is a position in the text, computed from the length of
+the reply in its event.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from callboard.actors.protocol.messages import ModelReplied
 
 
 class Transcript:
-    """Pieces in, lines out."""
+    """A stream of text: pieces are added, and new text is taken with the breaks between replies."""
 
     def __init__(self) -> None:
         self._received = ""
@@ -22,20 +22,20 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        """All that came."""
+        """Return all text that was added."""
         return self._received
 
     @property
     def ended(self) -> int:
-        """Where the last reply ended that is known to be over."""
+        """Return the position at which the last complete reply ended."""
         return self._last_end
 
     def add(self, piece: str) -> None:
-        """One more piece of text."""
+        """Add a piece of text."""
         self._received += piece
 
     def end_reply(self, reply: ModelReplied) -> None:
-        """A reply is over. What was streamed of one that failed ends where the stream stands now."""
+        """End a reply. The text of a reply that failed ends at the current end of the stream."""
         length = text_length(reply.content) if reply.status == "ok" else None
         end = len(self._received) if length is None else min(self._last_end + length, len(self._received))
         if end > self._last_end:
@@ -43,7 +43,7 @@ class Transcript:
             self._last_end = end
 
     def take(self, upto: int | None = None) -> str:
-        """What is new, up to a position, each reply ended with a line break."""
+        """Take the new text up to a position, each reply ended with a line break."""
         upto = len(self._received) if upto is None else upto
         made = []
         while self._ends and self._ends[0] <= upto:
@@ -60,7 +60,7 @@ class Transcript:
 
 
 def text_length(content: Json) -> int | None:
-    """How many characters of text a reply has; None if it cannot be read."""
+    """Count the characters of text in a reply; None if it cannot be read."""
     try:
         blocks = msgspec.json.decode(content, type=list[dict[str, object]])
     except (msgspec.DecodeError, RecursionError):

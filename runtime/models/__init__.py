@@ -1,1 +1,1 @@
-"""Models: the protocol, the scripted one for tests and demos, and Anthropic's."""
+"""Models: the protocol, the providers by name, the scripted model, and Anthropic's."""

@@ -1,12 +1,11 @@
-"""What the runtime asks of a model.
+"""The protocol of a model.
 
-A model answers one request, once. It never retries, never keeps a default of its own for another agent,
-and never raises for what a service or a network can do: that is a `ModelFailure`. Retrying is the
-agent's decision, so every attempt is an event and is charged.
+A model answers one request, once. A fault of a service or a network is a `ModelFailure`, not an exception. A
+model never retries: the agent decides that, so every attempt is an event and is charged.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from callboard.actors.protocol.immutable import NULL, Json, Part
 from callboard.actors.protocol.profiles import ModelSpec
@@ -15,14 +14,17 @@ from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 
 OnText: TypeAlias = Callable[[str], None]
-"""Told each piece of text as it streams in; ephemeral, never logged."""
+"""Called with each piece of text as it streams in. The text is ephemeral and never logged."""
 
 
 class ModelAnswer(Part, frozen=True):
-    """What came of one call.
+    """The result of one call.
 
-    content: the model's content blocks, a JSON list, verbatim. usage: without cost; None where it is not
-    known. failure: why there is no answer. model: the model that really answered.
+    content: the model's content blocks, a JSON list, verbatim.
+    stop_reason: the service's word for why the answer ended.
+    usage: the tokens used, without cost; None if they are not known.
+    failure: the reason if there is no answer.
+    model: the model that answered.
     """
 
     content: Json = NULL
@@ -34,19 +36,19 @@ class ModelAnswer(Part, frozen=True):
 
 @runtime_checkable
 class Checkable(Protocol):
-    """A model that can tell beforehand that no call of it could work."""
+    """A model that can find out in advance that its calls cannot work."""
 
     def check(self) -> None:
-        """Raises MisuseError (a missing key, say). Called before a session is created."""
+        """Raise MisuseError if no call can work, for example without a key. Called before a session opens."""
         ...
 
 
 class Model(Protocol):
-    """Anything that answers a request. Called on the event loop; cancelled when its agent is stopped."""
+    """An object that answers requests. It is called on the event loop, and cancelled with its agent."""
 
     @property
     def spec(self) -> ModelSpec:
-        """How the log names it, with its parameters and prices."""
+        """Return its name in the log, with its parameters and prices."""
         ...
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
@@ -54,5 +56,10 @@ class Model(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give back what it holds. Called by a runtime that used it; a later call may take it up again."""
+        """Release its resources. A runtime that used it calls this; a later `call` may open them again."""
         ...
+
+
+def is_model(value: object) -> TypeGuard[Model]:
+    """Return whether an object can be used as a `Model`: it has a spec, and can be called."""
+    return isinstance(getattr(value, "spec", None), ModelSpec) and callable(getattr(value, "call", None))

@@ -1,8 +1,8 @@
-"""Which step of a script answers a request: a function of turn and attempt, of nothing else.
+"""The step of a script that answers a request, as a function of turn and attempt alone.
 
-The n-th turn of an agent gets the n-th turn of its script. A turn of a script is: any failures that may be
-retried and the step after them, one for each attempt; or a list of steps, one for each attempt. An attempt
-beyond them is answered as the last one was, if that was an answer: it was lost on the way.
+The n-th turn of an agent gets the n-th turn of its script. One turn of a script has a step for each attempt:
+either retryable failures and the step after them, or a list of steps. A later attempt gets the last step
+again if that was an answer, because the answer was lost on its way.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,11 @@ _SHOWN = 10
 
 
 class Script:
-    """A list of steps, or a function that makes them, and which of them were played.
+    """A list of steps, or a policy function, and the steps that were played.
 
-    kinds: the types of a step; anything callable is a step too, and makes one of the request.
-    Raises ScriptError for anything else.
+    kinds: the types of a step. A callable is a step too; it is called with the request.
+    is_plain: the list is for the first agent that asks, and for no other.
+    Raises ScriptError for any other object.
     """
 
     def __init__(self, steps: object, kinds: tuple[type, ...], *, is_plain: bool = False) -> None:
@@ -33,7 +34,7 @@ class Script:
         self._turns = [] if callable(steps) else self._grouped(steps)
 
     def step(self, request: ModelRequest) -> object:
-        """The step for this request, or what the policy makes of it. Raises ScriptError."""
+        """Return the step for this request, or the result of the policy. Raises ScriptError."""
         if self._policy is not None:
             return self._policy(request)
         if self._is_plain and self._owner != request.address:
@@ -42,8 +43,8 @@ class Script:
         return step(request) if callable(step) else step
 
     def unplayed(self) -> list[str]:
-        """What nobody asked for, in words. Turns before the first that was asked for count as played:
-        a resumed session or a fork starts behind them."""
+        """Describe each step that was never played."""
+        # Turns before the first played one count as played: a resumed session or a fork starts after them.
         first = min((turn for turn, _ in self._played), default=1)
         left = [
             f"step {step!r:.100} of turn {turn} was never played"
@@ -56,15 +57,15 @@ class Script:
     def _belongs_to(self, address: str) -> None:
         if self._owner:
             raise ScriptError(
-                f"the script is a plain list, which is for one agent, and {self._owner} has it; "
-                "give a dict with a list for each profile name or address"
+                f"the script is a plain list for one agent, and {self._owner} has asked first; "
+                "pass a dict with a list for each profile name or address"
             )
         self._owner = address
 
     def _find(self, turn: int, attempt: int) -> object:
         attempts = self._turns[turn - 1] if turn <= len(self._turns) else []
         if attempt > len(attempts) and (not attempts or isinstance(attempts[-1], ModelFailure)):
-            raise ScriptError(f"the script has {len(self._turns)} turns, and no step for this one")
+            raise ScriptError(f"the script ends after turn {len(self._turns)}; it has no step for this")
         place = min(attempt, len(attempts)) - 1
         self._played.add((turn, place))
         return attempts[place]
@@ -89,5 +90,5 @@ class Script:
         if isinstance(step, self._kinds) or callable(step):
             return step
         raise ScriptError(
-            f"{step!r:.100} is no step; give text, say(), call(), calls(), fail() or a function"
+            f"{step!r:.100} is not a step; use text, say(), call(), calls(), fail() or a function"
         )

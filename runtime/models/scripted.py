@@ -1,16 +1,16 @@
-"""A model that answers from a script, or from a function of the request: for tests, demos and simulation.
+"""A model that answers from a script or from a function of the request, for tests, demos and simulation.
 
     ScriptedModel([call("read_file", path="a.txt"), "The file says hello."])
     ScriptedModel({"host": [call("task", ...), "Done."], "explorer": ["Found it."]})
     ScriptedModel(lambda request: call("add", a=1, b=2) if request.turn == 1 else "3")
 
-Which step is played is a function of who asks, in which turn and which attempt, and of nothing else: the
-n-th turn of an agent gets the n-th step of its script. So parallel agents, several sessions, a resumed
-session in a new process and a fork all get the same answers. A failure that may be retried belongs to the
-turn of the step after it; a list among the steps is all attempts of one turn.
+The step depends on the agent, the turn and the attempt alone: the n-th turn of an agent gets the n-th step of
+its script. So parallel agents, several sessions, a resumed session in a new process and a fork all get the
+same answers. A retryable failure belongs to the turn of the step after it; a list among the steps holds all
+attempts of one turn.
 
-Strict: a request that no step is for ends its agent as `model_error` with a text that says so, and
-`assert_done()` raises for it, and for steps that were never played.
+A request without a step ends its agent as `model_error` with a text that says so. `assert_done()` raises for
+such requests, and for steps that were never played.
 """
 
 import inspect
@@ -28,15 +28,16 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.script import Script
 from callboard.runtime.sanitize import clean_text, to_json
 
 MAX_PROBLEMS: Final = 100
-"""Problems that are kept for `assert_done`."""
+"""The number of problems kept for `assert_done`."""
 
 MAX_ASKED_BYTES: Final = 300
-"""Bytes of the last message that a problem shows."""
+"""The bytes of the last message that a problem shows."""
 
 
 class _ToolUse(msgspec.Struct, frozen=True, tag="tool_use", tag_field="type", gc=False):
@@ -50,7 +51,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Call:
-    """A tool call that the model makes; its id is made when it is played."""
+    """A tool call by the model. Its id is made when it is played."""
 
     __slots__ = ("input", "tool")
 
@@ -63,10 +64,11 @@ class Call:
 
 
 class Reply:
-    """One answer: text, then tool calls; or content blocks as they are.
+    """One answer: text and then tool calls, or content blocks.
 
-    stop_reason: `tool_use` if there are calls, else `end_turn`. usage: the model's default if None.
-    content: the blocks of a Messages API answer, instead of text and calls; ids and all are sent as given.
+    stop_reason: by default `tool_use` if there are calls, else `end_turn`.
+    usage: the tokens used; None takes the model's default.
+    content: the blocks of a Messages API answer, sent unchanged, instead of text and calls.
     """
 
     __slots__ = ("calls", "content", "stop_reason", "text", "usage")
@@ -80,7 +82,7 @@ class Reply:
         content: Sequence[Mapping[str, object]] | Json | None = None,
     ) -> None:
         if content is not None and (text or calls):
-            raise ScriptError("a Reply has either content or text and calls; put the text into the content")
+            raise ScriptError("a Reply has content, or text and calls; put the text into the content")
         self.text = text
         self.calls = tuple(calls)
         self.content = None if content is None else to_json(content, what="The content")
@@ -94,24 +96,24 @@ class Reply:
 
 
 Step: TypeAlias = str | Reply | Call | ModelFailure
-"""What a script says at one point: text, a reply, one call, or a failure (`fail(...)`)."""
+"""One step of a script: text, a reply, one call, or a failure (`fail(...)`)."""
 
 Policy: TypeAlias = Callable[[ModelRequest], Step | Awaitable[Step]]
-"""A function of the request, sync or async. It gives the same step for the same request, or is no model."""
+"""A function of the request, sync or async. It must return the same step for the same request."""
 
 Steps: TypeAlias = Sequence[Step | Policy | Sequence[Step | Policy]]
-"""Steps in the order of an agent's turns; a list among them is the attempts of one turn."""
+"""Steps in the order of an agent's turns. A list among them holds the attempts of one turn."""
 
 _KINDS = (str, Reply, Call, ModelFailure)
 
 
 def say(text: str) -> Reply:
-    """A reply in text."""
+    """Make a reply of text."""
     return Reply(text)
 
 
 def call(tool: str, /, **arguments: object) -> Call:
-    """A reply with one tool call.
+    """Make a reply of one tool call.
 
     >>> call("read_file", path="a.txt")
     call('read_file', {"path":"a.txt"})
@@ -120,7 +122,7 @@ def call(tool: str, /, **arguments: object) -> Call:
 
 
 def calls(*made: Call, text: str = "") -> Reply:
-    """A reply with several tool calls, which run in parallel."""
+    """Make a reply of several tool calls, which run in parallel."""
     return Reply(text, made)
 
 
@@ -131,13 +133,13 @@ def fail(
     is_retryable: bool = True,
     retry_after_s: float | None = None,
 ) -> ModelFailure:
-    """A failed attempt, as a service reports one. Retried with the turn's next attempt if it may be."""
+    """Make a failed attempt, as a service reports one. If it is retryable, the next attempt follows it."""
     wait_ms = None if retry_after_s is None else round(retry_after_s * 1_000)
     return ModelFailure(code, message or f"scripted {code}", is_retryable, wait_ms)
 
 
 class _Later:
-    """An answer that an async policy will give. It can be closed instead, and the policy with it."""
+    """The coming answer of an async policy. Closing it closes the policy too."""
 
     def __init__(self, answer: Coroutine[Any, Any, ModelAnswer], step: Awaitable[object]) -> None:
         self._answer = answer
@@ -147,18 +149,20 @@ class _Later:
         return self._answer.__await__()
 
     def close(self) -> None:
-        """Nobody awaits it."""
+        """Close an answer that is never awaited."""
         self._answer.close()
         if isinstance(self._step, Coroutine):
             self._step.close()
 
 
 class ScriptedModel:
-    """Answers from a script: a list of steps for one agent, a list for each profile name or address (the
-    address goes first), or a function of the request.
+    """A model that answers from a script.
 
-    max_tokens, prices: as for a real model, for budgets. usage: of every reply without one of its own;
-    one token in and one out if None.
+    script: a list of steps for one agent; a dict with a list for each address or profile name, where the
+    address goes first; or a function of the request.
+    name: the model's name in the log.
+    max_tokens, prices: as for a real model, for budgets.
+    usage: the tokens of each reply without its own usage; None counts one token in and one out.
 
     >>> model = ScriptedModel(["Hello."], name="greeter")
     >>> model.spec.name
@@ -186,11 +190,11 @@ class ScriptedModel:
 
     @property
     def spec(self) -> ModelSpec:
-        """How the log names it."""
+        """Return its name in the log, with its prices."""
         return self._spec
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
-        """The step for this request, at once unless the policy is async."""
+        """Answer with the step for this request, at once unless the policy is async."""
         try:
             step = self._step(request)
             if not isinstance(step, _KINDS) and inspect.isawaitable(step):
@@ -200,7 +204,7 @@ class ScriptedModel:
             return self._broken(request, error)
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the model holds no resources."""
 
     def assert_done(self) -> None:
         """Raise ScriptError if a request met no step or a policy failed, or if a step was never played."""
@@ -214,7 +218,8 @@ class ScriptedModel:
     def _step(self, request: ModelRequest) -> object:
         script = self._only or self._scripts.get(request.address) or self._scripts.get(request.profile)
         if script is None:
-            raise ScriptError(f"no script is for it; there is one for {', '.join(self._scripts) or 'nobody'}")
+            known = ", ".join(self._scripts) or "no agent"
+            raise ScriptError(f"there is no script for it, only for {known}")
         return script.step(request)
 
     async def _later(self, request: ModelRequest, step: Awaitable[object], on_text: OnText) -> ModelAnswer:
@@ -233,8 +238,8 @@ class ScriptedModel:
         return ModelAnswer(_content(reply, request), reply.stop_reason, usage, model=self._spec.name)
 
     def _broken(self, request: ModelRequest, error: Exception) -> ModelAnswer:
-        """The session ends with a readable detail, and `assert_done` remembers it."""
-        why = str(error) if isinstance(error, ScriptError) else f"{type(error).__name__}: {error}"
+        """Return the failure for a faulty script, and keep it for `assert_done`."""
+        why = str(error) if isinstance(error, ScriptError) else failure_text(error)
         text = clean_text(
             f'{request.address} (profile "{request.profile}") asked for turn {request.turn}, '
             f"attempt {request.attempt}: {why}; it was asked: {_asked(request)}"
@@ -251,7 +256,7 @@ def _reply(step: object) -> Reply:
         return Reply(calls=(step,))
     if isinstance(step, str):
         return Reply(step)
-    raise ScriptError(f"the policy gave {step!r:.100}, which is no text, reply, call or failure")
+    raise ScriptError(f"the policy returned {step!r:.100}, which is not text, a reply, a call or a failure")
 
 
 def _has_calls(content: Json | None) -> bool:
@@ -260,13 +265,11 @@ def _has_calls(content: Json | None) -> bool:
 
 
 def _content(reply: Reply, request: ModelRequest) -> Json:
-    """The blocks of a reply, as the Messages API has them.
-
-    Ids are unique in a session, not by chance, and so short that nobody takes them for a key.
-    """
+    """Return the blocks of a reply in the form of the Messages API."""
     if reply.content is not None:
         return reply.content
     blocks: list[Json | _ToolUse] = [text_block(clean_text(reply.text))] if reply.text else []
+    # Ids are unique in a session without chance, and too short to be mistaken for an API key.
     where = request.address.removeprefix(BELOW_HOST).replace(".", "-")
     for index, made in enumerate(reply.calls):
         use = f"toolu_{where}_{request.turn}_{request.attempt}_{index}"
@@ -275,6 +278,6 @@ def _content(reply: Reply, request: ModelRequest) -> Json:
 
 
 def _asked(request: ModelRequest) -> str:
-    """The end of the conversation, cut: what a failed script was asked."""
+    """Return the last message, cut, to show what a failed script was asked."""
     last = bytes(request.messages[-1]) if request.length else b"nothing"
     return last[:MAX_ASKED_BYTES].decode(errors="replace") + ("..." if len(last) > MAX_ASKED_BYTES else "")

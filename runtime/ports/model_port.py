@@ -21,6 +21,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.port_table import owner_of
+from callboard.runtime.failure_text import failure_text, text_of
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
@@ -164,7 +165,7 @@ class ModelPort:
     def _crashed(self, error: BaseException) -> ModelAnswer:
         told = self._board.secrets.redactor.told(error)
         logger.error("a model raised instead of answering\n%s", told)
-        return ModelAnswer(failure=ModelFailure("model_crashed", f"{type(error).__name__}: {error}"))
+        return ModelAnswer(failure=ModelFailure("model_crashed", failure_text(error)))
 
     def _replied(self, answer: ModelAnswer) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
@@ -184,9 +185,9 @@ class ModelPort:
     def _cleaned(self, failure: ModelFailure) -> ModelFailure:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
         return ModelFailure(
-            self._short(str(failure.code)),
-            self._short(str(failure.message)),
-            bool(failure.is_retryable),
+            self._short(text_of(failure.code)),
+            self._short(text_of(failure.message)),
+            failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
         )
 

@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias, TypeGuard
 
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json, Value
+from callboard.runtime.failure_text import text_of
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -101,7 +102,7 @@ def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
     A `ToolError` is its message alone, which its author wrote for the model.
     """
     try:
-        message = redactor.kept(str(error), MAX_ERROR_CHARS)
+        message = redactor.kept(text_of(error), MAX_ERROR_CHARS)
         if isinstance(error, BaseExceptionGroup):
             parts = "; ".join(describe(part, redactor) for part in error.exceptions[:3])
             message = parts[:MAX_ERROR_CHARS]

@@ -13,7 +13,7 @@ from typing import Self
 
 ROOT = Path(__file__).parent.parent.parent
 
-CAST = '''
+SURVEY = '''
 import asyncio
 import time
 from callboard import Agent, ScriptedModel, ToolContext, call, calls, fail, say, tool
@@ -75,17 +75,19 @@ peeking = Agent("peeking", tools=[peek], model=ScriptedModel(
 waiting = Agent("waiting", model=ScriptedModel([call("wait", seconds=60), say("done")]), tools=[wait])
 blocking = Agent("blocking", model=ScriptedModel([call("block", seconds=60), say("done")]), tools=[block])
 modelless = Agent("modelless")
+greeting = ["Hello."]
 '''
 
 
 def environment(**more: str) -> dict[str, str]:
-    """A clean environment: no key, no colour settings, one locale."""
+    """Return a clean environment: no API key, no colour settings, one locale."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    kept["CALLBOARD_UVLOOP"] = os.environ.get("CALLBOARD_UVLOOP", "0")
     return {**kept, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC", **more}
 
 
 def command(*arguments: str) -> list[str]:
-    """The command line as a process, with warnings as errors."""
+    """Return the command line of a process, with warnings as errors."""
     return [sys.executable, "-W", "error", "-m", "callboard", *arguments]
 
 
@@ -104,7 +106,7 @@ def piped(folder: Path, *arguments: str, text: str = "", **more: str) -> "subpro
 
 
 class Terminal:
-    """A process on a terminal of its own: what is typed goes in, what is shown comes out."""
+    """A process on a terminal of its own."""
 
     def __init__(
         self, folder: Path, *arguments: str, columns: int = 80, lines: int = 24, **more: str
@@ -135,7 +137,7 @@ class Terminal:
         return self.shown[begun : self._seen]
 
     def type_until(self, text: str, words: str) -> None:
-        """Type it, again and again, until these words are shown.
+        """Type a text again and again until these words are shown.
 
         For Ctrl-C at a prompt: the C library shows the prompt a moment before it listens for signals.
         """
@@ -148,11 +150,11 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was shown, without the sequences that colour it and move the cursor."""
+        """Return all shown text, without the sequences that colour it and move the cursor."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.shown)
 
     def type(self, text: str) -> None:
-        """Type."""
+        """Type a text."""
         os.write(self._ours, text.encode())
 
     def __enter__(self) -> Self:
@@ -185,5 +187,5 @@ class Terminal:
 
 
 def lines_with(text: str, words: str) -> Sequence[str]:
-    """The lines that have these words."""
+    """Return the lines that have these words."""
     return [line for line in text.splitlines() if words in line]

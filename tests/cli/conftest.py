@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from callboard.cli.main import cli
-from tests.cli.agents import CAST
+from callboard.runtime.models.providers import model_named
+from tests.cli.agents import SURVEY
 from tests.cli.recorded import record
 
 Callboard = Callable[..., Result]
@@ -17,7 +18,7 @@ Callboard = Callable[..., Result]
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with three sessions. Only to be looked at."""
+    """Record a log with three sessions, for tests that only read it."""
     path = tmp_path_factory.mktemp("recorded") / "callboard.db"
     record(path)
     return path
@@ -25,16 +26,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_log(recorded: Path, tmp_path: Path) -> Path:
-    """A copy of the log, to be changed at will."""
+    """Copy the log, for tests that change it."""
     return shutil.copyfile(recorded, tmp_path / "own.db")
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder, which is the current one; the module in it is loaded anew by each test."""
-    (tmp_path / "cast.py").write_text(CAST)
+    """Make a user's folder the current one; each test loads its module again."""
+    (tmp_path / "survey.py").write_text(SURVEY)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "cast", raising=False)
+    monkeypatch.delitem(sys.modules, "survey", raising=False)
+    model_named.cache_clear()  # its models come from the module of an earlier test
     return tmp_path
 
 

@@ -28,14 +28,14 @@ def count_files(folder: str) -> str:
     return f"{folder}: 3 files {ATTACK}"
 
 
-def cast() -> Agent:
-    """A host that delegates twice, once to somebody who is not there."""
+def survey_host() -> Agent:
+    """Make a host that delegates twice, once to an agent that does not exist."""
     counter = Agent("counter", description="Counts.", tools=[count_files])
     return Agent("host", description="Answers.", agents=[counter], tools=[count_files])
 
 
 def script() -> ScriptedModel:
-    """What the models say: a survey with delegations."""
+    """Make the script of a survey with delegations."""
     return ScriptedModel(
         {
             "host": [
@@ -53,13 +53,13 @@ def script() -> ScriptedModel:
 
 
 def report_script() -> ScriptedModel:
-    """What the models say: a report that does not match the schema, then one that does."""
+    """Make the script of a report that does not match its schema, and of one that does."""
     return ScriptedModel([call("report_back", count="three"), call("report_back", count=3)])
 
 
 async def _record(path: Path) -> None:
     async with Runtime(path, model=script(), durability="process") as runtime:
-        await runtime.run(cast(), "How many files\nare there?", session_id="20250101-survey")
+        await runtime.run(survey_host(), "How many files\nare there?", session_id="20250101-survey")
     async with Runtime(path, model=report_script(), durability="process") as runtime:
         agent = Agent("reporter")
         await runtime.run(agent, "Count.", output_schema=SCHEMA, session_id="20250102-report")
@@ -70,12 +70,12 @@ async def _record(path: Path) -> None:
 
 
 def record(path: Path) -> None:
-    """Three sessions that were closed: a survey, a report, and one that failed."""
+    """Record three closed sessions: a survey, a report, and one that failed."""
     asyncio.run(_record(path))
 
 
 def rows_of(path: Path, session_id: str) -> list[Event]:
-    """The events of a session."""
+    """Read the events of a session."""
 
     async def read() -> list[Event]:
         log = SQLiteLog(path)
@@ -89,7 +89,7 @@ def rows_of(path: Path, session_id: str) -> list[Event]:
 
 
 def add_session(path: Path, session_id: str, events: list[Event]) -> None:
-    """A session made of these events, with digests that are right."""
+    """Add a session made of these events, with correct digests."""
 
     async def write() -> None:
         log = SQLiteLog(path, durability="process")
@@ -104,7 +104,7 @@ def add_session(path: Path, session_id: str, events: list[Event]) -> None:
 
 
 def diverging(events: list[Event]) -> list[Event]:
-    """The same events, one of which no decider would post."""
+    """Return the same events, except for one that no decider would post."""
     place = next(place for place, one in enumerate(events) if isinstance(one.body, TurnRequested))
     body = msgspec.structs.replace(events[place].body, attempt=7)
     return [*events[:place], msgspec.structs.replace(events[place], body=body), *events[place + 1 :]]

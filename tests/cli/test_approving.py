@@ -8,13 +8,13 @@ import pytest
 from callboard.actors.protocol.immutable import Json
 from callboard.cli.approving import lines, verdict
 from callboard.runtime.approvals import Answer, Approval
-from tests.cli.agents import CAST, Terminal, piped
+from tests.cli.agents import SURVEY, Terminal, piped
 from tests.cli.test_run_command import needs_terminals
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "cast.py").write_text(CAST)
+    (tmp_path / "survey.py").write_text(SURVEY)
     return tmp_path
 
 
@@ -58,15 +58,15 @@ def test_only_a_clear_yes_lets_a_call_run(typed: str, meant: bool | str) -> None
 
 
 @pytest.mark.slow
-def test_without_a_terminal_nobody_is_asked_and_nothing_runs(folder: Path) -> None:
-    done = piped(folder, "run", "cast:paying", "Pay.")
-    assert "not allowed to run: nobody is there to be asked" in done.stdout
+def test_without_a_terminal_no_question_is_asked_and_nothing_runs(folder: Path) -> None:
+    done = piped(folder, "run", "survey:paying", "Pay.")
+    assert "not allowed to run: no person can be asked: stdin is not a terminal" in done.stdout
 
 
 @pytest.mark.slow
-def test_approve_all_and_none_ask_nobody(folder: Path) -> None:
-    assert "paid 5" in piped(folder, "run", "cast:paying", "Pay.", "--approve", "all").stdout
-    assert "(--approve none)" in piped(folder, "run", "cast:paying", "Pay.", "--approve", "none").stdout
+def test_approve_all_and_none_ask_no_question(folder: Path) -> None:
+    assert "paid 5" in piped(folder, "run", "survey:paying", "Pay.", "--approve", "all").stdout
+    assert "(--approve none)" in piped(folder, "run", "survey:paying", "Pay.", "--approve", "none").stdout
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_approve_all_and_none_ask_nobody(folder: Path) -> None:
     ("typed", "read"), [("y\n", "paid 5"), ("too much\n", "to run: too much")], ids=["yes", "no"]
 )
 def test_on_a_terminal_a_person_is_asked(folder: Path, typed: str, read: str) -> None:
-    with Terminal(folder, "run", "cast:paying", "Pay.") as terminal:
+    with Terminal(folder, "run", "survey:paying", "Pay.") as terminal:
         terminal.until("wants to call pay")
         terminal.until("why not]")
         terminal.type(typed)
@@ -86,7 +86,7 @@ def test_on_a_terminal_a_person_is_asked(folder: Path, typed: str, read: str) ->
 @pytest.mark.slow
 @needs_terminals
 def test_ctrl_c_at_the_question_cancels_the_run(folder: Path) -> None:
-    with Terminal(folder, "run", "cast:paying", "Pay.") as terminal:
+    with Terminal(folder, "run", "survey:paying", "Pay.") as terminal:
         terminal.until("why not]")
         terminal.type("\x03")
         terminal.until("cancelling the ask")
@@ -96,7 +96,7 @@ def test_ctrl_c_at_the_question_cancels_the_run(folder: Path) -> None:
 @pytest.mark.slow
 @needs_terminals
 def test_in_a_chat_a_person_is_asked_too(folder: Path) -> None:
-    with Terminal(folder, "chat", "cast:paying") as terminal:
+    with Terminal(folder, "chat", "survey:paying") as terminal:
         terminal.until("> ")
         terminal.type("Pay.\n")
         terminal.until("why not]")

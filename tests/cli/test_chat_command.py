@@ -11,7 +11,7 @@ from tests.cli.test_run_command import needs_terminals
 
 @pytest.fixture
 def chat(folder: Path, callboard: Callboard) -> Callboard:
-    """`callboard chat` in this process, with a log of its own."""
+    """Run `callboard chat` in this process, with a log of its own."""
 
     def ran(*arguments: str, text: str | None = None) -> Result:
         return callboard("chat", *arguments, "--log", str(folder / "own.db"), text=text)
@@ -20,58 +20,58 @@ def chat(folder: Path, callboard: Callboard) -> Callboard:
 
 
 def test_through_a_pipe_each_line_is_an_ask_and_each_result_a_line(chat: Callboard) -> None:
-    done = chat("cast:host", text="How many files?\n\nThank you.")
+    done = chat("survey:host", text="How many files?\n\nThank you.")
     assert done.exit_code == 0
     assert done.stdout == "There are 3 files.\nYou are welcome.\n"
     assert "denied host.2 nobody" in done.stderr
 
 
 def test_all_asks_are_one_session(chat: Callboard, folder: Path, callboard: Callboard) -> None:
-    chat("cast:host", text="How many files?\nThank you.\n")
+    chat("survey:host", text="How many files?\nThank you.\n")
     shown = json.loads(callboard("show", "--json", "--log", str(folder / "own.db")).stdout)
     assert [ask["prompt"] for ask in shown["asks"]] == ["How many files?", "Thank you."]
     assert shown["is_closed"]
 
 
 def test_quit_leaves_and_what_follows_is_not_asked(chat: Callboard) -> None:
-    assert chat("cast:host", text="How many files?\n/quit\nThank you.\n").stdout == "There are 3 files.\n"
+    assert chat("survey:host", text="How many files?\n/quit\nThank you.\n").stdout == "There are 3 files.\n"
 
 
 def test_own_words_are_not_asks_and_all_other_lines_are(chat: Callboard) -> None:
-    done = chat("cast:host", text="/etc/hosts is what?\n/tree\n/help\n")
+    done = chat("survey:host", text="/etc/hosts is what?\n/tree\n/help\n")
     assert "There are 3 files." in done.stdout
     assert "✗ host.2 nobody" in done.stdout
     assert "/quit" in done.stderr
 
 
 def test_as_json_each_result_is_a_document_on_a_line(chat: Callboard) -> None:
-    done = chat("cast:host", "--json", text="How many files?\nThank you.\n")
+    done = chat("survey:host", "--json", text="How many files?\nThank you.\n")
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["text"] for one in found] == ["There are 3 files.", "You are welcome."]
 
 
 def test_an_ask_without_a_result_makes_the_exit_code_1(chat: Callboard) -> None:
-    done = chat("cast:failing", text="Try.\n")
+    done = chat("survey:failing", text="Try.\n")
     assert done.exit_code == 1
     assert done.stdout == ""
     assert "failed (model_error)" in done.stderr
 
 
 def test_what_cannot_work_is_refused_before_anything_is_recorded(chat: Callboard, folder: Path) -> None:
-    assert chat("cast:modelless", text="x\n").exit_code == 2
+    assert chat("survey:modelless", text="x\n").exit_code == 2
     assert not (folder / "own.db").exists()
 
 
 @pytest.mark.slow
 def test_through_real_pipes_it_is_the_same(folder: Path) -> None:
-    done = piped(folder, "chat", "cast:host", text="How many files?\nThank you.\n")
+    done = piped(folder, "chat", "survey:host", text="How many files?\nThank you.\n")
     assert (done.returncode, done.stdout) == (0, "There are 3 files.\nYou are welcome.\n")
 
 
 @pytest.mark.slow
 @needs_terminals
 def test_on_a_terminal_text_streams_and_delegations_show_the_tree(folder: Path) -> None:
-    with Terminal(folder, "chat", "cast:host") as terminal:
+    with Terminal(folder, "chat", "survey:host") as terminal:
         terminal.until("> ")
         terminal.type("How many files?\n")
         shown = terminal.until("tokens (")
@@ -88,14 +88,14 @@ def test_on_a_terminal_text_streams_and_delegations_show_the_tree(folder: Path) 
 @pytest.mark.slow
 @needs_terminals
 def test_ctrl_c_cancels_the_ask_and_the_chat_goes_on(folder: Path) -> None:
-    with Terminal(folder, "chat", "cast:waiting") as terminal:
+    with Terminal(folder, "chat", "survey:waiting") as terminal:
         terminal.until("> ")
         terminal.type("Wait.\n")
         terminal.until("it waits now")
         terminal.type("\x03")
         terminal.until("cancelled: interrupted")
         terminal.until("> ")
-        terminal.type_until("\x03", "Ctrl-D or /quit leaves")
+        terminal.type_until("\x03", "to leave, press Ctrl-D or type /quit")
         terminal.until("> ")
         terminal.type("/quit\n")
         assert terminal.end() == 0

@@ -30,7 +30,7 @@ def test_on_a_terminal_it_asks_first(
     assert left == (3 if is_deleted else 0)
 
 
-def test_where_nobody_can_be_asked_it_wants_to_be_told(callboard: Callboard, own_log: Path) -> None:
+def test_off_a_terminal_it_needs_the_option(callboard: Callboard, own_log: Path) -> None:
     before = own_log.read_bytes()
     done = callboard("delete", "20250102", "--log", str(own_log))
     assert done.exit_code == 2

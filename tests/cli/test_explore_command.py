@@ -91,7 +91,7 @@ number = 3
 
 @pytest.fixture(autouse=True)
 def shop(callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder with a module of scenarios; what it adds to the interpreter is taken away again."""
+    """Make a folder with a module of scenarios the current one; restore the interpreter afterwards."""
     for name in ("RUNS", "SEED", "JOBS", "CHECK_DETERMINISM"):
         monkeypatch.delenv(f"CALLBOARD_{name}", raising=False)
     path = tmp_path / "shop.py"
@@ -103,7 +103,7 @@ def shop(callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def command_in(text: str) -> list[str]:
-    """The arguments of the command that a counterexample ends with."""
+    """Return the arguments of the command at the end of a counterexample."""
     (line,) = [line for line in text.splitlines() if line.startswith("callboard explore ")]
     return line.split()[1:]
 
@@ -223,13 +223,13 @@ def test_a_file_that_cannot_be_written_is_told_before_the_campaign(
     monkeypatch.setattr("os.access", lambda path, mode: False)
     done = callboard("explore", "shop:booking", "--save", "x.db")
     assert (done.exit_code, done.stdout) == (USAGE, "")
-    assert "--save x.db: that cannot be written" in done.stderr
+    assert "--save x.db: this file cannot be written" in done.stderr
 
 
 @pytest.mark.slow
 def test_more_jobs_than_runs_are_not_started(callboard: Callboard) -> None:
     done = callboard("explore", "shop:calm", "--runs", "2", "--jobs", "500", "--json")
-    assert "--jobs 500: 2 are all that there is use for" in done.stderr
+    assert "--jobs 500: only 2 are used" in done.stderr
     told = json.loads(done.stdout)
     assert (told["jobs"], told["figures"]["runs"]) == (2, 2)
 
@@ -279,8 +279,8 @@ def test_a_run_of_which_the_bug_is_gone_is_shown_as_kept(callboard: Callboard, s
         (["shop:calm", "--save", "x.db"], "only sessions can be recorded"),
         (["shop:calm", "--check-determinism", "--jobs", "2"], "leave --jobs out"),
         (["shop:booking", "--save", "nowhere/x.db"], "the folder nowhere does not exist; make it first"),
-        (["shop:booking", "--save", "."], "that is a folder; name a file"),
-        (["shop:booking", "--save", "shop.py"], "that file is no log"),
+        (["shop:booking", "--save", "."], "this is a folder; name a file"),
+        (["shop:booking", "--save", "shop.py"], "this file is not a log"),
         (["shop:calm", "--scheduler", "pct:0"], "there is no scheduler 'pct:0'"),
         (["shop:calm", "--seconds", "nan"], "give a number of seconds above 0"),
         (["shop:calm", "--seconds", "inf"], "give a number of seconds above 0"),
@@ -342,15 +342,15 @@ def test_ctrl_c_tells_what_was_found_so_far_and_twice_leaves(tmp_path: Path) -> 
         ) as terminal:
             terminal.until(" of 10,000 runs")
             terminal.type("\x03")
-            terminal.until("stopping with the run")
-            terminal.until("this is what was found so far")
+            terminal.until("stopping after the current run")
+            terminal.until("interrupted; the results so far:")
             terminal.until(" by random, seed 0")
             assert terminal.end() == INTERRUPTED
     (tmp_path / "shop.py").write_text(SHOP.replace("sleep(0.002)", "sleep(60)"))
     with Terminal(tmp_path, "explore", "shop:endless") as terminal:
         terminal.until("a run begins")
         terminal.type("\x03")
-        terminal.until("stopping with the run")
+        terminal.until("stopping after the current run")
         terminal.type("\x03")
         assert terminal.end() == INTERRUPTED
 

@@ -64,7 +64,7 @@ def test_a_missing_schema_is_answered_with_the_files_there_are(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ('{"type": "objct"}', "/type"),
         ("[]", "JSON object"),
         ('{"$ref": "http://x/y"}', "$ref"),

@@ -12,7 +12,7 @@ from tests.cli.conftest import Callboard
 
 @pytest.fixture
 def folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder, which is the current one, with two keys that the environment names."""
+    """Make a user's folder the current one, with two keys that the environment names."""
     (folder / "digests").write_text("a secret of the digests\n")
     (folder / "bodies").write_text("0123456789abcdef" * 4 + "\n")
     monkeypatch.setenv(KEY_FILE, str(folder / "digests"))
@@ -24,17 +24,17 @@ def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(
     callboard: Callboard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = ("--log", str(folder / "own.db"))
-    assert callboard("run", "cast:host", "How many files?", *log).exit_code == 0
+    assert callboard("run", "survey:host", "How many files?", *log).exit_code == 0
     assert b"How many" not in (folder / "own.db").read_bytes()
     for command in ("sessions", "show", "tree", "events", "verify", "replay", "export"):
         assert callboard(command, *log).exit_code == 0, command
-    assert callboard("run", "cast:host", "And now?", *log).exit_code == 0
+    assert callboard("run", "survey:host", "And now?", *log).exit_code == 0
     monkeypatch.delenv(KEY_FILE)
     assert callboard("events", *log).exit_code == 0
     done = callboard("verify", *log)
     assert done.exit_code == 2
     assert "digest key; give that key" in done.stderr
-    assert callboard("run", "cast:host", "Again", *log).exit_code == 2
+    assert callboard("run", "survey:host", "Again", *log).exit_code == 2
     monkeypatch.delenv(ENCRYPTION_KEY_FILE)
     done = callboard("sessions", *log)
     assert done.exit_code == 2
@@ -43,7 +43,7 @@ def test_a_run_with_keys_writes_an_encrypted_log_that_only_they_open(
 
 def test_an_option_goes_before_the_environment(callboard: Callboard, folder: Path) -> None:
     log = ("--log", str(folder / "own.db"))
-    callboard("run", "cast:host", "How many files?", *log)
+    callboard("run", "survey:host", "How many files?", *log)
     (folder / "other").write_text("another secret")
     assert callboard("verify", *log, "--key-file", str(folder / "other")).exit_code == 2
     assert callboard("verify", *log, "--key-file", str(folder / "digests")).exit_code == 0
@@ -77,5 +77,7 @@ def test_the_line_end_of_a_text_file_is_not_part_of_the_key(
 def test_what_is_no_key_by_its_size_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"\n", bytes(5_000)):
         (tmp_path / "key").write_bytes(content)
-        with pytest.raises(click.ClickException, match="holds no key"):
+        with pytest.raises(
+            click.ClickException, match=r"is (empty|too large .*); name the file with the key"
+        ):
             read_key(str(tmp_path / "key"))

@@ -7,10 +7,10 @@ import pytest
 
 from callboard.actors.protocol.events import Event
 from callboard.cli.live import LiveTree, diverted, watch, watching
-from callboard.cli.stdout_capture import Aside
+from callboard.cli.stdout_capture import StdoutCapture
 from callboard.runtime.models.scripted import ScriptedModel, call, say
 from callboard.runtime.runtime import Runtime
-from tests.cli.recorded import cast, rows_of, script
+from tests.cli.recorded import rows_of, script, survey_host
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_tools_on_threads_may_print_while_the_picture_changes(events: list[Event
     out = io.StringIO()
     with LiveTree(out, is_live=True) as view:
         threads = [
-            threading.Thread(target=lambda: [print("x" * 50, file=view.aside) for _ in range(20)])
+            threading.Thread(target=lambda: [print("x" * 50, file=view.capture) for _ in range(20)])
             for _ in range(3)
         ]
         for thread in threads:
@@ -104,7 +104,7 @@ def test_a_session_is_watched_until_its_ask_has_ended() -> None:
 
     async def main() -> None:
         async with Runtime(":memory:", model=script()) as runtime:
-            session = await runtime.open(cast())
+            session = await runtime.open(survey_host())
             async with watching(session, out, title="live") as view:
                 await session.ask("How many files?")
             assert view.tree.nodes["host"].is_over
@@ -120,7 +120,7 @@ def test_a_session_is_watched_until_it_ends_and_can_be_left_earlier() -> None:
         async with Runtime(
             ":memory:", model=ScriptedModel([say("one"), call("nothing"), say("two")])
         ) as runtime:
-            session = await runtime.open(cast())
+            session = await runtime.open(survey_host())
             watcher = asyncio.create_task(watch(session, io.StringIO()))
             early = asyncio.create_task(watch(session, io.StringIO()))
             await session.ask("Go.")
@@ -134,12 +134,12 @@ def test_a_session_is_watched_until_it_ends_and_can_be_left_earlier() -> None:
 
 def test_an_aside_hands_on_whole_lines() -> None:
     said: list[str] = []
-    aside = Aside(said.append)
-    print("one\ntwo", end="", file=aside)
+    capture = StdoutCapture(said.append)
+    print("one\ntwo", end="", file=capture)
     assert said == ["one"]
-    aside.flush()
+    capture.flush()
     assert said == ["one", "two"]
-    aside.write("x" * 10_001)
+    capture.write("x" * 10_001)
     assert len(said[-1]) == 10_001
-    assert aside.writable()
-    assert (aside.encoding, aside.errors) == ("utf-8", "strict")
+    assert capture.writable()
+    assert (capture.encoding, capture.errors) == ("utf-8", "strict")

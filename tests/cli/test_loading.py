@@ -37,10 +37,10 @@ class Box:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder with a module of agents; what it adds to the interpreter is taken away again."""
-    (tmp_path / "cast_of_test.py").write_text(MODULE)
+    """Make a folder with a module of agents the current one; restore the interpreter afterwards."""
+    (tmp_path / "agents_of_test.py").write_text(MODULE)
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "other_cast.py").write_text(MODULE)
+    (tmp_path / "sub" / "other_agents.py").write_text(MODULE)
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "__init__.py").write_text("")
     monkeypatch.chdir(tmp_path)
@@ -58,44 +58,44 @@ def failure(spec: str) -> Failure:
 
 
 def test_an_agent_is_found_in_a_module_of_the_current_folder() -> None:
-    assert load_agent("cast_of_test:host").name == "host"
+    assert load_agent("agents_of_test:host").name == "host"
 
 
 def test_an_agent_is_found_in_a_file() -> None:
-    assert load_agent("sub/other_cast.py:explorer").name == "explorer"
-    assert load_agent("sub/other_cast.py:host") is load_agent("sub/other_cast.py:host")
+    assert load_agent("sub/other_agents.py:explorer").name == "explorer"
+    assert load_agent("sub/other_agents.py:host") is load_agent("sub/other_agents.py:host")
 
 
 def test_a_function_without_arguments_makes_the_agent() -> None:
-    assert load_agent("cast_of_test:make").name == "host"
+    assert load_agent("agents_of_test:make").name == "host"
 
 
 def test_a_dotted_name_reaches_inside() -> None:
-    assert load_agent("cast_of_test:Box.inner").name == "host"
+    assert load_agent("agents_of_test:Box.inner").name == "host"
 
 
 def test_what_a_module_prints_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    load_agent("cast_of_test:host")
+    load_agent("agents_of_test:host")
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "loading" in printed.err
 
 
 def test_an_unknown_module_is_answered_with_the_modules_there_are() -> None:
-    found = failure("cast_of_tset:host")
+    found = failure("agents_of_tset:host")
     assert found.exit_code == NOT_FOUND
-    assert "cast_of_test.py" in found.message
+    assert "agents_of_test.py" in found.message
     assert "pack/" in found.message
 
 
 def test_an_unknown_file_is_answered_with_the_files_there_are() -> None:
     found = failure("sub/nothing.py:host")
     assert found.exit_code == NOT_FOUND
-    assert "other_cast.py" in found.message
+    assert "other_agents.py" in found.message
 
 
 def test_an_unknown_attribute_is_answered_with_the_agents_there_are() -> None:
-    found = failure("cast_of_test:hots")
+    found = failure("agents_of_test:hots")
     assert found.exit_code == NOT_FOUND
     assert "explorer, host, make (a function)" in found.message.replace("broken (a function), ", "")
 
@@ -107,28 +107,28 @@ def test_an_installed_module_of_the_same_name_is_named_with_its_file(folder: Pat
     assert "__init__.py; rename the file msgspec.py here) has no 'host'" in said
     taken = failure("msgspec.py:host")
     assert taken.exit_code == USAGE
-    assert "msgspec.py: 'msgspec' is a module that is loaded already, from " in taken.message
-    assert "(" not in failure("cast_of_test:nobody").message.split(" has no ")[0]
+    assert "msgspec.py: a module 'msgspec' is already loaded from " in taken.message
+    assert "(" not in failure("agents_of_test:nobody").message.split(" has no ")[0]
 
 
 def test_the_current_folder_is_looked_at_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "sub" / "cast_of_test.py").write_text("")
+    (folder / "sub" / "agents_of_test.py").write_text("")
     monkeypatch.setattr(sys, "path", [str(folder / "sub"), str(folder), *sys.path])
-    assert load_agent("cast_of_test:host").name == "host"
+    assert load_agent("agents_of_test:host").name == "host"
 
 
 @pytest.mark.parametrize("attribute", ["number", "needs", "wrong"])
 def test_what_is_no_agent_and_makes_none_is_refused(attribute: str) -> None:
-    found = failure(f"cast_of_test:{attribute}")
+    found = failure(f"agents_of_test:{attribute}")
     assert found.exit_code == USAGE
     assert "Agent" in found.message
     assert "explorer, host" in found.message.replace("broken (a function), ", "")
 
 
 def test_a_name_without_a_colon_is_answered_with_what_to_write() -> None:
-    found = failure("cast_of_test")
+    found = failure("agents_of_test")
     assert found.exit_code == USAGE
-    assert "cast_of_test:agent" in found.message
+    assert "agents_of_test:agent" in found.message
     assert "explorer, host" in found.message.replace("broken (a function), ", "")
     assert failure("nothing_there").exit_code == USAGE
 
@@ -149,13 +149,13 @@ def test_an_error_while_loading_is_told_in_one_line(folder: Path) -> None:
 
 
 def test_an_error_while_making_the_agent_is_told_in_one_line() -> None:
-    found = failure("cast_of_test:broken")
+    found = failure("agents_of_test:broken")
     assert found.exit_code == FAILED
     assert "RuntimeError: no luck" in found.message
 
 
 def test_no_model_is_an_error_that_says_how_to_name_one() -> None:
-    with pytest.raises(Failure, match="--model NAME") as caught:
+    with pytest.raises(Failure, match="--model PROVIDER:NAME") as caught:
         choose_model(Agent("host"), "")
     assert caught.value.exit_code == USAGE
 
@@ -170,7 +170,7 @@ def test_a_missing_key_is_found_before_anything_is_recorded(monkeypatch: pytest.
         choose_model(hidden, "")
 
 
-def test_the_option_goes_before_the_agents_own_model_and_changes_the_agent_for_nobody_else(
+def test_the_option_overrides_the_agents_own_model_and_leaves_the_agent_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not a real one")

@@ -15,7 +15,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
-from callboard.cli.message_summary import text_of, words
+from callboard.cli.message_summary import summary_of, whole_prompt
 
 
 def raw(value: object) -> Json:
@@ -23,7 +23,7 @@ def raw(value: object) -> Json:
 
 
 def example(kind: type) -> object:
-    """A value of this type with nothing in it but what it must have."""
+    """Make a value of this type with its required fields only."""
     if get_origin(kind) is Literal:
         return get_args(kind)[0]
     if get_origin(kind) is tuple:
@@ -38,12 +38,12 @@ def example(kind: type) -> object:
 def test_every_kind_of_message_has_words_that_fit_on_a_line(kind: type[AnyMessage]) -> None:
     message = example(kind)
     assert isinstance(message, kind)
-    assert len(words(message).splitlines()) <= 1
+    assert len(summary_of(message).splitlines()) <= 1
 
 
 def test_a_prompt_is_told_and_whether_there_is_a_schema() -> None:
-    assert words(Ask("1", raw("How\nmany?"))) == "How many?"
-    assert words(Delegate(1, 0, ("a", "b"), raw("Go."), raw({}))) == "to a, b: Go. (with a schema)"
+    assert summary_of(Ask("1", raw("How\nmany?"))) == "How many?"
+    assert summary_of(Delegate(1, 0, ("a", "b"), raw("Go."), raw({}))) == "to a, b: Go. (with a schema)"
 
 
 def test_a_reply_is_told_with_its_text_and_its_calls() -> None:
@@ -52,31 +52,31 @@ def test_a_reply_is_told_with_its_text_and_its_calls() -> None:
         {"type": "tool_use", "id": "1", "name": "look", "input": {"at": 1}},
     ]
     reply = ModelReplied(1, 1, "ok", raw(blocks), usage=Usage(input_tokens=3))
-    assert words(reply) == 'ok, 3 tokens: Hm. | look {"at":1}'
+    assert summary_of(reply) == 'ok, 3 tokens: Hm. | look {"at":1}'
 
 
 def test_a_failure_is_told_with_its_code() -> None:
     reply = ModelReplied(1, 1, "error", failure=ModelFailure("overloaded_error", "later"))
-    assert words(reply) == "error: overloaded_error: later; use not known"
+    assert summary_of(reply) == "error: overloaded_error: later; use not known"
 
 
 def test_a_verdict_is_told_with_its_problems() -> None:
     judged = ReportJudged(1, 0, "invalid", (SchemaProblem("/count", "must be an integer"),))
-    assert words(judged) == "invalid; /count: must be an integer"
+    assert summary_of(judged) == "invalid; /count: must be an integer"
 
 
 def test_a_turn_is_told_with_its_need_and_its_wait() -> None:
-    assert words(TurnRequested(2, 3, Need(12_345), "", after_ms=1_500)) == (
+    assert summary_of(TurnRequested(2, 3, Need(12_345), "", after_ms=1_500)) == (
         "turn 2, attempt 3, needs at most 12.3k tokens, after 1.5s"
     )
 
 
 def test_foreign_text_is_safe_and_cut() -> None:
-    said = words(CallTool(1, 0, "look", "read", raw({"path": "\u202e" + "x" * 500})))
+    said = summary_of(CallTool(1, 0, "look", "read", raw({"path": "\u202e" + "x" * 500})))
     assert "\u202e" not in said
     assert said.endswith("…")
 
 
 def test_a_prompt_of_blocks_is_its_texts() -> None:
-    assert text_of(raw([{"type": "text", "text": "one"}, {"type": "image"}])) == "one\n[image]"
-    assert text_of(raw(None)) == ""
+    assert whole_prompt(raw([{"type": "text", "text": "one"}, {"type": "image"}])) == "one\n[image]"
+    assert whole_prompt(raw(None)) == ""

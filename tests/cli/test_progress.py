@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from callboard.cli import progress
-from callboard.cli.progress import Progress, shown
+from callboard.cli.progress import Progress, reporting
 from callboard.replay.testing.shards import Glance
 from callboard.replay.testing.statistics import Seen
 
@@ -30,7 +30,7 @@ class Screen(io.StringIO):
 
 @pytest.fixture
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shown each time."""
+    """Show the progress each time."""
     monkeypatch.setattr(progress, "_DRAWN_EVERY_S", -1.0)
     monkeypatch.setattr(progress, "_PRINTED_EVERY_S", -1.0)
     monkeypatch.setenv("TERM", "xterm")
@@ -75,23 +75,23 @@ def test_nothing_is_shown_of_what_is_over_at_once(capsys: pytest.CaptureFixture[
 def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
     ours, theirs = os.pipe()
     before = signal.getsignal(signal.SIGINT)
-    with os.fdopen(theirs, "wb"), shown(Progress(Screen(theirs))) as shows:
+    with os.fdopen(theirs, "wb"), reporting(Progress(Screen(theirs))) as shows:
         signal.raise_signal(signal.SIGINT)
         assert (shows.is_stopped, shows.begins(Seen()), shows.glance(GLANCE)) == (True, False, False)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before
     with os.fdopen(ours, "rb") as told:
-        assert told.read().startswith(b"stopping with the run")
+        assert told.read().startswith(b"stopping after the current run")
 
 
-def test_where_nobody_can_be_told_it_stops_all_the_same() -> None:
-    with shown(Progress(Screen())) as shows:
+def test_it_also_stops_where_nothing_can_be_printed() -> None:
+    with reporting(Progress(Screen())) as shows:
         signal.raise_signal(signal.SIGINT)
         assert shows.is_stopped
 
 
 def test_what_runs_print_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(Progress(io.StringIO())):
+    with reporting(Progress(io.StringIO())):
         print("from a policy")
     assert capsys.readouterr() == ("", "from a policy\n")

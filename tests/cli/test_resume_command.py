@@ -21,7 +21,7 @@ from callboard.actors.protocol.messages import (
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime
-from tests.cli.agents import CAST, Terminal, command, environment, lines_with, piped
+from tests.cli.agents import SURVEY, Terminal, command, environment, lines_with, piped
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, diverging, rows_of
 
@@ -31,10 +31,10 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 
 @pytest.fixture
 def whole(folder: Path, callboard: Callboard) -> list[Event]:
-    """The events of a session of `cast:host` that nothing happened to."""
+    """Record a session of `survey:host` that ends normally, and return its events."""
     log = folder / "whole.db"
     done = callboard(
-        "run", "cast:host", "How many files?", "--limit", "deadline_s=60", "--log", str(log), "-q"
+        "run", "survey:host", "How many files?", "--limit", "deadline_s=60", "--log", str(log), "-q"
     )
     assert done.exit_code == 0
     return rows_of(log, newest(log))
@@ -42,7 +42,7 @@ def whole(folder: Path, callboard: Callboard) -> list[Event]:
 
 @pytest.fixture
 def resume(folder: Path, callboard: Callboard) -> Callboard:
-    """`callboard resume` in this process, on a log of its own."""
+    """Run `callboard resume` in this process, on a log of its own."""
 
     def resumed(*arguments: str, text: str | None = None) -> Result:
         return callboard("resume", *arguments, "--log", str(folder / "own.db"), text=text)
@@ -56,13 +56,13 @@ def newest(log: Path) -> str:
 
 
 def leave(folder: Path, events: list[Event], name: str = NAME) -> Path:
-    """A log with a session whose process died after these events."""
+    """Make a log with a session whose process died after these events."""
     add_session(folder / "own.db", name, events)
     return folder / "own.db"
 
 
 def before(events: list[Event], kind: type, nth: int = 0) -> list[Event]:
-    """The events up to, and without, the nth of a kind."""
+    """Return the events before the nth of a kind."""
     return events[: [event.seq for event in events if isinstance(event.body, kind)][nth] - 1]
 
 
@@ -77,7 +77,7 @@ def test_what_was_left_undone_is_finished_printed_like_a_run_and_closed(
     resume: Callboard, folder: Path, whole: list[Event], callboard: Callboard
 ) -> None:
     log = leave(folder, before(whole, ToolReturned))
-    done = resume(NAME, "cast:host")
+    done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (0, "There are 3 files.\n")
     assert "ok: answered in text" in done.stderr
     assert f"callboard show {NAME} --log {log}" in done.stderr
@@ -89,7 +89,7 @@ def test_what_was_left_undone_is_finished_printed_like_a_run_and_closed(
 
 def test_the_beginning_of_an_id_is_enough(resume: Callboard, folder: Path, whole: list[Event]) -> None:
     leave(folder, before(whole, ToolReturned))
-    assert resume("2026", "cast:host").exit_code == 0
+    assert resume("2026", "survey:host").exit_code == 0
 
 
 def test_without_a_session_the_newest_that_was_not_closed_is_meant(
@@ -98,21 +98,21 @@ def test_without_a_session_the_newest_that_was_not_closed_is_meant(
     leave(folder, before(whole, ToolReturned), "older")
     leave(folder, before(whole, ToolReturned), "newer")
     leave(folder, whole, "closed")
-    done = resume("cast:host")
+    done = resume("survey:host")
     assert done.exit_code == 0
     assert "session newer in" in done.stderr
-    assert "session older in" in resume("cast:host").stderr
-    last = resume("cast:host")
+    assert "session older in" in resume("survey:host").stderr
+    last = resume("survey:host")
     assert (last.exit_code, last.stdout) == (3, "")
     assert lines_with(
         last.stderr,
-        "error: nothing is left to be resumed: all 3 sessions of the log are closed or were never asked",
+        "error: nothing is left to resume: all 3 sessions of the log are closed or have no prompt",
     )
 
 
 def test_what_was_there_before_is_not_told_again(resume: Callboard, folder: Path, whole: list[Event]) -> None:
     leave(folder, before(whole, ToolReturned))
-    said = resume(NAME, "cast:host").stderr
+    said = resume(NAME, "survey:host").stderr
     assert lines_with(said, f"session {NAME} in")
     assert lines_with(said, "resumed after event")
     assert not lines_with(said, "start ")
@@ -124,7 +124,7 @@ def test_as_json_it_is_one_document_and_quiet_says_nothing(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     leave(folder, before(whole, ToolReturned))
-    done = resume(NAME, "cast:host", "--json", "-q")
+    done = resume(NAME, "survey:host", "--json", "-q")
     found = json.loads(done.stdout)
     assert (found["session"], found["status"], found["text"]) == (NAME, "ok", "There are 3 files.")
     assert "session" not in done.stderr
@@ -134,9 +134,9 @@ def test_an_ask_that_had_ended_is_told_and_its_session_closed(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     log = leave(folder, before(whole, SessionClosed)[:-1])
-    done = resume(NAME, "cast:host")
+    done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (0, "There are 3 files.\n")
-    assert "nothing was left undone" in done.stderr
+    assert "has no unfinished ask: its last outcome follows" in done.stderr
     assert isinstance(rows_of(log, NAME)[-1].body, SessionClosed)
 
 
@@ -145,9 +145,9 @@ def test_a_session_in_which_nothing_was_asked_stays_as_it_is(
 ) -> None:
     log = leave(folder, before(whole, Ask))
     recorded = rows_of(log, NAME)
-    done = resume(NAME, "cast:host")
+    done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "nothing was ever asked" in done.stderr
+    assert "has no prompt, so nothing is left to resume" in done.stderr
     assert "stays open" in done.stderr
     assert rows_of(log, NAME) == recorded
 
@@ -157,9 +157,9 @@ def test_without_a_session_one_in_which_nothing_was_asked_is_passed_over(
 ) -> None:
     log = leave(folder, before(whole, Ask))
     recorded = rows_of(log, NAME)
-    done = resume("cast:host")
+    done = resume("survey:host")
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "nothing is left to be resumed" in done.stderr
+    assert "nothing is left to resume" in done.stderr
     assert rows_of(log, NAME) == recorded
 
 
@@ -167,9 +167,9 @@ def test_a_closed_session_is_left_alone_and_its_outcome_told_again(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     log = leave(folder, whole)
-    done = resume(NAME, "cast:host")
+    done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (0, "There are 3 files.\n")
-    assert "is closed; this is its last outcome" in done.stderr
+    assert "is closed; its last outcome follows" in done.stderr
     assert rows_of(log, NAME) == whole
 
 
@@ -177,12 +177,12 @@ def test_an_outcome_without_a_result_has_exit_code_1_closed_or_not(
     resume: Callboard, folder: Path, callboard: Callboard
 ) -> None:
     log = folder / "failed.db"
-    callboard("run", "cast:failing", "Try.", "--log", str(log))
+    callboard("run", "survey:failing", "Try.", "--log", str(log))
     events = rows_of(log, newest(log))
     leave(folder, before(events, ModelReplied, 1), "cut")
     leave(folder, events, "closed")
     for name in ("cut", "closed"):
-        done = resume(name, "cast:failing")
+        done = resume(name, "survey:failing")
         assert (done.exit_code, done.stdout) == (1, ""), name
         assert "failed (model_error)" in done.stderr
 
@@ -190,23 +190,23 @@ def test_an_outcome_without_a_result_has_exit_code_1_closed_or_not(
 # --- options ----------------------------------------------------------------------
 
 
-def test_deadlines_count_while_nobody_runs_the_session_and_can_be_put_off(
+def test_deadlines_count_while_the_session_does_not_run_and_can_be_extended(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     old = [msgspec.structs.replace(event, at=1_000) for event in before(whole, ToolReturned)]
     leave(folder, old, "late")
     leave(folder, old, "put-off")
-    done = resume("late", "cast:host")
+    done = resume("late", "survey:host")
     assert done.exit_code == 1
     assert "failed (deadline)" in done.stderr
-    assert resume("put-off", "cast:host", "--extend", "1e10").exit_code == 0
+    assert resume("put-off", "survey:host", "--extend", "1e10").exit_code == 0
 
 
 def test_a_limit_changes_what_it_names_and_the_others_stay(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     log = leave(folder, before(whole, ToolReturned))
-    assert resume(NAME, "cast:host", "--limit", "tokens=100k").exit_code == 0
+    assert resume(NAME, "survey:host", "--limit", "tokens=100k").exit_code == 0
     (resumed,) = of(rows_of(log, NAME), Resumed)
     assert isinstance(resumed.body, Resumed)
     assert resumed.body.limits is not None
@@ -220,16 +220,26 @@ def test_a_host_without_a_model_is_given_the_recorded_one(
         model = ScriptedModel([say("hello")], name="claude-sonnet-5")
         async with Runtime(folder / "model.db", model=model) as runtime:
             sys.path.insert(0, str(folder))
-            from cast import modelless  # type: ignore[import-not-found]  # the user's module
+            from survey import modelless  # type: ignore[import-not-found]  # the user's module
 
             await runtime.run(modelless, "x", session_id=NAME)
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     asyncio.run(record())
     leave(folder, before(rows_of(folder / "model.db", NAME), SessionClosed)[:-1])
-    said = resume(NAME, "cast:modelless").stderr
+    said = resume(NAME, "survey:modelless").stderr
     assert "has no model" not in said
     assert lines_with(said, "  the model: max_tokens was 1024, is ")
+
+
+def test_a_recorded_model_whose_provider_is_not_known_is_to_be_named(
+    resume: Callboard, folder: Path, whole: list[Event]
+) -> None:
+    leave(folder, before(whole, ToolReturned))
+    done = resume(NAME, "survey:modelless")
+    assert done.exit_code == 2
+    assert "the log has the model's name 'scripted' without its provider" in done.stderr
+    assert "--model PROVIDER:NAME" in done.stderr
 
 
 # --- other agents than before -----------------------------------------------------
@@ -239,12 +249,12 @@ def test_other_agents_are_refused_with_a_list_of_what_has_changed(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     log = leave(folder, before(whole, ToolReturned))
-    changed = CAST.replace('description="Counts."', 'description="Counts well."')
+    changed = SURVEY.replace('description="Counts."', 'description="Counts well."')
     (folder / "later.py").write_text(changed.replace('"""Count the files in a folder."""', '"""Count."""'))
     done = resume(NAME, "later:host")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-4:-1] == [
-        f"what has changed since session {NAME} was recorded:",
+        f"changes since session {NAME} was recorded:",
         "  counter: its description changed",
         "  counter: tool count_files: its description changed",
     ]
@@ -257,7 +267,7 @@ def test_changes_that_are_accepted_are_recorded(
     resume: Callboard, folder: Path, whole: list[Event], callboard: Callboard
 ) -> None:
     log = leave(folder, before(whole, ToolReturned))
-    (folder / "later.py").write_text(CAST.replace('description="Counts."', 'description="Counts well."'))
+    (folder / "later.py").write_text(SURVEY.replace('description="Counts."', 'description="Counts well."'))
     assert resume(NAME, "later:host", "--accept-changes").exit_code == 0
     (resumed,) = of(rows_of(log, NAME), Resumed)
     assert isinstance(resumed.body, Resumed)
@@ -271,13 +281,13 @@ def test_changes_that_are_accepted_are_recorded(
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("nobody", "cast:host"), 3),
-        ((NAME, "cast:nobody"), 3),
+        (("nobody", "survey:host"), 3),
+        ((NAME, "survey:nobody"), 3),
         ((NAME,), 2),
-        ((NAME, "cast:host", "more"), 2),
+        ((NAME, "survey:host", "more"), 2),
         ((), 2),
-        ((NAME, "cast:host", "--extend", "-1"), 2),
-        ((NAME, "cast:host", "--limit", "tokens=abc"), 2),
+        ((NAME, "survey:host", "--extend", "-1"), 2),
+        ((NAME, "survey:host", "--limit", "tokens=abc"), 2),
     ],
 )
 def test_what_cannot_work_is_refused_and_changes_nothing(
@@ -292,7 +302,7 @@ def test_what_cannot_work_is_refused_and_changes_nothing(
 def test_a_damaged_log_has_exit_code_4(resume: Callboard, folder: Path, whole: list[Event]) -> None:
     log = leave(folder, before(whole, ToolReturned))
     damage(log, 3)
-    done = resume(NAME, "cast:host")
+    done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (4, "")
 
 
@@ -300,13 +310,13 @@ def test_a_log_that_the_code_contradicts_has_exit_code_5(
     resume: Callboard, folder: Path, whole: list[Event]
 ) -> None:
     leave(folder, diverging(before(whole, ToolReturned)))
-    done = resume(NAME, "cast:host")
+    done = resume(NAME, "survey:host")
     assert (done.exit_code, done.stdout) == (5, "")
     assert "callboard verify" in done.stderr
 
 
 def test_a_log_that_is_not_there_has_exit_code_3(resume: Callboard, folder: Path) -> None:
-    assert resume("cast:host").exit_code == 3
+    assert resume("survey:host").exit_code == 3
     assert not (folder / "own.db").exists()
 
 
@@ -317,7 +327,7 @@ def test_a_log_that_is_not_there_has_exit_code_3(resume: Callboard, folder: Path
 @needs_terminals
 def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) -> None:
     run = subprocess.Popen(
-        command("run", "cast:waiting", "Wait."),
+        command("run", "survey:waiting", "Wait."),
         cwd=folder,
         env=environment(),
         stderr=subprocess.PIPE,
@@ -332,16 +342,16 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
     listed = json.loads(piped(folder, "sessions", "--json").stdout)["sessions"]
     assert [(one["is_closed"], one["kind"]) for one in listed] == [(False, None)]
     assert "unfinished" in piped(folder, "sessions").stdout
-    with Terminal(folder, "resume", "cast:waiting") as terminal:
+    with Terminal(folder, "resume", "survey:waiting") as terminal:
         terminal.until("tool wait")
         terminal.type("\x03")
         terminal.until("cancelling the ask")
         assert terminal.end() == 130
         assert "cancelled: interrupted" in terminal.shown
     assert piped(folder, "verify").returncode == 0
-    again = piped(folder, "resume", listed[0]["session"], "cast:waiting")
+    again = piped(folder, "resume", listed[0]["session"], "survey:waiting")
     assert again.returncode == 1
-    assert "is closed; this is its last outcome" in again.stderr
+    assert "is closed; its last outcome follows" in again.stderr
     (ended,) = of(rows_of(folder / "callboard.db", listed[0]["session"]), AskEnded)
     assert isinstance(ended.body, AskEnded)
     assert ended.body.kind == "cancelled"

@@ -17,7 +17,7 @@ needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals 
 
 @pytest.fixture
 def run(folder: Path, callboard: Callboard) -> Callboard:
-    """`callboard run` in this process, with a log of its own."""
+    """Run `callboard run` in this process, with a log of its own."""
 
     def ran(*arguments: str, text: str | None = None) -> Result:
         return callboard("run", *arguments, "--log", str(folder / "own.db"), text=text)
@@ -26,7 +26,7 @@ def run(folder: Path, callboard: Callboard) -> Callboard:
 
 
 def test_the_result_alone_goes_to_stdout(run: Callboard) -> None:
-    done = run("cast:host", "How many files?")
+    done = run("survey:host", "How many files?")
     assert done.exit_code == 0
     assert done.stdout == "There are 3 files.\n"
     assert "the module is loaded" in done.stderr
@@ -34,7 +34,7 @@ def test_the_result_alone_goes_to_stdout(run: Callboard) -> None:
 
 
 def test_off_a_terminal_each_start_end_and_denial_is_one_line(run: Callboard) -> None:
-    said = run("cast:host", "How many files?").stderr
+    said = run("survey:host", "How many files?").stderr
     assert len(lines_with(said, "start  host: How many files?")) == 1
     assert len(lines_with(said, "start  host.1 counter: Count the files in src")) == 1
     assert len(lines_with(said, "end    host.1 counter: answered; 2 turns, 1 tool, 4 tokens")) == 1
@@ -46,7 +46,7 @@ def test_off_a_terminal_each_start_end_and_denial_is_one_line(run: Callboard) ->
 def test_the_summary_has_all_that_is_needed_to_look_again(
     run: Callboard, folder: Path, callboard: Callboard
 ) -> None:
-    said = run("cast:host", "How many files?").stderr
+    said = run("survey:host", "How many files?").stderr
     assert "ok: answered in text" in said
     assert "4 model calls, 8 tokens (4 in, 4 out)" in said
     (where,) = lines_with(said, ", head ")
@@ -58,13 +58,13 @@ def test_the_summary_has_all_that_is_needed_to_look_again(
 
 def test_a_report_is_printed_as_json(run: Callboard, folder: Path) -> None:
     (folder / "count.json").write_text(SCHEMA)
-    done = run("cast:reporter", "Count.", "--schema", str(folder / "count.json"))
+    done = run("survey:reporter", "Count.", "--schema", str(folder / "count.json"))
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"count": 3}
 
 
 def test_as_json_it_is_one_document(run: Callboard) -> None:
-    found = json.loads(run("cast:host", "How many files?", "--json").stdout)
+    found = json.loads(run("survey:host", "How many files?", "--json").stdout)
     assert (found["status"], found["kind"], found["text"]) == ("ok", "answered", "There are 3 files.")
     assert found["usage"]["tokens"] == 8
     assert found["log"].endswith("own.db")
@@ -72,33 +72,33 @@ def test_as_json_it_is_one_document(run: Callboard) -> None:
 
 
 def test_a_failed_run_has_no_result_and_its_partial_work_stands_behind_a_margin(run: Callboard) -> None:
-    done = run("cast:failing", "Try.")
+    done = run("survey:failing", "Try.")
     assert done.exit_code == 1
     assert done.stdout == ""
     assert "failed (model_error): its model failed" in done.stderr
     assert "  | I got this far.\n  | error: forged" in done.stderr
     assert "\x1b" not in done.stderr
-    found = json.loads(run("cast:failing", "Try.", "--json").stdout)
+    found = json.loads(run("survey:failing", "Try.", "--json").stdout)
     assert (found["status"], found["text"]) == ("failed", "I got this far.\nerror: forged")
 
 
 def test_quiet_says_nothing_but_the_result(run: Callboard) -> None:
-    run("cast:reporter", "x", "-q")
-    done = run("cast:host", "How many files?", "--quiet")
+    run("survey:reporter", "x", "-q")
+    done = run("survey:host", "How many files?", "--quiet")
     assert done.stdout == "There are 3 files.\n"
     assert "start" not in done.stderr
     assert "session" not in done.stderr
 
 
 def test_the_prompt_may_come_from_stdin(run: Callboard, folder: Path, callboard: Callboard) -> None:
-    assert run("cast:host", "-", text="How many\nfiles?").exit_code == 0
+    assert run("survey:host", "-", text="How many\nfiles?").exit_code == 0
     shown = json.loads(callboard("show", "--json", "--log", str(folder / "own.db")).stdout)
     assert shown["asks"][0]["prompt"] == "How many\nfiles?"
-    assert run("cast:host", "-", text=" \n").exit_code == 2
+    assert run("survey:host", "-", text=" \n").exit_code == 2
 
 
 def test_a_limit_bounds_the_run(run: Callboard) -> None:
-    done = run("cast:host", "How many files?", "--limit", "max_iterations=1", "--json")
+    done = run("survey:host", "How many files?", "--limit", "max_iterations=1", "--json")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["kind"] == "iteration_cap"
 
@@ -106,13 +106,13 @@ def test_a_limit_bounds_the_run(run: Callboard) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("cast:modelless", "x"), 2),
-        (("cast:modelless", "x", "--model", "claude-sonnet-5"), 2),
-        (("cast:host", "x", "--limit", "tokens=abc"), 2),
-        (("cast:host", "x", "--limit", "cost=1"), 2),
-        (("cast:host", "x", "--schema", "none.json"), 3),
-        (("cast:nobody", "x"), 3),
-        (("cast:host", " "), 2),
+        (("survey:modelless", "x"), 2),
+        (("survey:modelless", "x", "--model", "claude-sonnet-5"), 2),
+        (("survey:host", "x", "--limit", "tokens=abc"), 2),
+        (("survey:host", "x", "--limit", "cost=1"), 2),
+        (("survey:host", "x", "--schema", "none.json"), 3),
+        (("survey:nobody", "x"), 3),
+        (("survey:host", " "), 2),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_recorded(
@@ -128,17 +128,17 @@ def test_what_cannot_work_is_refused_before_anything_is_recorded(
 
 @pytest.mark.slow
 def test_through_real_pipes_the_streams_and_the_exit_code_are_the_same(folder: Path) -> None:
-    done = piped(folder, "run", "cast:host", "How many files?")
+    done = piped(folder, "run", "survey:host", "How many files?")
     assert done.returncode == 0
     assert done.stdout == "There are 3 files.\n"
     assert "\x1b" not in done.stderr
-    assert piped(folder, "run", "cast:failing", "Try.", "-q").returncode == 1
+    assert piped(folder, "run", "survey:failing", "Try.", "-q").returncode == 1
 
 
 @pytest.mark.slow
-def test_a_log_that_somebody_else_writes_is_refused_with_what_to_do(folder: Path) -> None:
+def test_a_log_that_another_process_writes_is_refused_with_advice(folder: Path) -> None:
     other = subprocess.Popen(
-        command("run", "cast:waiting", "Wait."),
+        command("run", "survey:waiting", "Wait."),
         cwd=folder,
         env=environment(),
         stderr=subprocess.PIPE,
@@ -147,7 +147,7 @@ def test_a_log_that_somebody_else_writes_is_refused_with_what_to_do(folder: Path
     assert other.stderr is not None
     while "start" not in other.stderr.readline():
         pass
-    done = piped(folder, "run", "cast:host", "x")
+    done = piped(folder, "run", "survey:host", "x")
     assert done.returncode == 1
     assert len(lines_with(done.stderr, "error: ")) == 1
     assert "--log" in done.stderr
@@ -159,18 +159,18 @@ def test_a_log_that_somebody_else_writes_is_refused_with_what_to_do(folder: Path
 
 @pytest.mark.slow
 def test_a_named_secret_is_given_to_tools_and_kept_out_of_everything(folder: Path) -> None:
-    done = piped(folder, "run", "cast:peeking", "Peek.", "--secret", "DOOR", DOOR="open-sesame-4711")
+    done = piped(folder, "run", "survey:peeking", "Peek.", "--secret", "DOOR", DOOR="open-sesame-4711")
     assert done.returncode == 0
     assert "the code is [secret:DOOR]" in done.stdout
     assert not any(b"open-sesame" in path.read_bytes() for path in folder.iterdir() if path.is_file())
-    unnamed = piped(folder, "run", "cast:peeking", "Peek.", DOOR="open-sesame-4711")
+    unnamed = piped(folder, "run", "survey:peeking", "Peek.", DOOR="open-sesame-4711")
     assert "there is no secret" in unnamed.stdout
 
 
 @pytest.mark.slow
 @needs_terminals
 def test_on_a_terminal_a_tree_is_drawn_and_the_cursor_given_back(folder: Path) -> None:
-    with Terminal(folder, "run", "cast:host", "How many files?") as terminal:
+    with Terminal(folder, "run", "survey:host", "How many files?") as terminal:
         assert terminal.end() == 0
         assert "└─ ✗ host.2 nobody" in terminal.text
         assert "3 agents: 2 ok, 1 failed" in terminal.text
@@ -182,11 +182,11 @@ def test_on_a_terminal_a_tree_is_drawn_and_the_cursor_given_back(folder: Path) -
 @pytest.mark.slow
 @needs_terminals
 def test_no_color_takes_the_colours_and_a_dumb_terminal_the_drawing(folder: Path) -> None:
-    with Terminal(folder, "run", "cast:host", "How many files?", NO_COLOR="1") as plain:
+    with Terminal(folder, "run", "survey:host", "How many files?", NO_COLOR="1") as plain:
         assert plain.end() == 0
         assert "\x1b[32m" not in plain.shown
         assert "└─ ✗ host.2 nobody" in plain.text
-    with Terminal(folder, "run", "cast:host", "How many files?", TERM="dumb") as dumb:
+    with Terminal(folder, "run", "survey:host", "How many files?", TERM="dumb") as dumb:
         assert dumb.end() == 0
         assert "\x1b" not in dumb.shown
         assert "denied host.2 nobody" in dumb.shown
@@ -194,8 +194,9 @@ def test_no_color_takes_the_colours_and_a_dumb_terminal_the_drawing(folder: Path
 
 @pytest.mark.slow
 @needs_terminals
-def test_ctrl_c_cancels_and_the_outcome_is_told(folder: Path) -> None:
-    with Terminal(folder, "run", "cast:waiting", "Wait.") as terminal:
+@pytest.mark.parametrize("uvloop", ["0", "1"])
+def test_ctrl_c_cancels_and_the_outcome_is_told(folder: Path, uvloop: str) -> None:
+    with Terminal(folder, "run", "survey:waiting", "Wait.", CALLBOARD_UVLOOP=uvloop) as terminal:
         terminal.until("tool wait")
         terminal.type("\x03")
         terminal.until("cancelling the ask")
@@ -208,7 +209,7 @@ def test_ctrl_c_cancels_and_the_outcome_is_told(folder: Path) -> None:
 @pytest.mark.slow
 @needs_terminals
 def test_ctrl_c_twice_leaves_at_once_and_the_log_stays_whole(folder: Path) -> None:
-    with Terminal(folder, "run", "cast:blocking", "Wait.") as terminal:
+    with Terminal(folder, "run", "survey:blocking", "Wait.") as terminal:
         terminal.until("tool block")
         terminal.type("\x03")
         terminal.until("cancelling the ask")
@@ -218,3 +219,17 @@ def test_ctrl_c_twice_leaves_at_once_and_the_log_stays_whole(folder: Path) -> No
         assert time.monotonic() - begun < 5
         assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
     assert piped(folder, "verify").returncode == 0
+
+
+def test_the_model_of_another_provider_is_named_with_it(run: Callboard, folder: Path) -> None:
+    done = run("survey:modelless", "x", "--model", "scripted:survey:greeting")
+    assert (done.exit_code, done.stdout) == (0, "Hello.\n")
+
+
+def test_an_unknown_provider_is_refused_before_anything_is_recorded(run: Callboard, folder: Path) -> None:
+    done = run("survey:modelless", "x", "--model", "nowhere:small")
+    assert done.exit_code == 3
+    assert (
+        "error: there is no model provider 'nowhere'; installed providers: anthropic, scripted" in done.stderr
+    )
+    assert not (folder / "own.db").exists()

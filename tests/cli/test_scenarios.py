@@ -28,7 +28,7 @@ def _hidden():
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder with a module of scenarios."""
+    """Make a folder with a module of scenarios the current one."""
     (tmp_path / "talks.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -59,7 +59,7 @@ def test_a_scenario_that_is_not_there_is_answered_with_those_that_are() -> None:
     assert found.message.endswith("scenarios there: make (a function), talk")
 
 
-def test_a_named_scenario_is_made_anew_and_told_if_that_cannot_be() -> None:
+def test_a_named_scenario_is_made_again_and_its_errors_are_told() -> None:
     make_world, monitors = Named("talks:talk")()
     assert make_world().moves()
     assert monitors

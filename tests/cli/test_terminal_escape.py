@@ -47,7 +47,7 @@ def test_text_cannot_be_turned_around_or_hidden() -> None:
     assert safe_text("\u200f\u05e9\u05dc") == "\u05e9\u05dc"
 
 
-def test_a_line_is_one_line_whatever_is_in_it() -> None:
+def test_every_text_becomes_one_line() -> None:
     line = safe_line("a\r\nb\u2028c\x0bd\x0ce\x85f\tg")
     assert len(line.splitlines()) == 1
 

@@ -9,14 +9,14 @@ from callboard.replay.steps import Steps
 from callboard.replay.verify import Verifier
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.recorded_session import event_of
-from tests.cli.recorded import cast, script
+from tests.cli.recorded import script, survey_host
 
 
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
     async def main() -> list[Event]:
         async with Runtime(":memory:", model=script()) as runtime:
-            await runtime.run(cast(), "How many files?", session_id="one")
+            await runtime.run(survey_host(), "How many files?", session_id="one")
             return [event_of("one", row) for row in await runtime.log.read("one")]
 
     return asyncio.run(main())

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import callboard.testing
 from callboard import Agent, Limits, ScriptedModel, ToolContext, call, calls, fail, say, tool
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.messages import RequestApproval, ToolReturned
@@ -386,15 +385,6 @@ def test_importing_the_kit_loads_neither_hypothesis_nor_the_schema_library() -> 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert not loaded & {"hypothesis", "jsonschema", "anthropic", "pykka"}
-
-
-@pytest.mark.slow
-def test_every_public_name_is_there() -> None:
-    for name in callboard.testing.__all__:
-        assert getattr(callboard.testing, name) is not None
-    assert set(callboard.testing.__all__) <= set(dir(callboard.testing))
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = callboard.testing.nonsense
 
 
 def test_a_goal_that_one_campaign_reached_is_open_again_in_the_next() -> None:

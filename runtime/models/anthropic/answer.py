@@ -1,12 +1,10 @@
-"""A Messages API message, read into a `ModelAnswer`.
+"""Reading a Messages API message into a `ModelAnswer`.
 
 Rules
-  - The content blocks are foreign JSON: they go on with every key they came with, known or not, because
-    the service wants them back unchanged (signatures, encrypted parts, server tools).
-  - So they are read with the json module and not with the SDK's types, which fill in defaults, and not
-    with msgspec, which refuses lone surrogates before the boundary can clean them.
-  - What the runtime acts on must have its form: text must be text, a tool call must have an id, a name and
-    an object as input. Anything else is garbage, and garbage is a failure, never an exception.
+  - Content blocks keep every key, known or not: the service wants them back unchanged (signatures, encrypted
+    parts, server tools).
+  - The parts that the runtime acts on must have their form: text is a string, a tool call has an id, a name
+    and an object as input. Any other form is garbage, and garbage is a failure.
 """
 
 import json
@@ -15,18 +13,20 @@ from typing import Final, NoReturn
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.models.anthropic.errors import garbage, refused
+from callboard.runtime.models.anthropic.errors import garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
 TOKENS_MAX: Final = 2**53
-"""Above this a count of tokens is nonsense."""
+"""The largest count of tokens that is believed."""
 
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
-"""Iterations whose tokens are billed and not in the totals above them (SDK: BetaMessageDeltaUsage)."""
+"""Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage)."""
 
 
 def parsed(text: str | bytes) -> object:
-    """The value of a JSON text. Raises ValueError, also for numbers that JSON cannot hold."""
+    """Decode a JSON text. Raises ValueError, also for numbers that JSON cannot hold."""
+    # Not with the SDK's types, which fill in defaults, and not with msgspec, which refuses lone surrogates
+    # before the boundary can clean them.
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
@@ -34,7 +34,7 @@ def parsed(text: str | bytes) -> object:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _finite(text: str) -> float:
@@ -45,7 +45,7 @@ def _finite(text: str) -> float:
 
 
 def encoded(value: object) -> Json:
-    """The JSON of a parsed value, compact, keys in their order. Lone surrogates stay, as escapes."""
+    """Encode a parsed value as compact JSON, keys in their order. Lone surrogates stay, as escapes."""
     try:
         return Json(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
     except UnicodeEncodeError:
@@ -53,30 +53,30 @@ def encoded(value: object) -> Json:
 
 
 def answer_of_body(body: bytes) -> ModelAnswer:
-    """The answer in the body of a 200 response. Raises NoAnswer."""
+    """Read the answer in the body of a 200 response. Raises CallFailed."""
     try:
         message = parsed(body)
     except ValueError as error:
         start = body[:80].decode("utf-8", "replace")
-        raise garbage(f"the answer is not JSON ({error}): {start!r}") from None
+        raise garbage_answer(f"the answer is not JSON ({error}): {start!r}") from None
     if not isinstance(message, dict):
-        raise garbage(f"the answer is JSON, but no object: {body[:80].decode('utf-8', 'replace')!r}")
+        raise garbage_answer(f"the answer is JSON, not an object: {body[:80].decode('utf-8', 'replace')!r}")
     return answer_of(message)
 
 
 def answer_of(message: dict[str, object]) -> ModelAnswer:
-    """The answer that a whole message is. Raises NoAnswer."""
+    """Read the answer from a whole message. Raises CallFailed."""
     if message.get("type") == "error":
-        raise refused(200, {}, message)
+        raise service_error(200, {}, message)
     usage = usage_of(message.get("usage"))
     content, stop_reason = message.get("content"), message.get("stop_reason")
     if not isinstance(content, list):
-        raise garbage("the answer has no list of content blocks", usage)
+        raise garbage_answer("the answer has no list of content blocks", usage)
     for index, block in enumerate(content):
         if problem := _problem(block):
-            raise garbage(f"content block {index} {problem}", usage)
+            raise garbage_answer(f"content block {index} {problem}", usage)
     if not isinstance(stop_reason, str):
-        raise garbage("the answer does not say why it stopped", usage)
+        raise garbage_answer("the answer does not say why it stopped", usage)
     return ModelAnswer(
         content=encoded(content),
         stop_reason=stop_reason,
@@ -86,20 +86,20 @@ def answer_of(message: dict[str, object]) -> ModelAnswer:
 
 
 def _problem(block: object) -> str:
-    """What keeps the runtime from acting on this block, or nothing."""
+    """Describe the fault of a block that the runtime cannot act on; empty for a good block."""
     if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-        return "is no object with a type"
+        return "is not an object with a type"
     if block["type"] == "text" and not isinstance(block.get("text"), str):
         return "is text without text"
     if block["type"] != "tool_use":
         return ""
     if not all(isinstance(block.get(key), str) and block[key] for key in ("id", "name")):
         return "is a tool call without an id or a name"
-    return "" if isinstance(block.get("input"), dict) else "is a tool call whose input is no object"
+    return "" if isinstance(block.get("input"), dict) else "is a tool call whose input is not an object"
 
 
 def _model_of(model: object, content: list[object]) -> str:
-    """The model that answered: after a fallback, the one that the last fallback block names."""
+    """Return the model that answered: after a fallback, the one in the last fallback block."""
     for block in reversed(content):
         if isinstance(block, dict) and block.get("type") == "fallback":
             to = block.get("to")
@@ -109,7 +109,7 @@ def _model_of(model: object, content: list[object]) -> str:
 
 
 def usage_of(usage: object) -> Usage | None:
-    """The tokens that a `usage` object counts, or None if it cannot be believed."""
+    """Read the tokens in a `usage` object; None if it cannot be believed."""
     total = _tokens(usage)
     if total is None or not isinstance(usage, dict):
         return None
@@ -124,7 +124,7 @@ def usage_of(usage: object) -> Usage | None:
 
 
 def _tokens(usage: object) -> list[int] | None:
-    """Input, output, read from and written to the cache. The cache's two may be missing, or null."""
+    """Read the counts of input, output, cache read and cache write. The last two may be missing or null."""
     if not isinstance(usage, dict):
         return None
     counts = [

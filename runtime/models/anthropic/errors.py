@@ -1,4 +1,4 @@
-"""What an error of the Messages API means: one code, retry or not, how long to wait, what it cost.
+"""The meaning of each error of the Messages API: its code, retry or not, the wait, and its cost.
 
     answer                                        code                       retry  usage
     400 invalid_request_error                     invalid_request_error      no     none
@@ -15,15 +15,15 @@
     no connection                                 connection                 yes    none
     the connection broke before any answer        connection                 yes    unknown
     the answer broke off                          broken_stream              yes    unknown
-    an answer that is none                        garbage                    yes    unknown unless it says
-    a stream with parts that nobody here knows    unsupported_stream         no     as it says
+    an answer of the wrong form                   garbage                    yes    unknown unless it says
+    a stream with unknown parts                   unsupported_stream         no     as it says
 
-`x-should-retry: true|false` overrides the column "retry" of a status, as in the official SDK, except for a
-full context, which stays full. Types, statuses and the two wordings of a full context:
-https://platform.claude.com/docs/en/api/errors and recorded traffic.
+`x-should-retry: true|false` overrides the column "retry" of a status, as in the official SDK. It does not
+override a full context, which stays full. Types, statuses and the two wordings of a full context come from
+https://platform.claude.com/docs/en/api/errors and from recorded traffic.
 
-"None" is a claim that nothing was used; the agent's budget is then charged nothing. Where tokens may have
-been made and billed, usage is unknown, and the whole reservation is charged.
+Usage "none" charges the agent's budget nothing. Where tokens may have been billed, usage is "unknown", and
+the whole reservation is charged.
 """
 
 import math
@@ -33,9 +33,10 @@ from typing import Final
 
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.failure_text import failure_text
 
 MESSAGE_CHARS_MAX: Final = 4_000
-"""Of what a service says. The port keeps the first quarter, after it has looked for secrets in all of it."""
+"""The length of a service's message. The port redacts the secrets in it and keeps the first quarter."""
 
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
 
@@ -45,8 +46,8 @@ _USED_NOTHING: Final = frozenset({503, 529})
 _CONTEXT_FULL: Final = ("prompt is too long", "exceed context limit")
 
 
-class NoAnswer(Exception):
-    """A call without an answer, and what it used as far as that is known."""
+class CallFailed(Exception):
+    """A call without an answer. usage: the tokens it used; None if they are not known."""
 
     def __init__(self, failure: ModelFailure, usage: Usage | None = None) -> None:
         super().__init__(failure.message)
@@ -54,25 +55,27 @@ class NoAnswer(Exception):
         self.usage = usage
 
 
-def garbage(what: str, usage: Usage | None = None) -> NoAnswer:
-    """An answer that is none. Worth another try: proxies answer for services that are just starting."""
-    return NoAnswer(ModelFailure("garbage", what, is_retryable=True), usage)
+def garbage_answer(what: str, usage: Usage | None = None) -> CallFailed:
+    """Return the error for an answer of the wrong form."""
+    # Retryable: a proxy answers so while its service is starting.
+    return CallFailed(ModelFailure("garbage", what, is_retryable=True), usage)
 
 
-def broken(what: str, usage: Usage | None = None) -> NoAnswer:
-    """An answer that broke off."""
-    return NoAnswer(ModelFailure("broken_stream", what, is_retryable=True), usage)
+def broken_stream(what: str, usage: Usage | None = None) -> CallFailed:
+    """Return the error for an answer that broke off."""
+    return CallFailed(ModelFailure("broken_stream", what, is_retryable=True), usage)
 
 
-def refused(
+def service_error(
     status: int, headers: Mapping[str, str], body: object, *, has_begun: bool = True, text: str = ""
-) -> NoAnswer:
-    """An error that the service reports: by a status, or inside an answer of status 200.
+) -> CallFailed:
+    """Return the error that a service reports, by a status or inside an answer of status 200.
 
-    body: the decoded error document, or whatever came instead. has_begun: within a 200 answer, whether
-    tokens may have been made. text: says more where the body is no error document.
+    body: the decoded error document, or any other body.
+    has_begun: in a 200 answer, tokens may have been made.
+    text: the body as text, if it is not an error document.
     """
-    kind, message = _said(body)
+    kind, message = _type_and_message(body)
     is_full = status == 413 or any(mark in message for mark in _CONTEXT_FULL)
     code = "context_full" if is_full else kind or f"http_{status}"
     if status == 200:
@@ -81,14 +84,14 @@ def refused(
         is_retryable, usage = _is_worth_another_try(status, headers), _usage_of(status)
     failure = ModelFailure(
         code,
-        _told(status, kind, message or text, headers.get("request-id", "")),
+        _message(status, kind, message or text, headers.get("request-id", "")),
         is_retryable=is_retryable and not is_full,
         retry_after_ms=retry_after_ms(headers),
     )
-    return NoAnswer(failure, usage)
+    return CallFailed(failure, usage)
 
 
-def _said(body: object) -> tuple[str, str]:
+def _type_and_message(body: object) -> tuple[str, str]:
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return "", ""
@@ -96,7 +99,7 @@ def _said(body: object) -> tuple[str, str]:
     return kind if isinstance(kind, str) else "", message if isinstance(message, str) else ""
 
 
-def _told(status: int, kind: str, message: str, request_id: str) -> str:
+def _message(status: int, kind: str, message: str, request_id: str) -> str:
     head = f"the service answered {status} {kind}".rstrip() if status != 200 else f"the service said {kind}"
     tail = f" (request {request_id})" if request_id else ""
     return (f"{head}: {message}" if message else head) + tail
@@ -114,9 +117,9 @@ def _usage_of(status: int) -> Usage | None:
 
 
 def retry_after_ms(headers: Mapping[str, str]) -> int | None:
-    """How long the service asks to wait, from `retry-after-ms` or `retry-after`; None if it does not say.
+    """Return the wait that the service asks for, at most a day; None if it asks for none.
 
-    A date is counted from the answer's own `Date`, so no clock of ours matters. At most a day.
+    headers: may hold `retry-after-ms` or `retry-after`, in seconds or as a date.
     """
     wait = _number(headers.get("retry-after-ms"))
     if wait is None:
@@ -135,63 +138,60 @@ def _number(text: str | None) -> float | None:
 
 def _until(headers: Mapping[str, str]) -> float | None:
     try:
+        # Counted from the answer's own `Date`, so that the local clock does not matter.
         until = parsedate_to_datetime(headers.get("retry-after", ""))
         return (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds() * 1_000
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def failure_of(error: Exception) -> NoAnswer:
-    """What an exception of the SDK, of its HTTP client or of anything else means."""
+def failure_of(error: Exception) -> CallFailed:
+    """Convert any exception of the SDK, its HTTP client or our own code to a CallFailed."""
     import anthropic
     import httpx2
 
-    if isinstance(error, NoAnswer):
+    if isinstance(error, CallFailed):
         return error
     if isinstance(error, anthropic.APIStatusError):
-        return refused(error.status_code, error.response.headers, error.body, text=_text_of(error.body))
+        return service_error(error.status_code, error.response.headers, error.body, text=_text_of(error.body))
     if isinstance(error, (anthropic.APITimeoutError, httpx2.TimeoutException, TimeoutError)):
         return _timed_out(error)
     if isinstance(error, anthropic.APIConnectionError):
         return _unconnected(error)
     if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
-        return broken(f"the answer broke off: {_named(error)}")
+        return broken_stream(f"the answer broke off: {failure_text(error)}")
     if isinstance(error, httpx2.DecodingError):
-        return garbage(f"the answer cannot be decompressed: {_named(error)}")
-    return NoAnswer(ModelFailure("model_crashed", f"the model's own code failed: {_named(error)}"))
+        return garbage_answer(f"the answer cannot be decompressed: {failure_text(error)}")
+    return CallFailed(ModelFailure("model_crashed", f"the model's own code failed: {failure_text(error)}"))
 
 
-def _timed_out(error: Exception) -> NoAnswer:
+def _timed_out(error: Exception) -> CallFailed:
     import httpx2
 
     cause = error.__cause__ or error
     is_unsent = isinstance(cause, (httpx2.ConnectTimeout, httpx2.PoolTimeout))
     what = "no connection in time" if is_unsent else "no answer in time"
     failure = ModelFailure("timeout", f"{what} ({type(cause).__name__})", is_retryable=True)
-    return NoAnswer(failure, ZERO if is_unsent else None)
+    return CallFailed(failure, ZERO if is_unsent else None)
 
 
-def _unconnected(error: Exception) -> NoAnswer:
-    """The SDK says "Connection error." to everything; its cause says what it was."""
+def _unconnected(error: Exception) -> CallFailed:
+    """Classify a connection error by its cause."""
     import httpx2
 
-    cause = error.__cause__ or error
+    cause = error.__cause__ or error  # the SDK's own message is always "Connection error."
     is_ours = isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, UnicodeError))
     is_unsent = is_ours or isinstance(cause, (httpx2.ConnectError, httpx2.ProxyError))
-    failure = ModelFailure("connection", f"no answer: {_named(cause)}", is_retryable=not is_ours)
-    return NoAnswer(failure, ZERO if is_unsent else None)
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
+    failure = ModelFailure("connection", f"no answer: {failure_text(cause)}", is_retryable=not is_ours)
+    return CallFailed(failure, ZERO if is_unsent else None)
 
 
 def _text_of(body: object) -> str:
     return body.strip() if isinstance(body, str) else ""
 
 
-def shown(message: str, secrets: tuple[str, ...]) -> str:
-    """A message that may go into the log: without secrets, and of bounded length."""
+def for_log(message: str, secrets: tuple[str, ...]) -> str:
+    """Prepare a message for the log: remove secrets and limit its length."""
     for secret in secrets:
         message = message.replace(secret, "[secret]")
     if len(message) <= MESSAGE_CHARS_MAX:

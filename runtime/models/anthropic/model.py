@@ -1,10 +1,8 @@
 """Claude over the Messages API, through the official SDK.
 
-The SDK is used for what it is best at: credentials, headers, connections, time-outs, its typed errors and
-the splitting of a stream into events. It is told not to retry (retries are the agent's decision, and every
-attempt is an event) and not to turn requests and answers into its models, which may drop what they do not
-know: bodies go out as bytes, and answers are read from the raw response. It is imported on the first call,
-on a thread: that takes a second or two, and `import callboard` must stay light.
+The SDK provides credentials, headers, connections, timeouts, typed errors and the splitting of a stream into
+events. It does not retry, because the agent decides that. Its models of requests and answers are not used,
+because they may drop unknown keys: bodies go out as bytes, and answers are read from the raw response.
 """
 
 import asyncio
@@ -21,7 +19,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.errors import NoAnswer, failure_of, shown
+from callboard.runtime.models.anthropic.errors import CallFailed, failure_of, for_log
 from callboard.runtime.models.anthropic.prices import known_prices
 from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
 from callboard.runtime.models.anthropic.wire import exchange
@@ -42,15 +40,21 @@ _SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE
 class AnthropicModel:
     """A Claude model.
 
-    name, max_tokens, params: as the Messages API names them (`thinking`, `output_config`, `tool_choice`,
-    ...); they go into the log, so a secret does not belong there. betas, api_version: logged as well; by
-    default the version is the SDK's own, 2026-10-21, which knows no `temperature`, `top_p` and `top_k`.
-    prices: what cost limits are counted with, or "known" for the list prices of anthropic_prices.py.
-    api_key: else ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN. base_url: else ANTHROPIC_BASE_URL.
-    stream: whether text arrives piece by piece. cache: whether prompt cache marks are set; "1h" for ones that
-    last an hour. force_tools: whether the model can be made to use a tool; None goes by its name.
-    timeout_s: how long to wait for the next bytes; the whole call is bounded by `model_timeout_s`.
-    headers: sent with every request, never logged. client: an AsyncAnthropic of your own, which you close.
+    name: the model's name in the Messages API.
+    max_tokens: the limit of one answer.
+    params: further parameters of the Messages API (`thinking`, `output_config`, `tool_choice`, ...). They go
+    into the log, so they must not hold a secret.
+    betas, api_version: logged as well. The default version is the SDK's, 2026-10-21, which refuses
+    `temperature`, `top_p` and `top_k`.
+    prices: the prices for cost limits, or "known" for the list prices in prices.py.
+    api_key: by default ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN.
+    base_url: by default ANTHROPIC_BASE_URL.
+    stream: let text arrive piece by piece.
+    cache: set prompt cache marks; "1h" sets marks that last an hour.
+    force_tools: the model accepts a forced tool; None decides by its name.
+    timeout_s: seconds to wait for the next bytes; `model_timeout_s` limits the whole call.
+    headers: sent with every request, never logged.
+    client: an AsyncAnthropic of your own, which you close.
 
     >>> model = AnthropicModel("claude-opus-5", params={"output_config": {"effort": "low"}})
     >>> bytes(model.spec.params)
@@ -77,9 +81,9 @@ class AnthropicModel:
         client: "AsyncAnthropic | None" = None,
     ) -> None:
         if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise MisuseError(f"base_url={base_url!r} is no address; it begins with http:// or https://")
+            raise MisuseError(f"base_url={base_url!r} is not an address; begin it with http:// or https://")
         if max_tokens < 1:
-            raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; it is at least 1")
+            raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; use at least 1")
         found = known_prices(name, cache) if prices == "known" else prices
         self._spec = ModelSpec(name, max_tokens, _params_json(params or {}, betas, api_version), found)
         self._base_url = base_url
@@ -99,11 +103,11 @@ class AnthropicModel:
 
     @property
     def spec(self) -> ModelSpec:
-        """How the log names this model. Needs no key."""
+        """Return its name in the log, with its parameters and prices. Needs no key."""
         return self._spec
 
     def check(self) -> None:
-        """Raise MissingKey if there is no key to call with. Cheap: nothing is imported or sent."""
+        """Raise MissingKey if there is no API key. Nothing is imported or sent."""
         if self._own_client is None and not self._key():
             raise MissingKey(
                 f"no API key for {self._spec.name}: set the environment variable {_KEY_VARIABLES[0]}, "
@@ -111,20 +115,20 @@ class AnthropicModel:
             )
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
-        """Ask once. What a service, a network or a missing key can do comes back as a failure."""
+        """Ask once. A fault of the service, the network or the key is returned as a failure."""
         try:
             self.check()
             return await self._ask(request, on_text)
         except MissingKey as error:
-            failed = NoAnswer(ModelFailure("missing_key", str(error)), ZERO)
+            failed = CallFailed(ModelFailure("missing_key", str(error)), ZERO)
         except Exception as error:
             failed = failure_of(error)
-        message = shown(failed.failure.message, self._secrets())
+        message = for_log(failed.failure.message, self._secrets())
         failure = msgspec.structs.replace(failed.failure, message=message)
         return ModelAnswer(failure=failure, usage=failed.usage)
 
     def secrets(self) -> Mapping[str, str]:
-        """The key and the headers that carry one, for the runtime to keep out of its log."""
+        """Return the key, and the headers that carry one, so that the runtime keeps them out of its log."""
         found = {"api-key": self._key()}
         found |= {name: value for name, value in self._headers.items() if _SECRET_HEADER.search(name)}
         if self._own_client is not None:
@@ -139,18 +143,19 @@ class AnthropicModel:
             await client.close()
 
     def _key(self) -> str:
-        """The first key there is; read anew each time, since it may be set after this object is made."""
+        """Return the first key that is set."""
+        # Read at each call: the environment may be set after this object is made.
         return self._api_key or next((key for name in _KEY_VARIABLES if (key := os.environ.get(name))), "")
 
     def _secrets(self) -> tuple[str, ...]:
-        """All that must not appear in a message. Short header values are no secrets, and common words."""
+        """Return the texts that no message may contain. Short header values are common words, not secrets."""
         found = [self._key(), *self._headers.values()]
         if self._own_client is not None:
             found += [self._own_client.api_key or "", self._own_client.auth_token or ""]
         return tuple(secret for secret in found if len(secret) >= _SECRET_CHARS_MIN)
 
     async def _opened(self) -> "AsyncAnthropic":
-        """The client, made once per event loop: its connections belong to the loop that opened them."""
+        """Return the client of this event loop. Connections belong to the loop that opened them."""
         if self._own_client is not None:
             return self._own_client
         loop = asyncio.get_running_loop()
@@ -158,6 +163,7 @@ class AnthropicModel:
             self._loop, self._client, self._opening = loop, None, asyncio.Lock()
         async with self._opening:
             if self._client is None:
+                # On a thread: the import of the SDK takes a second or two, too long for the event loop.
                 self._client = await asyncio.to_thread(self._open)
         return self._client
 
@@ -181,11 +187,11 @@ class AnthropicModel:
 
 
 def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version: str) -> Json:
-    """The parameters as they are logged. Raises MisuseError for what does not belong there, or is no JSON."""
+    """Encode the parameters for the log. Raises MisuseError for a reserved parameter, or one without JSON."""
     if wrong := sorted(_NOT_PARAMS & params.keys()):
         raise MisuseError(
-            f"params may not hold {', '.join(wrong)}: AnthropicModel has arguments of its own for what may "
-            "be set, and callboard sets the rest"
+            f"params may not hold {', '.join(wrong)}: use the arguments of AnthropicModel for those that may "
+            "be set; callboard sets the others"
         )
     if not api_version and (gone := sorted(_SAMPLING & params.keys())):
         raise MisuseError(

@@ -1,9 +1,7 @@
-"""List prices of Anthropic's models, as far as one price per kind of token says it all.
+"""List prices of Anthropic's models with one price for each kind of token.
 
 Read in 2026 from https://platform.claude.com/docs/en/about-claude/pricing and the model pages beside it.
-Prices change, so they are used only when asked for (`prices="known"`), and they go into the log with the
-session. Left out on purpose: Haiku 5.5, whose price depends on the prompt's length; Sonnet 5.5, whose
-cache price changed within ten days of its release; batch, fast-mode and regional prices.
+Prices change, so they are used only on request (`prices="known"`), and they go into the log with the session.
 """
 
 from typing import Final
@@ -16,6 +14,8 @@ _OPUS: Final = Prices(input=5_000_000, output=25_000_000, cache_read=500_000, ca
 _SONNET: Final = Prices(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
 _HAIKU: Final = Prices(input=1_000_000, output=5_000_000, cache_read=100_000, cache_write=1_250_000)
 
+# Left out: Haiku 5.5, whose price depends on the prompt's length; Sonnet 5.5, whose cache price changed
+# within ten days of its release; batch, fast-mode and regional prices.
 KNOWN: Final = {
     "claude-fable-5-1": Prices(10_000_000, 50_000_000, 250_000, 12_500_000),
     "claude-fable-5": Prices(10_000_000, 50_000_000, 1_000_000, 12_500_000),
@@ -35,14 +35,14 @@ KNOWN: Final = {
 
 
 def known_prices(name: str, cache: Cache) -> Prices:
-    """The list prices of a model, by its exact name. Raises MisuseError for one that is not in the table.
+    """Return the list prices of a model by its exact name. Raises MisuseError for a model not in the table.
 
-    A cache entry that lasts an hour costs twice the input, whatever the model.
+    cache: entries that last an hour ("1h") cost twice the input, for every model.
     """
     prices = KNOWN.get(name)
     if prices is None:
         raise MisuseError(
-            f"no price of {name!r} is known here; pass prices=Prices(input=..., output=..., cache_read=..., "
+            f"the price of {name!r} is not known; pass prices=Prices(input=..., output=..., cache_read=..., "
             "cache_write=...) in micro-dollars per million tokens, or leave prices out"
         )
     if cache != "1h":

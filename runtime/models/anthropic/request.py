@@ -1,19 +1,18 @@
-"""The body of a Messages API request, made from a `ModelRequest` without decoding what is in it.
+"""The body of a Messages API request, made from a `ModelRequest` without decoding its contents.
 
 Rules
-  - Tools, system and messages are sent as the bytes they are in the log. From request to request of one
-    agent they only grow at the end, which is what makes prompt caching work. Decoding and encoding a
-    conversation of a megabyte for every turn would also hold up the event loop for nothing.
-  - Cache marks are text put before a block's closing brace. A mark needs a block, so with caching on a
-    text that stands alone is written as a list of one text block, in every message and every request
-    alike: to the API the two are the same. With caching off nothing at all is changed.
+  - Tools, system and messages are sent as their bytes in the log. From request to request of one agent they
+    only grow at the end, so the service finds its prompt cache.
+  - A cache mark is text before a block's closing brace. A mark needs a block, so with caching on, a plain
+    text is written as a list of one text block, in every message of every request. To the API the two are the
+    same. With caching off, nothing is changed.
 
-Where marks go (at most four are allowed, and each is looked for at most 20 blocks back;
+Places of the marks (at most four are allowed, and the service looks at most 20 blocks back;
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching):
   1. on the last block of the conversation, for the next request to find;
   2. on the last block of the system prompt, else on the last tool, for other agents of the profile;
-  3. on the block on which the previous request ended: one turn can add more than 20 blocks.
-Whoever sets marks of their own keeps them, and gets only the first of ours, as far as there is room.
+  3. on the last block of the previous request, because one turn can add more than 20 blocks.
+A request with the user's own marks keeps them and gets only the first of these, if four are not used up.
 """
 
 import re
@@ -25,28 +24,28 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.request import ModelRequest
 
 Cache: TypeAlias = bool | Literal["1h"]
-"""Whether cache marks are set, and whether they last an hour instead of five minutes."""
+"""True sets cache marks that last five minutes, "1h" marks that last an hour."""
 
 RESERVED: Final = frozenset({"model", "max_tokens", "messages", "system", "tools", "stream"})
-"""Parameters that are not the user's to set in `params`: they have their own places."""
+"""Parameters that `params` may not set, because callboard sets them."""
 
 AS_HEADERS: Final = {"api_version": "anthropic-version", "betas": "anthropic-beta"}
-"""Parameters that are logged like any other, and are headers when sent."""
+"""Parameters that are logged with the others and sent as headers."""
 
 MARKS_MAX: Final = 4
 
 _MARK: Final = b'{"type":"ephemeral"}'
 _MARK_1H: Final = b'{"type":"ephemeral","ttl":"1h"}'
 _MARKABLE: Final = frozenset({"text", "image", "document", "search_result", "tool_use", "tool_result"})
-"""Block types that take a mark. Others may too; thinking does not, and an unknown one might not."""
+"""Block types known to take a mark. Thinking blocks do not, and an unknown type might not."""
 
 _FORCES: Final = re.compile(r"claude-(3|(opus|sonnet|haiku)-4)(-|$)")
 """Models known to allow a forced tool. Opus 5.5, Sonnet 5.5 and Fable refuse it with a 400, and models with
 thinking on by default do as well ("What's new" pages of platform.claude.com/docs, 2026)."""
 
 _OWN_MARK: Final = re.compile(rb'"cache_control"\s*:\s*+(?!null)')
-"""A mark that is there already. Inside a JSON string the quotes would be escaped, so only keys match; a key
-of that name in somebody's arguments does too, and costs no more than our marks."""
+"""A mark of the user. Inside a JSON string the quotes would be escaped, so only keys match. A key of that
+name in the arguments of a call matches too; it only costs our own marks."""
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -62,7 +61,9 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
 def body_of(request: ModelRequest, *, stream: bool, cache: Cache, force_tools: bool | None) -> bytes:
-    """The request as it is sent. force_tools: whether the model allows that; None goes by its name."""
+    """Return the request as it is sent. force_tools: the model accepts a forced tool; None: by its name."""
+    # Nothing is decoded that need not be: a conversation of a megabyte would hold up the event loop each
+    # turn.
     params = params_of(request)
     tools, system, messages = list(request.tools), request.system, list(request.messages)
     if cache:
@@ -82,12 +83,12 @@ def body_of(request: ModelRequest, *, stream: bool, cache: Cache, force_tools: b
 
 
 def params_of(request: ModelRequest) -> dict[str, Json]:
-    """The further parameters that the log has for this call."""
+    """Return the further parameters of this call, as they are logged."""
     return {} if request.model.params == NULL else _OBJECT.decode(request.model.params)
 
 
 def headers_of(request: ModelRequest) -> dict[str, str]:
-    """The headers that this call's parameters ask for."""
+    """Return the headers among the parameters of this call."""
     headers = {}
     for key, raw in params_of(request).items():
         if key in AS_HEADERS:
@@ -97,7 +98,8 @@ def headers_of(request: ModelRequest) -> dict[str, str]:
 
 
 def _may_force(name: str, params: dict[str, Json], force_tools: bool | None) -> bool:
-    """Never with thinking on: "Thinking may not be enabled when tool_choice forces tool use"."""
+    """Return whether this request may force a tool."""
+    # The API says: "Thinking may not be enabled when tool_choice forces tool use".
     thinking = params.get("thinking", NULL)
     if thinking != NULL and _HEAD.decode(thinking).type != "disabled":
         return False
@@ -105,7 +107,7 @@ def _may_force(name: str, params: dict[str, Json], force_tools: bool | None) -> 
 
 
 def _forced(tool: str, choice: Json) -> dict[str, object]:
-    """The choice of this one tool, with what the user's own choice says of parallel calls."""
+    """Return the choice of this one tool; the user's choice about parallel calls stays."""
     forced: dict[str, object] = {"type": "tool", "name": tool}
     if choice != NULL and (parallel := _OBJECT.decode(choice).get("disable_parallel_tool_use")):
         forced["disable_parallel_tool_use"] = parallel
@@ -141,7 +143,7 @@ def _mark_fixed(tools: list[Json], system: Json, mark: bytes) -> tuple[list[Json
 
 
 def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
-    """Mark the last block that takes a mark in the messages before this one; where, or -1."""
+    """Mark the last markable block in the messages below an index. Return its message's index, or -1."""
     for at in reversed(range(below)):
         message = _OBJECT.decode(messages[at])
         blocks = _LIST.decode(message["content"]) if _is_list(message.get("content", NULL)) else []
@@ -154,7 +156,7 @@ def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
 
 
 def _end_of_previous(messages: list[Json]) -> int:
-    """The last message of the previous request: the one before the model's last reply; -1 for none."""
+    """Return the index of the last message of the previous request; -1 if there was none."""
     for at in reversed(range(len(messages))):
         if _HEAD.decode(messages[at]).role == "assistant":
             return at - 1
@@ -162,7 +164,7 @@ def _end_of_previous(messages: list[Json]) -> int:
 
 
 def _with_blocks(message: Json) -> Json:
-    """The message with a list as content, and no white space between its parts."""
+    """Return the message with a list as content, and no white space between its parts."""
     parts = _OBJECT.decode(message)
     content = parts.get("content", NULL)
     if _HEAD.decode(message).role != "system":
@@ -173,7 +175,7 @@ def _with_blocks(message: Json) -> Json:
 
 
 def _as_blocks(content: Json) -> Json:
-    """A text as a list of one text block. Empty text stays: the API refuses an empty block."""
+    """Write a text as a list of one text block. An empty text stays: the API refuses an empty block."""
     text = bytes(content).strip()
     return Json(b'[{"type":"text","text":' + text + b"}]") if text[:1] == b'"' and text != b'""' else content
 

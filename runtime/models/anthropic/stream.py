@@ -1,23 +1,21 @@
-"""A streamed message, put together from its events as the service would have sent it in one piece.
+"""A streamed message, joined from its events into the message that the service would send in one piece.
 
     message_start                                  the message, without content
-      content_block_start                          a block as far as it is known
-        content_block_delta*                       what is added to it
+      content_block_start                          the first part of a block
+        content_block_delta*                       an addition to it
       content_block_stop                           (not always sent: a block that max_tokens cuts has none)
     message_delta                                  stop reason; usage, in totals that replace earlier ones
     message_stop                                   the end
 
-Blocks come one after another and are told apart by `index`. All of them come before the stop reason: a
-stream that breaks off after that has lost nothing, one that breaks off before was cut.
+Blocks come one after another and have an `index`. All of them come before the stop reason: a stream that
+breaks off after it is complete, one that breaks off before it was cut.
 
 Events of unknown types are ignored, as the service asks
-(https://platform.claude.com/docs/en/build-with-claude/streaming). Deltas of unknown types are not: a block
-without them would be sent back to the service wrong. They end the call with a failure that is not retried,
-after the stream is read to its end, so that what was used is known.
+(https://platform.claude.com/docs/en/build-with-claude/streaming). A delta of an unknown type ends the call
+with a failure that is not retried, because its block would be sent back to the service incomplete. The stream
+is read to its end first, so that its usage is known.
 
-The tables follow the SDK's own accumulation (anthropic 2.12, lib/streaming/_beta_messages.py) with one
-difference: the SDK reads unfinished tool input as far as it goes, which can turn a cut-off path into a
-shorter valid one. Here it is kept as the text it is, under INVALID_INPUT_KEY.
+The tables follow the SDK's own accumulation (anthropic 2.12, lib/streaming/_beta_messages.py).
 """
 
 from typing import Final
@@ -25,12 +23,12 @@ from typing import Final
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.anthropic.answer import answer_of, parsed, usage_of
-from callboard.runtime.models.anthropic.errors import NoAnswer, broken, garbage, refused
+from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
 INVALID_INPUT_KEY: Final = "INVALID_JSON"
-"""Tool input that is no JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's
-documentation of fine-grained tool streaming recommends for giving it back to the model."""
+"""Tool input that is not JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's
+documentation of fine-grained tool streaming recommends for returning it to the model."""
 
 BLOCKS_MAX: Final = 10_000
 
@@ -39,14 +37,14 @@ _REPLACED: Final = frozenset({"signature_delta", "compaction_delta"})
 
 
 class _Block:
-    """A block while it streams: as it started, and what is to be appended, piece by piece."""
+    """A block while it streams: its start, and the pieces to append."""
 
     def __init__(self, start: dict[str, object]) -> None:
         self.start = start
         self.pieces: dict[str, list[str]] = {}
 
     def whole(self) -> dict[str, object]:
-        """The block as the service would have sent it in one piece."""
+        """Return the block as the service would send it in one piece."""
         block = dict(self.start)
         for key, pieces in self.pieces.items():
             if key == "partial_json":
@@ -63,11 +61,13 @@ def _input(text: str, start: object) -> object:
     try:
         return parsed(text)
     except ValueError:
+        # The SDK reads unfinished input as far as it goes, which can turn a cut path into a shorter valid
+        # one.
         return {INVALID_INPUT_KEY: text}
 
 
 class StreamedMessage:
-    """Takes a stream's events in order, then is asked for the answer."""
+    """A message under construction: `take` every event in order, then call `answer`."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -78,23 +78,23 @@ class StreamedMessage:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the service has started to answer, so that tokens may have been used."""
+        """Return whether the service has started to answer, so that tokens may have been used."""
         return bool(self._message)
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that the model said is here, also if the stream has not ended."""
+        """Return whether the whole message is here; the stream may not have ended yet."""
         return bool(self._message.get("stop_reason"))
 
     @property
     def usage(self) -> Usage | None:
-        """What the message used: known once it says why it stopped, since counts grow until then."""
+        """Return the usage of the message; None before its stop reason, because counts grow until then."""
         return usage_of(self._usage) if self.is_complete else None
 
     def take(self, event: object) -> str:
-        """Take the next event and return the text that it adds. Raises NoAnswer."""
+        """Take the next event and return the text that it adds. Raises CallFailed."""
         if not isinstance(event, dict):
-            raise garbage("an event of the stream is no JSON object", self.usage)
+            raise garbage_answer("an event of the stream is not a JSON object", self.usage)
         match event.get("type"):
             case "message_start":
                 self._begin(event.get("message"))
@@ -107,23 +107,23 @@ class StreamedMessage:
             case "message_stop":
                 self.has_ended = True
             case "error":
-                raise refused(200, {}, event, has_begun=self.has_begun)
-            case _:  # ping, content_block_stop, and whatever the service adds
+                raise service_error(200, {}, event, has_begun=self.has_begun)
+            case _:  # ping, content_block_stop, and types that the service adds later
                 pass
         return ""
 
     def answer(self) -> ModelAnswer:
-        """The answer, once the stream has ended. Raises NoAnswer."""
+        """Return the answer after the end of the stream. Raises CallFailed."""
         if not self.is_complete:
-            raise broken("the stream ended before the message did")
+            raise broken_stream("the stream ended before the message did")
         if self._unknown:
-            raise NoAnswer(_unsupported(self._unknown), self.usage)
+            raise CallFailed(_unsupported(self._unknown), self.usage)
         content = [block.whole() for _, block in sorted(self._blocks.items())]
         return answer_of({**self._message, "content": content, "usage": self._usage})
 
     def _begin(self, message: object) -> None:
         if self.has_begun or not isinstance(message, dict) or not message:
-            raise garbage("the stream starts twice or without a message", self.usage)
+            raise garbage_answer("the stream starts twice or without a message", self.usage)
         self._message = message
         usage = message.get("usage")
         self._usage = dict(usage) if isinstance(usage, dict) else {}
@@ -131,7 +131,7 @@ class StreamedMessage:
     def _start_block(self, index: object, start: object) -> str:
         is_next = type(index) is int and 0 <= index < BLOCKS_MAX and index not in self._blocks
         if not is_next or not isinstance(index, int) or not isinstance(start, dict):
-            raise garbage(f"the stream starts no block, or one twice, at {index!r}", self.usage)
+            raise garbage_answer(f"the stream starts no block, or one twice, at {index!r}", self.usage)
         self._blocks[index] = _Block(start)
         text = start.get("text") if start.get("type") == "text" else ""
         return text if isinstance(text, str) else ""
@@ -139,13 +139,13 @@ class StreamedMessage:
     def _block(self, index: object) -> _Block:
         block = self._blocks.get(index) if isinstance(index, int) else None
         if block is None:
-            raise garbage(f"the stream adds to block {index!r}, which it never started", self.usage)
+            raise garbage_answer(f"the stream adds to block {index!r}, which it never started", self.usage)
         return block
 
     def _extend(self, block: _Block, delta: object) -> str:
         kind = delta.get("type") if isinstance(delta, dict) else None
         if not isinstance(delta, dict) or not isinstance(kind, str):
-            raise garbage("the stream adds something without a type", self.usage)
+            raise garbage_answer("the stream adds something without a type", self.usage)
         if kind in _APPENDED:
             return self._append(block, kind, delta.get(_APPENDED[kind]))
         if kind in _REPLACED:
@@ -159,12 +159,12 @@ class StreamedMessage:
 
     def _append(self, block: _Block, kind: str, piece: object) -> str:
         if not isinstance(piece, str):
-            raise garbage(f"a {kind} of the stream has no text", self.usage)
+            raise garbage_answer(f"a {kind} of the stream has no text", self.usage)
         block.pieces.setdefault(_APPENDED[kind], []).append(piece)
         return piece if kind == "text_delta" else ""
 
     def _settle(self, delta: object, usage: object) -> None:
-        """Null counts mean "as before": `message_delta` leaves out what it has no news of."""
+        """Take the stop reason and the usage of a `message_delta`. A null count means "as before"."""
         if isinstance(delta, dict):
             self._message = {**self._message, **delta}
         if isinstance(usage, dict):
@@ -174,6 +174,6 @@ class StreamedMessage:
 def _unsupported(kind: str) -> ModelFailure:
     return ModelFailure(
         "unsupported_stream",
-        f"the model streams its blocks in a way that this version cannot put together ({kind}); "
+        f"the model streams its blocks in a form that this version cannot join ({kind}); "
         "use AnthropicModel(..., stream=False)",
     )

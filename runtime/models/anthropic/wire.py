@@ -1,7 +1,7 @@
-"""One exchange with the Messages API: a request goes out as bytes, an answer is read as it comes.
+"""One exchange with the Messages API: a request goes out as bytes, and its answer is read as it arrives.
 
-Of the SDK, only documented parts are used: `post(..., cast_to=httpx2.Response)`, its way of calling with a
-raw response, and `AsyncStream.raw_events`, which splits a stream into events without interpreting them.
+Only documented parts of the SDK are used: `post(..., cast_to=httpx2.Response)`, which returns a raw response,
+and `AsyncStream.raw_events`, which splits a stream into events without interpreting them.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from callboard.runtime.models.anthropic.answer import answer_of_body, parsed
-from callboard.runtime.models.anthropic.errors import NoAnswer, broken, failure_of, garbage
+from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, failure_of, garbage_answer
 from callboard.runtime.models.anthropic.stream import StreamedMessage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 ANSWER_BYTES_MAX: Final = 64 * 2**20
-"""Bytes of one answer, twice what the API takes as a request. Beyond that it is garbage."""
+"""The bytes of one answer, twice the API's limit for a request. A larger answer is garbage."""
 
 ENDING_S: Final = 1.0
-"""How long the end of a stream is waited for after its message is complete, to keep the connection."""
+"""Seconds to wait for the end of a stream after its message is complete, to keep the connection."""
 
 
 class _Event(Protocol):
-    """What we use of the SDK's ServerSentEvent, whose module is private."""
+    """The used part of the SDK's ServerSentEvent, whose module is private."""
 
     @property
     def data(self) -> str: ...
@@ -35,22 +35,22 @@ class _Event(Protocol):
 async def exchange(
     client: "AsyncAnthropic", body: bytes, headers: dict[str, str], on_text: OnText
 ) -> ModelAnswer:
-    """Send a request and read its answer. Raises NoAnswer, and what the SDK and its HTTP client raise."""
+    """Send a request and read its answer. Raises CallFailed, and what the SDK and its HTTP client raise."""
     response = await _post(client, body, headers)
     try:
         kind = response.headers.get("content-type", "")
-        # By what came, not by what was asked for: some proxies stream always, some never.
+        # The answer decides, not the request: some proxies always stream, some never.
         if kind.startswith("text/event-stream"):
             return await _read_stream(response, on_text)
         return answer_of_body(await _read_body(response))
     finally:
-        # A connection that cannot even be closed does not make a whole answer less whole.
+        # An error while the connection closes must not spoil a whole answer.
         with suppress(Exception):
             await response.aclose()
 
 
 async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) -> "httpx2.Response":
-    """Send the request and return its response, of status 200, with the body still to be read."""
+    """Send the request and return its response, of status 200, with an unread body."""
     import httpx2
     from anthropic import AsyncStream
 
@@ -62,7 +62,7 @@ async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) 
         stream=True,
         stream_cls=AsyncStream[object],
     )
-    # The overloads say AsyncStream; asked for a Response, the SDK returns the raw one, unread.
+    # The overloads say AsyncStream; with cast_to=Response the SDK returns the raw response, unread.
     return cast("httpx2.Response", response)
 
 
@@ -71,12 +71,12 @@ async def _read_body(response: "httpx2.Response") -> bytes:
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > ANSWER_BYTES_MAX:
-            raise garbage(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
+            raise garbage_answer(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
     return bytes(body)
 
 
 async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAnswer:
-    """The answer of a stream. Raises NoAnswer."""
+    """Read the answer of a stream. Raises CallFailed."""
     from anthropic import AsyncStream
 
     message = StreamedMessage()
@@ -84,7 +84,7 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
     async with aclosing(raw) as events:
         try:
             await _take_events(events, message, on_text)
-        except NoAnswer:
+        except CallFailed:
             raise
         except Exception as error:
             if not message.is_complete:
@@ -94,11 +94,11 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
     return message.answer()
 
 
-def _unread(error: Exception) -> NoAnswer:
-    """Why a stream could not be read on."""
+def _unread(error: Exception) -> CallFailed:
+    """Return the error for a stream that cannot be read further."""
     if isinstance(error, UnicodeDecodeError):
-        return broken(f"the stream is not UTF-8: {error.reason}")
-    return NoAnswer(failure_of(error).failure)
+        return broken_stream(f"the stream is not UTF-8: {error.reason}")
+    return CallFailed(failure_of(error).failure)
 
 
 async def _take_events(
@@ -108,7 +108,7 @@ async def _take_events(
     async for event in events:
         size += len(event.data)
         if size > ANSWER_BYTES_MAX:
-            raise garbage(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
+            raise garbage_answer(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
         if text := message.take(_data_of(event, message)):
             on_text(text)
         if message.has_ended:
@@ -116,18 +116,19 @@ async def _take_events(
 
 
 def _data_of(event: _Event, message: StreamedMessage) -> object:
-    """What an event says. One without data says nothing (keep-alives of proxies)."""
+    """Decode the data of an event. An event without data (a proxy's keep-alive) counts as empty."""
     if not event.data.strip():
         return {}
     try:
         return parsed(event.data)
     except ValueError:
-        raise garbage(f"an event of the stream is not JSON: {event.data[:80]!r}", message.usage) from None
+        raise garbage_answer(
+            f"an event of the stream is not JSON: {event.data[:80]!r}", message.usage
+        ) from None
 
 
 async def _read_to_the_end(events: AsyncGenerator[_Event, None]) -> None:
-    """Read a finished stream to its end, so that its connection can be used again. What comes then, or
-    does not, changes nothing about the answer."""
+    """Read a finished stream to its end, so that its connection can be used again."""
     try:
         async with asyncio.timeout(ENDING_S):
             async for _ in events:

@@ -32,7 +32,7 @@ def script(*steps: object) -> Script:
     return Script(list(steps), KINDS)
 
 
-def test_the_nth_turn_gets_the_nth_step_in_whatever_order_they_are_asked() -> None:
+def test_the_nth_turn_gets_the_nth_step_in_every_order_of_requests() -> None:
     made = script("one", "two", "three")
     assert [made.step(request(turn)) for turn in (3, 1, 2, 1)] == ["three", "one", "two", "one"]
 
@@ -59,7 +59,7 @@ def test_an_answer_that_was_lost_is_given_again() -> None:
 @pytest.mark.parametrize("steps", [[], ["one"], ["one", AGAIN], ["one", [AGAIN]]])
 def test_a_request_beyond_the_script_is_an_error(steps: list[object]) -> None:
     made = script(*steps)
-    with pytest.raises(ScriptError, match=f"{len(steps)} turns, and no step"):
+    with pytest.raises(ScriptError, match=f"ends after turn {len(steps)}; it has no step"):
         made.step(request(2, 2) if len(steps) == 2 else request(2))
 
 
@@ -72,7 +72,7 @@ def test_a_function_among_the_steps_makes_one_of_the_request() -> None:
 def test_a_plain_list_is_for_one_agent() -> None:
     made = Script(["one", "two"], KINDS, is_plain=True)
     assert made.step(request(1, address="host.1")) == "one"
-    with pytest.raises(ScriptError, match=r"host\.1 has it; give a dict"):
+    with pytest.raises(ScriptError, match=r"host\.1 has asked first; pass a dict"):
         made.step(request(1, address="host.2"))
     assert made.step(request(2, address="host.1")) == "two"
 
@@ -99,7 +99,7 @@ def test_turns_before_the_first_that_was_asked_for_were_played_elsewhere() -> No
 
 @pytest.mark.parametrize("steps", ["text", 3, None, ["ok", 3], [["ok", None]], [[]], {"a"}])
 def test_what_is_no_script_is_refused_when_it_is_made(steps: object) -> None:
-    with pytest.raises(ScriptError, match=r"give text|list of steps"):
+    with pytest.raises(ScriptError, match=r"use text|list of steps"):
         Script(steps, KINDS)
 
 

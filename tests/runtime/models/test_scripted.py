@@ -188,7 +188,7 @@ def test_a_request_beyond_the_script_names_agent_turn_and_what_was_asked() -> No
     model = ScriptedModel({"explorer": ["only"]})
     found = failure(answer(model, request(2, "host.1", "explorer", asked="What now?")))
     assert (found.code, found.is_retryable) == ("script_error", False)
-    for part in ('host.1 (profile "explorer")', "turn 2, attempt 1", "has 1 turns", "What now?"):
+    for part in ('host.1 (profile "explorer")', "turn 2, attempt 1", "ends after turn 1", "What now?"):
         assert part in found.message
     with pytest.raises(ScriptError, match=r"(?s)turn 2, attempt 1.*'only' of turn 1 was never played"):
         model.assert_done()
@@ -196,7 +196,10 @@ def test_a_request_beyond_the_script_names_agent_turn_and_what_was_asked() -> No
 
 def test_an_agent_without_a_script_is_told_who_has_one() -> None:
     model = ScriptedModel({"host": ["h"], "explorer": ["e"]})
-    assert "there is one for host, explorer" in failure(answer(model, request(1, "host.1", "critic"))).message
+    assert (
+        "no script for it, only for host, explorer"
+        in failure(answer(model, request(1, "host.1", "critic"))).message
+    )
 
 
 def test_a_policy_that_fails_or_gives_nonsense_is_a_failure_and_remembered() -> None:
@@ -206,7 +209,7 @@ def test_a_policy_that_fails_or_gives_nonsense_is_a_failure_and_remembered() -> 
     def broken(asked: ModelRequest) -> Step:
         raise ValueError("bad \ud800")
 
-    for policy, why in ((nonsense, "gave 3, which is no text"), (broken, "ValueError: bad \ufffd")):
+    for policy, why in ((nonsense, "returned 3, which is not text"), (broken, "ValueError: bad \ufffd")):
         model = ScriptedModel(policy)
         assert why in failure(answer(model)).message
         with pytest.raises(ScriptError, match=why):
@@ -255,9 +258,9 @@ def test_arguments_named_like_the_parameters_are_arguments() -> None:
 def test_steps_that_cannot_work_are_refused_when_they_are_made() -> None:
     with pytest.raises(InvalidPrompt, match="The arguments of t"):
         call("t", x=float("nan"))
-    with pytest.raises(ScriptError, match="either content or text"):
+    with pytest.raises(ScriptError, match="has content, or text and calls"):
         Reply("text", content=[])
-    with pytest.raises(ScriptError, match="no step"):
+    with pytest.raises(ScriptError, match="3 is not a step; use text"):
         ScriptedModel({"host": [3]})  # type: ignore[list-item]
 
 
@@ -267,7 +270,7 @@ def test_steps_that_cannot_work_are_refused_when_they_are_made() -> None:
         st.none() | st.booleans() | st.text(st.characters(exclude_categories=())), st.lists, max_leaves=5
     )
 )
-def test_whatever_the_arguments_the_content_is_readable_json(value: object) -> None:
+def test_for_all_arguments_the_content_is_readable_json(value: object) -> None:
     content = answer(ScriptedModel([calls(call("t", value=value), text="\ud800")])).content
     assert bytes(check_json(bytes(content))) == bytes(content)
     assert read(content) is not None

@@ -20,7 +20,7 @@ HELLO: list[object] = [{"role": "user", "content": "Hello."}]
 
 
 def as_json(value: object) -> Json:
-    """A value as compact JSON, its keys in their order."""
+    """Encode a value as compact JSON, its keys in their order."""
     return Json(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -32,7 +32,7 @@ def request_with(
     model: ModelSpec | None = None,
     force_tool: str = "",
 ) -> ModelRequest:
-    """A request with this conversation, for a model that allows everything."""
+    """Make a request with this conversation, for a model that allows everything."""
     history: IntMap[Json] = IntMap()
     for at, message in enumerate(messages):
         history = history.put(at, as_json(message))
@@ -50,13 +50,13 @@ def request_with(
 
 
 def model_at(url: str, **settings: Any) -> AnthropicModel:
-    """A model whose service is at this address."""
+    """Make a model whose service is at this address."""
     settings = {"api_key": KEY, **settings}
     return AnthropicModel("claude-sonnet-4-5", max_tokens=100, base_url=url, **settings)
 
 
 async def ask(model: AnthropicModel, request: ModelRequest | None = None) -> tuple[ModelAnswer, str]:
-    """One call: its answer and the text that streamed."""
+    """Call a model once. Return its answer and the streamed text."""
     texts: list[str] = []
     answer = await model.call(request or request_with(), texts.append)
     return answer, "".join(texts)
@@ -71,7 +71,7 @@ class Calls:
         self._models: dict[str, AnthropicModel] = {}
 
     def ask(self, request: ModelRequest | None, settings: dict[str, Any]) -> tuple[ModelAnswer, str]:
-        """One call of a model with these settings."""
+        """Call a model with these settings once."""
         model = self._models.setdefault(repr(settings), model_at(self._url, **settings))
         return self._runner.run(ask(model, request))
 
@@ -87,7 +87,7 @@ _CALLS: dict[str, Calls] = {}
 
 @contextmanager
 def serving() -> Iterator[MessagesApi]:
-    """A server for all tests of a module, with models that last as long."""
+    """Serve all tests of a module, with models that last as long."""
     with MessagesApi() as api:
         _CALLS[api.url] = Calls(api.url)
         yield api
@@ -95,7 +95,7 @@ def serving() -> Iterator[MessagesApi]:
 
 
 def ask_at(url: str, request: ModelRequest | None = None, **settings: Any) -> tuple[ModelAnswer, str]:
-    """One call to this address: its answer and the text that streamed."""
+    """Call the model at this address once. Return its answer and the streamed text."""
     if url in _CALLS:
         return _CALLS[url].ask(request, settings)
     calls = Calls(url)
@@ -106,7 +106,7 @@ def ask_at(url: str, request: ModelRequest | None = None, **settings: Any) -> tu
 
 
 def failure_at(url: str, **settings: Any) -> tuple[ModelFailure, ModelAnswer]:
-    """The failure of one call to this address, and the whole answer."""
+    """Call the model at this address once. Return the failure and the whole answer."""
     answer, _ = ask_at(url, **settings)
     assert answer.failure is not None, answer
     assert answer.content == NULL
@@ -114,7 +114,7 @@ def failure_at(url: str, **settings: Any) -> tuple[ModelFailure, ModelAnswer]:
 
 
 def content_of(answer: ModelAnswer) -> list[dict[str, object]]:
-    """The content blocks of an answer that is one."""
+    """Return the content blocks of an answer without a failure."""
     assert answer.failure is None, answer.failure
     blocks = json.loads(bytes(answer.content))
     assert isinstance(blocks, list)

@@ -1,4 +1,4 @@
-"""Whole messages: what is an answer, what is garbage, what was used."""
+"""Whole messages: answers, garbage, and usage."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from callboard.runtime.models.anthropic.answer import (
     parsed,
     usage_of,
 )
-from callboard.runtime.models.anthropic.errors import NoAnswer
+from callboard.runtime.models.anthropic.errors import CallFailed
 from tests.messages_api import message, text, tool_use
 from tests.runtime.models.anthropic.kit import content_of
 
@@ -40,7 +40,7 @@ JsonObject = dict[str, object]
 def test_a_block_that_the_runtime_could_not_act_on_is_garbage_of_known_usage(block: object) -> None:
     whole = message(text("Hi."))
     whole["content"] = [text("fine"), block]
-    with pytest.raises(NoAnswer, match="content block 1") as caught:
+    with pytest.raises(CallFailed, match="content block 1") as caught:
         answer_of(whole)
     assert (caught.value.failure.code, caught.value.failure.is_retryable) == ("garbage", True)
     assert caught.value.usage == Usage(10, 5)
@@ -106,7 +106,7 @@ def test_iterations_that_the_totals_leave_out_are_added() -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_answer_or_a_failure(body: bytes) -> None:
-    with pytest.raises(NoAnswer):
+    with pytest.raises(CallFailed):
         answer_of_body(body)
 
 

@@ -6,9 +6,9 @@ from callboard.actors.protocol.usage import ZERO
 from callboard.runtime.models.anthropic.errors import (
     MESSAGE_CHARS_MAX,
     RETRY_AFTER_MS_MAX,
-    refused,
+    for_log,
     retry_after_ms,
-    shown,
+    service_error,
 )
 
 STATUSES = [
@@ -35,7 +35,7 @@ def _body(kind: str, message: str = "why") -> dict[str, object]:
 
 @pytest.mark.parametrize(("status", "kind", "is_retryable", "is_free"), STATUSES)
 def test_every_status_has_its_outcome(status: int, kind: str, is_retryable: bool, is_free: bool) -> None:
-    found = refused(status, {"request-id": "req_1"}, _body(kind))
+    found = service_error(status, {"request-id": "req_1"}, _body(kind))
     assert (found.failure.code, found.failure.is_retryable) == (kind, is_retryable)
     assert found.failure.message == f"the service answered {status} {kind}: why (request req_1)"
     assert found.usage == (ZERO if is_free else None)
@@ -46,7 +46,7 @@ def test_every_status_has_its_outcome(status: int, kind: str, is_retryable: bool
 def test_a_status_without_the_services_error_form_is_named_by_its_number(
     status: int, kind: str, is_retryable: bool, is_free: bool, body: object
 ) -> None:
-    found = refused(status, {}, body, text="<html>")
+    found = service_error(status, {}, body, text="<html>")
     assert (found.failure.code, found.failure.is_retryable) == (f"http_{status}", is_retryable)
     assert "<html>" in found.failure.message
 
@@ -59,13 +59,13 @@ def test_a_status_without_the_services_error_form_is_named_by_its_number(
     ],
 )
 def test_a_full_context_is_told_from_other_bad_requests(message: str) -> None:
-    found = refused(400, {"x-should-retry": "true"}, _body("invalid_request_error", message))
+    found = service_error(400, {"x-should-retry": "true"}, _body("invalid_request_error", message))
     assert (found.failure.code, found.failure.is_retryable, found.usage) == ("context_full", False, ZERO)
 
 
 def test_a_request_too_large_is_a_full_context() -> None:
-    assert refused(413, {}, _body("request_too_large")).failure.code == "context_full"
-    assert refused(413, {}, "413 Request Entity Too Large").failure.code == "context_full"
+    assert service_error(413, {}, _body("request_too_large")).failure.code == "context_full"
+    assert service_error(413, {}, "413 Request Entity Too Large").failure.code == "context_full"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_request_too_large_is_a_full_context() -> None:
 def test_the_service_decides_whether_to_retry_where_it_says_so(
     status: int, told: str, is_retryable: bool
 ) -> None:
-    assert refused(status, {"x-should-retry": told}, _body("e")).failure.is_retryable is is_retryable
+    assert service_error(status, {"x-should-retry": told}, _body("e")).failure.is_retryable is is_retryable
 
 
 DATE = {"date": "Wed, 21 Oct 2026 07:28:00 GMT"}
@@ -109,11 +109,11 @@ def test_the_time_to_wait_is_read_in_every_form(headers: dict[str, str], expecte
 
 
 def test_the_time_to_wait_is_part_of_the_failure() -> None:
-    assert refused(429, {"retry-after": "2"}, _body("rate_limit_error")).failure.retry_after_ms == 2_000
+    assert service_error(429, {"retry-after": "2"}, _body("rate_limit_error")).failure.retry_after_ms == 2_000
 
 
 def test_secrets_are_taken_out_before_a_message_is_cut() -> None:
     secret = "sk-" + "s" * 50
     cut_through = "x" * (MESSAGE_CHARS_MAX - 20) + secret
-    assert "sss" not in shown(cut_through, (secret,))
-    assert len(shown("x" * 10_000, ())) == MESSAGE_CHARS_MAX
+    assert "sss" not in for_log(cut_through, (secret,))
+    assert len(for_log("x" * 10_000, ())) == MESSAGE_CHARS_MAX

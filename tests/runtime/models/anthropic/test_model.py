@@ -297,7 +297,7 @@ def test_a_model_works_on_one_event_loop_after_another_and_after_it_was_closed(a
 
 
 def test_each_event_loop_gets_a_client_of_its_own() -> None:
-    """A client that is left open on one loop would offer its dead connections on the next."""
+    """Use one model on two loops: a client left open would offer its dead connections on the second."""
     model = AnthropicModel("claude-opus-5", api_key=KEY)
     assert asyncio.run(model._opened()) is not asyncio.run(model._opened())
 
@@ -371,14 +371,14 @@ def test_an_exception_out_of_our_own_code_is_a_failure_that_is_not_retried(api: 
 
 
 def test_a_long_answer_may_be_asked_for_without_streaming(api: MessagesApi) -> None:
-    """The SDK's `messages.create` refuses this: above some 21,000 tokens it wants a stream."""
+    """Ask for a long answer, which the SDK's `messages.create` refuses without a stream."""
     api.add(json_answer(ANSWER))
     request = request_with(HELLO, model=ModelSpec("claude-opus-5", 128_000))
     assert content_of(ask_at(api.url, request, stream=False)[0]) == ANSWER["content"]
 
 
-def test_nobody_is_told_of_a_deprecated_model_by_a_warning(api: MessagesApi) -> None:
-    """The SDK's `messages.create` warns, and warnings are errors in many test suites."""
+def test_a_deprecated_model_causes_no_warning(api: MessagesApi) -> None:
+    """Use a deprecated model: the SDK's `messages.create` warns, which fails many test suites."""
     api.add(stream_answer([]), sse_answer(ANSWER))
     request = request_with(HELLO, model=ModelSpec("claude-3-opus-20240229"))
     ask_at(api.url, request)

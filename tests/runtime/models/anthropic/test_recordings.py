@@ -23,7 +23,7 @@ JsonObject = dict[str, object]
 
 
 def answers_to(found: Sequence[JsonObject]) -> list[tuple[ModelAnswer, str]]:
-    """What AnthropicModel makes of these records, each served as the answer to one call."""
+    """Return the answers of AnthropicModel to these records, each served for one call."""
 
     async def run(url: str) -> list[tuple[ModelAnswer, str]]:
         model = model_at(url)
@@ -36,7 +36,7 @@ def answers_to(found: Sequence[JsonObject]) -> list[tuple[ModelAnswer, str]]:
 
 
 def by_the_sdk(found: Sequence[JsonObject]) -> list[JsonObject]:
-    """What the SDK's own stream helper makes of them."""
+    """Return the answers of the SDK's own stream helper."""
 
     async def run(url: str) -> list[JsonObject]:
         async with anthropic.AsyncAnthropic(api_key="key", base_url=url) as client:

@@ -46,7 +46,7 @@ def text(value: str, **extra: object) -> JsonObject:
 
 
 def places(found: JsonObject) -> list[str]:
-    """Where the marks of a body are."""
+    """Return the places of the marks in a body."""
     marked = [f"tools.{at}" for at, tool in enumerate(_list(found, "tools")) if tool.get("cache_control")]
     marked += [
         f"system.{at}" for at, block in enumerate(_list(found, "system")) if block.get("cache_control")
@@ -252,7 +252,7 @@ def test_the_words_of_a_mark_inside_a_text_are_no_mark() -> None:
 
 
 def unmarked_sequence(request: ModelRequest, cache: Cache) -> bytes:
-    """Tools, system and messages as they are sent, without the marks and without the closing bracket."""
+    """Return tools, system and messages as they are sent, without marks and the closing bracket."""
     raw = raw_body(request, cache).replace(b',"cache_control":{"type":"ephemeral"}', b"")
     parts = json.loads(raw)
     sequence = {key: parts[key] for key in ("tools", "system", "messages") if key in parts}
@@ -306,7 +306,7 @@ def test_marks_change_nothing_but_marks(messages: list[JsonObject], cache: Cache
 
 @needs_realdata
 def test_recorded_conversations_are_sent_as_recorded_and_their_requests_stay_allowed() -> None:
-    """Every episode, each request rebuilt from the recorded parts; with caching the service's rules hold."""
+    """Rebuild each request of every episode from its parts; with caching the service's rules hold."""
     for episode in episodes():
         for record_id in cast(list[str], episode["records"]):
             recorded = cast(JsonObject, cast(JsonObject, record(record_id)["request"])["body"])

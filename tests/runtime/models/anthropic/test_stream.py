@@ -1,4 +1,4 @@
-"""Streams put together: the same message as in one piece, whatever the stream is made of."""
+"""Joined streams: the same message as in one piece, for every division of the stream."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.anthropic.answer import answer_of
-from callboard.runtime.models.anthropic.errors import NoAnswer
+from callboard.runtime.models.anthropic.errors import CallFailed
 from callboard.runtime.models.anthropic.stream import BLOCKS_MAX, INVALID_INPUT_KEY, StreamedMessage
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import events_of, message, text, tool_use
@@ -19,20 +19,20 @@ JsonObject = dict[str, object]
 
 
 def put_together(events: Sequence[Mapping[str, object]]) -> tuple[ModelAnswer, str]:
-    """The answer of these events, and the text that was told on the way."""
+    """Return the answer of these events, and the text that streamed."""
     stream = StreamedMessage()
     told = "".join([stream.take(dict(event)) for event in events])
     return stream.answer(), told
 
 
-def failure_in(events: Sequence[Mapping[str, object]]) -> NoAnswer:
-    with pytest.raises(NoAnswer) as caught:
+def failure_in(events: Sequence[Mapping[str, object]]) -> CallFailed:
+    with pytest.raises(CallFailed) as caught:
         put_together(events)
     return caught.value
 
 
 def with_deltas(start: Mapping[str, object], *deltas: Mapping[str, object]) -> list[JsonObject]:
-    """A message of one block, made of this start and these deltas."""
+    """Return the events of a message with one block, made of this start and these deltas."""
     first, *last = events_of(message())
     middle: list[JsonObject] = [{"type": "content_block_start", "index": 0, "content_block": start}]
     middle += [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas]
@@ -80,19 +80,19 @@ def test_a_stream_gives_the_same_answer_as_the_message_in_one_piece(
 
 
 def outcome_of(events: Sequence[object]) -> str:
-    """The failure's code, or "answer". Anything else that is raised is a bug."""
+    """Return the failure's code, or "answer". Any other exception is a bug."""
     stream = StreamedMessage()
     try:
         for event in events:
             stream.take(event)
         stream.answer()
-    except NoAnswer as failed:
+    except CallFailed as failed:
         return failed.failure.code
     return "answer"
 
 
 @given(st.lists(blocks, max_size=3), st.data())
-def test_whatever_order_events_come_in_the_outcome_is_an_answer_or_a_failure(
+def test_in_every_order_of_events_the_outcome_is_an_answer_or_a_failure(
     content: list[JsonObject], data: st.DataObject
 ) -> None:
     events = events_of(message(*content, stop_reason="end_turn"))

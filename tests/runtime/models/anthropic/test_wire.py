@@ -122,7 +122,7 @@ def test_a_stream_that_falls_silent_is_a_timeout(api: MessagesApi) -> None:
     assert (failure.code, failure.is_retryable, answer.usage) == ("timeout", True, None)
 
 
-def test_nobody_at_the_address_is_a_connection_failure_that_used_nothing() -> None:
+def test_no_server_at_the_address_is_a_connection_failure_that_used_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     failure, answer = failure_at(f"http://127.0.0.1:{port}")
@@ -240,7 +240,7 @@ def test_a_stream_of_nothing_is_broken(api: MessagesApi, body: bytes) -> None:
     assert failure_at(api.url)[0].code == "broken_stream"
 
 
-def test_the_answer_is_read_by_its_own_type_whatever_was_asked_for(api: MessagesApi) -> None:
+def test_the_answer_is_read_by_its_own_type_not_by_the_requested_one(api: MessagesApi) -> None:
     api.add(json_answer(ANSWER), sse_answer(ANSWER))
     assert content_of(ask_at(api.url, stream=True)[0]) == ANSWER["content"]
     assert content_of(ask_at(api.url, stream=False)[0]) == ANSWER["content"]

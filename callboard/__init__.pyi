@@ -1,0 +1,145 @@
+# Written by `python -m tools.public_names` from the table in __init__.py; do not edit.
+
+from callboard.actors.protocol.endings import OutcomeKind as OutcomeKind
+from callboard.actors.protocol.endings import Status as Status
+from callboard.actors.protocol.errors import AgentsChanged as AgentsChanged
+from callboard.actors.protocol.errors import CallboardError as CallboardError
+from callboard.actors.protocol.errors import CorruptLog as CorruptLog
+from callboard.actors.protocol.errors import Diverged as Diverged
+from callboard.actors.protocol.errors import Fenced as Fenced
+from callboard.actors.protocol.errors import InsideLoop as InsideLoop
+from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
+from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
+from callboard.actors.protocol.errors import MissingKey as MissingKey
+from callboard.actors.protocol.errors import MisuseError as MisuseError
+from callboard.actors.protocol.errors import OutcomeError as OutcomeError
+from callboard.actors.protocol.errors import ScriptError as ScriptError
+from callboard.actors.protocol.errors import SessionBusy as SessionBusy
+from callboard.actors.protocol.errors import SessionEnded as SessionEnded
+from callboard.actors.protocol.errors import SessionExists as SessionExists
+from callboard.actors.protocol.errors import SessionFailed as SessionFailed
+from callboard.actors.protocol.errors import SessionNotFound as SessionNotFound
+from callboard.actors.protocol.errors import StoreError as StoreError
+from callboard.actors.protocol.errors import StoreFailed as StoreFailed
+from callboard.actors.protocol.errors import StoreIncomplete as StoreIncomplete
+from callboard.actors.protocol.errors import StoreLocked as StoreLocked
+from callboard.actors.protocol.errors import StoreReadOnly as StoreReadOnly
+from callboard.actors.protocol.errors import StoreTooNew as StoreTooNew
+from callboard.actors.protocol.errors import StoreUnreadable as StoreUnreadable
+from callboard.actors.protocol.errors import ToolError as ToolError
+from callboard.actors.protocol.errors import UnknownName as UnknownName
+from callboard.actors.protocol.errors import WrongHead as WrongHead
+from callboard.actors.protocol.errors import WrongKey as WrongKey
+from callboard.actors.protocol.events import Event as Event
+from callboard.actors.protocol.limits import Limits as Limits
+from callboard.actors.protocol.profiles import ModelSpec as ModelSpec
+from callboard.actors.protocol.profiles import Prices as Prices
+from callboard.actors.protocol.request import ModelRequest as ModelRequest
+from callboard.actors.protocol.usage import Usage as Usage
+from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
+from callboard.replay.divergence import Divergence as Divergence
+from callboard.replay.recording import Recording as Recording
+from callboard.replay.recording import Verification as Verification
+from callboard.runtime.agent import Agent as Agent
+from callboard.runtime.approvals import Approval as Approval
+from callboard.runtime.approvals import Approver as Approver
+from callboard.runtime.log.memory import MemoryLog as MemoryLog
+from callboard.runtime.log.protocol import EventLog as EventLog
+from callboard.runtime.log.protocol import Head as Head
+from callboard.runtime.log.protocol import SessionRow as SessionRow
+from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
+from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
+from callboard.runtime.models.protocol import Model as Model
+from callboard.runtime.models.protocol import ModelAnswer as ModelAnswer
+from callboard.runtime.models.protocol import OnText as OnText
+from callboard.runtime.models.scripted import Call as Call
+from callboard.runtime.models.scripted import Policy as Policy
+from callboard.runtime.models.scripted import Reply as Reply
+from callboard.runtime.models.scripted import ScriptedModel as ScriptedModel
+from callboard.runtime.models.scripted import call as call
+from callboard.runtime.models.scripted import calls as calls
+from callboard.runtime.models.scripted import fail as fail
+from callboard.runtime.models.scripted import say as say
+from callboard.runtime.runtime import Runtime as Runtime
+from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
+from callboard.runtime.secrets.refs import SecretRef as SecretRef
+from callboard.runtime.sessions.outcome import Outcome as Outcome
+from callboard.runtime.sessions.session import Session as Session
+from callboard.runtime.tools.context import ToolContext as ToolContext
+from callboard.runtime.tools.output import Blocks as Blocks
+from callboard.runtime.tools.tool import Tool as Tool
+from callboard.runtime.tools.tool import tool as tool
+
+__version__: str
+
+__all__ = [
+    "Agent",
+    "AgentsChanged",
+    "AnthropicModel",
+    "Approval",
+    "Approver",
+    "Blocks",
+    "Call",
+    "CallboardError",
+    "CorruptLog",
+    "Diverged",
+    "Divergence",
+    "Event",
+    "EventLog",
+    "Fenced",
+    "Head",
+    "InsideLoop",
+    "InvalidAgent",
+    "InvalidPrompt",
+    "Limits",
+    "MemoryLog",
+    "MissingKey",
+    "MisuseError",
+    "Model",
+    "ModelAnswer",
+    "ModelFailure",
+    "ModelRequest",
+    "ModelSpec",
+    "OnText",
+    "Outcome",
+    "OutcomeError",
+    "OutcomeKind",
+    "Policy",
+    "Prices",
+    "Recording",
+    "Reply",
+    "Runtime",
+    "SQLiteLog",
+    "ScriptError",
+    "ScriptedModel",
+    "SecretPattern",
+    "SecretRef",
+    "Session",
+    "SessionBusy",
+    "SessionEnded",
+    "SessionExists",
+    "SessionFailed",
+    "SessionNotFound",
+    "SessionRow",
+    "Status",
+    "StoreError",
+    "StoreFailed",
+    "StoreIncomplete",
+    "StoreLocked",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "StoreUnreadable",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "UnknownName",
+    "Usage",
+    "Verification",
+    "WrongHead",
+    "WrongKey",
+    "call",
+    "calls",
+    "fail",
+    "say",
+    "tool",
+]

@@ -1,0 +1,103 @@
+"""Models by name, `provider:name`, as `--model`, `Agent(model=...)` and `Runtime(model=...)` take them.
+
+    anthropic:claude-sonnet-5      Claude over the Messages API; `claude-sonnet-5` alone means the same
+    scripted:survey:policy         the script, policy or model `policy` of the module `survey`
+
+To add a provider, write one file and one line:
+
+  1. a class, or a function, that takes the name after the colon and returns a `callboard.Model`:
+
+         class LocalModel:
+             def __init__(self, name: str) -> None: ...
+
+  2. an entry point in the pyproject.toml of the package:
+
+         [project.entry-points."callboard.models"]
+         local = "my_package.local_model:LocalModel"
+
+`callboard run survey:host "..." --model local:tiny` then calls `LocalModel("tiny")`. Do not import a heavy or
+optional library at the top of the file. If it must be there, name the extra that installs it in brackets,
+`local = "my_package.local_model:LocalModel [local]"`, and the error for a missing library says so.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from callboard.actors.protocol.errors import CallboardError, MisuseError, UnknownName
+from callboard.runtime.failure_text import failure_text
+from callboard.runtime.models.protocol import Model, is_model
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP: Final = "callboard.models"
+
+_CLAUDE: Final = "claude-"
+
+
+@cache  # a log tells models apart by their names, so two agents that name one model must share one object
+def model_named(text: str) -> Model:
+    """Return the model that `provider:name` names, the same object for the same text.
+
+    Raises UnknownName for a provider that is not installed, and MisuseError for one that cannot make the
+    model.
+
+    >>> model_named("anthropic:claude-sonnet-5")
+    AnthropicModel('claude-sonnet-5')
+    """
+    provider, colon, name = text.partition(":")
+    if not colon and text.startswith(_CLAUDE):
+        provider, name = "anthropic", text
+    if not provider or not name:
+        raise UnknownName(
+            f"model {text!r} names no provider: write provider:name, for example "
+            f"anthropic:claude-sonnet-5; {_installed()}"
+        )
+    return _made(_entry(provider), text, name)
+
+
+def _entry(provider: str) -> "EntryPoint":
+    from importlib.metadata import entry_points  # 20 ms that most programs never need
+
+    found = list(entry_points(group=GROUP, name=provider))
+    if not found:
+        raise UnknownName(
+            f"there is no model provider {provider!r}; {_installed()}; install the package that brings it "
+            f"(one with an entry point {provider!r} in the group {GROUP!r})"
+        )
+    if len({one.value for one in found}) > 1:
+        owners = ", ".join(sorted(f"{one.dist.name if one.dist else '?'} ({one.value})" for one in found))
+        raise MisuseError(f"two packages bring the model provider {provider!r}: {owners}; uninstall one")
+    return found[0]
+
+
+def _installed() -> str:
+    from importlib.metadata import entry_points
+
+    return f"installed providers: {', '.join(sorted(entry_points(group=GROUP).names)) or 'none'}"
+
+
+def _made(entry: "EntryPoint", text: str, name: str) -> Model:
+    try:
+        factory = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise MisuseError(
+            f"model {text!r}: loading its provider {entry.value} failed with {failure_text(error)}; "
+            f"{_advice(entry)}"
+        ) from error
+    try:
+        model = factory(name)
+    except CallboardError:
+        raise
+    except Exception as error:
+        raise MisuseError(f"model {text!r}: its provider raised {failure_text(error)}") from error
+    if not is_model(model):
+        raise MisuseError(f"model {text!r}: its provider {entry.value} returned {model!r:.80}, not a Model")
+    return model
+
+
+def _advice(entry: "EntryPoint") -> str:
+    """Say how to install the libraries of a provider."""
+    package = entry.dist.name if entry.dist else "its package"
+    extras = f"[{','.join(entry.extras)}]" if entry.extras else ""
+    return f"install it again: pip install '{package}{extras}'"
