@@ -22,11 +22,12 @@ demo: $(STAMP)  ## run the main job for real, offline, without a key
 test: $(STAMP)  ## the whole suite
 	@$(BIN)/python -m pytest -q
 
-check: $(STAMP)  ## lint, format, types, import rules
+check: $(STAMP)  ## lint, format, types, import rules, figures
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.lint_deciders
+	$(BIN)/python -m tools.check_figures
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
