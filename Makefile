@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 
 .PHONY: demo test check crash bench conformance docs clean
 
@@ -16,13 +17,17 @@ $(STAMP): pyproject.toml
 	@$(PIP) --editable . --group dev
 	@touch $(STAMP)
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $(DOCS_STAMP)
+
 demo: $(STAMP)  ## run the main job for real, offline, without a key
 	@$(BIN)/callboard demo
 
 test: $(STAMP)  ## the whole suite
 	@$(BIN)/python -m pytest -q
 
-check: $(STAMP)  ## lint, format, types, import rules, figures
+check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -42,8 +47,9 @@ conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes tests/mutants/RESULTS.md
 	$(BIN)/python -m tests.mutants.run --write
 
-docs: $(STAMP)  ## write the generated parts of docs/ anew
+docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/site; a broken link fails
 	$(BIN)/python -m tools.generate_docs
+	$(BIN)/zensical build --strict --clean -f mkdocs.yml
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
