@@ -2,26 +2,21 @@
 
     python benchmarks/peer_callboard.py w1 full FOLDER [--agents N --turns N --latency S]
 
-Needs the shared bench folder (see README.md).
+Needs CALLBOARD_BENCH (see README.md).
 """
 
 import json
-import os
 import sys
-from pathlib import Path
 
-BENCH = Path(
-    os.environ.get("CALLBOARD_BENCH", Path(__file__).resolve().parents[2] / "shared" / "bench" / "peers")
-)
-if not (BENCH / "workload.py").exists():
-    raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
-sys.path.insert(0, str(BENCH))
+from bench_folder import bench_folder
 
-import workload as w  # noqa: E402  (its folder is known only now)
+sys.path.insert(0, str(bench_folder()))
 
-from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool  # noqa: E402
-from callboard.actors.protocol.request import ModelRequest  # noqa: E402
-from callboard.runtime.models.scripted import Call, Reply  # noqa: E402
+import workload as w
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool
+from callboard.actors.protocol.request import ModelRequest
+from callboard.runtime.models.scripted import Call, Reply
 
 REPORT = {
     "type": "object",

@@ -7,7 +7,6 @@ Each row is one process; ratios are of the medians within this run, since machin
 
 import argparse
 import json
-import os
 import sqlite3
 import statistics
 import subprocess
@@ -16,8 +15,9 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from bench_folder import bench_folder
+
 HERE = Path(__file__).resolve().parent
-BENCH = Path(os.environ.get("CALLBOARD_BENCH", HERE.parents[1] / "shared" / "bench" / "peers"))
 
 Row = dict[str, object]
 
@@ -43,9 +43,9 @@ def stored_bytes(folder: Path) -> int:
     return total
 
 
-def measure(work: str, temp: Path) -> list[Row]:
+def measure(work: str, temp: Path, bench: Path) -> list[Row]:
     """One round of a workload."""
-    floor, ours = BENCH / "floor_loop.py", HERE / "peer_callboard.py"
+    floor, ours = bench / "floor_loop.py", HERE / "peer_callboard.py"
     if work == "live":
         return [one(HERE / "live_agents.py", str(temp / "live"))]
     if work in ("w1", "w2"):
@@ -118,13 +118,12 @@ def main() -> None:
     parser.add_argument("--work", nargs="+", default=["w1", "w2", "w3", "live"])
     parser.add_argument("--out", type=Path, help="append the rows to this file")
     args = parser.parse_args()
-    if not (BENCH / "workload.py").exists():
-        raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
+    bench = bench_folder()
     rows: list[Row] = []
     for work in args.work:
         for turn in range(1 if work in ("w2", "live") and args.rounds < 3 else args.rounds):
             with tempfile.TemporaryDirectory() as temp:
-                found = measure(work, Path(temp))
+                found = measure(work, Path(temp), bench)
             rows += found
             print(f"{work} round {turn + 1}: " + ", ".join(f"{r['wall_s']}" for r in found), file=sys.stderr)
             if args.out:

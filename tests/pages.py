@@ -99,8 +99,6 @@ class Reader:
         arguments = [self.schedule if one == "..." else one for one in arguments]
         shown = self.run_program(program, arguments)
         self.schedule = "".join(re.findall(r"--schedule (\S+)", shown)[:1]) or self.schedule
-        if saved := re.search(r"recorded as session (\S+);", shown):
-            (self.folder / "session.txt").write_text(saved[1])
         missing = first_missing(expected, shown.splitlines())
         assert missing is None, f"{where}: {command}\ndoes not print\n{missing}\nbut\n{shown}"
 
