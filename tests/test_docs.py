@@ -44,6 +44,7 @@ WITH_EXAMPLES = [
 ]
 SHIPPED = ("actors", "runtime", "replay", "callboard", "tools", "benchmarks", "docs", "tests")
 FORBIDDEN = re.compile(r"\.\./shared|\bDESIGN\.md|\bSTYLE\.md|\bpypi\.org|\bfiles\.pythonhosted\.org")
+TEXT = {".md", ".py", ".toml", ".yml", ".svg"}
 MAY_NAME_THEM = {
     "tests/realdata.py",  # looks for recordings beside the repository, and skips without them
     "tests/test_docs.py",
@@ -86,8 +87,22 @@ def test_every_page_that_the_code_names_is_there() -> None:
     for folder in SHIPPED:
         for path in (ROOT / folder).rglob("*.py"):
             named |= set(re.findall(r"\bdocs/([\w/-]+\.md)\b", path.read_text()))
-    missing = {name for name in named if not (DOCS / name).exists()}
-    assert missing <= {"example.md"}, missing
+    assert not {name for name in named if not (DOCS / name).exists()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(rf"`((?:{'|'.join(SHIPPED)})/[\w./-]*)`", page.read_text())
+    for name in named:
+        path = name.removeprefix("callboard/") if name.startswith("callboard/runtime/") else name
+        assert (ROOT / path).exists(), f"{page.name}: {name}"
+
+
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    listed = set(
+        re.findall(r"- (?:[^:\n]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    )
+    assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
 
 
 def test_nothing_that_ships_names_private_or_outside_places() -> None:
@@ -100,9 +115,6 @@ def test_nothing_that_ships_names_private_or_outside_places() -> None:
         for match in FORBIDDEN.finditer(path.read_text())
     ]
     assert not found, found
-
-
-TEXT = {".md", ".py", ".toml", ".yml", ".svg"}
 
 
 def test_every_guarantee_names_a_test_that_is_there() -> None:
