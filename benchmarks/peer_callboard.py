@@ -28,18 +28,18 @@ REPORT = {
 
 @tool(effect="read")
 async def add(a: int, b: int) -> int:
-    """The sum of two numbers."""
+    """Add two numbers."""
     return w.add(a, b)
 
 
 @tool(effect="read")
 async def read_page(number: int) -> str:
-    """A page."""
+    """Read a page."""
     return w.read_page(number)
 
 
 def said(turn: dict[str, object]) -> Call:
-    """What the script says, as a reply."""
+    """Turn a step of the script into a reply."""
     if "report" in turn:
         return call("report_back", **turn["report"])
     return call(str(turn["tool"]), **turn["args"])
@@ -53,7 +53,7 @@ class FanOut:
         self.reports: list[dict[str, object]] = []
 
     def __call__(self, request: ModelRequest) -> Reply | Call:
-        """What one agent says."""
+        """Answer for one agent."""
         if request.profile == "sub":
             who = int(request.address.rpartition(".")[2]) - 1
             return said(w.sub_turn(who, request.turn - 1, self.spec.turns))
@@ -69,7 +69,7 @@ class FanOut:
 
 
 def limits_of(run: w.Run) -> Limits:
-    """What is raised for the size of the work; `policy` keeps every default but the number of children."""
+    """Raise the limits to the size of the work; `policy` raises the number of children only."""
     count = run.spec.agents or 1
     if run.variant == "policy":
         return Limits(max_children=count, max_agents=max(1_000, count + 1))
@@ -82,7 +82,7 @@ def limits_of(run: w.Run) -> Limits:
 
 
 def runtime_of(run: w.Run, model: ScriptedModel) -> Runtime:
-    """The runtime of a variant."""
+    """Make the runtime of a variant."""
     durability = "process" if run.variant == "process" else "full"
     return Runtime(run.folder / "log.db", model=model, limits=limits_of(run), durability=durability)
 

@@ -23,7 +23,7 @@ Row = dict[str, object]
 
 
 def one(script: Path, *arguments: str) -> Row:
-    """The row of one process. Raises SystemExit if it fails."""
+    """Run one process and return its row. Raises SystemExit if it fails."""
     done = subprocess.run(
         [sys.executable, str(script), *arguments], capture_output=True, text=True, check=False
     )
@@ -33,7 +33,7 @@ def one(script: Path, *arguments: str) -> Row:
 
 
 def stored_bytes(folder: Path) -> int:
-    """Bytes of the database with its WAL folded in."""
+    """Count the bytes of the database with its WAL written back."""
     total = 0
     for path in folder.rglob("*.db"):
         database = sqlite3.connect(path)
@@ -44,7 +44,7 @@ def stored_bytes(folder: Path) -> int:
 
 
 def measure(work: str, temp: Path, bench: Path) -> list[Row]:
-    """One round of a workload."""
+    """Run one round of a workload."""
     floor, ours = bench / "floor_loop.py", HERE / "peer_callboard.py"
     if work == "live":
         return [one(HERE / "live_agents.py", str(temp / "live"))]
@@ -65,7 +65,7 @@ def measure(work: str, temp: Path, bench: Path) -> list[Row]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """One line for each kind of row, with medians and ratios."""
+    """Write one line for each kind of row, with medians and ratios."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["workload"], row.get("turns", 0), row["peer"], row.get("variant", "")].append(row)

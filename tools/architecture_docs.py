@@ -1,4 +1,4 @@
-"""docs/img/architecture.svg: who may import whom, drawn from the table that the architecture test holds."""
+"""docs/img/architecture.svg: the parts of callboard and their imports, drawn from the table of a test."""
 
 from collections.abc import Collection, Mapping
 from typing import Final

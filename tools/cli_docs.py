@@ -27,5 +27,6 @@ def cli_page(notice: str) -> str:
 
 
 def _help(command: list[str]) -> list[str]:
+    # A fixed width, or the page would change with the terminal that generates it.
     result = CliRunner().invoke(cli, [*command, "--help"], prog_name="callboard", terminal_width=100)
     return ["```text", result.output.rstrip(), "```", ""]

@@ -77,5 +77,6 @@ def _head(state: str, x: int) -> list[str]:
 def _arrow(start: int, end: int, y: int) -> str:
     if start == end:
         return arrow(f"M{start} {y - 7}h18v14h-18")
+    # The tip ends beside the lane, or it would hide where it points to.
     inset = 3 if end > start else -3
     return arrow(f"M{start} {y}H{end - inset}")

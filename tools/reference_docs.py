@@ -74,6 +74,7 @@ def descriptions(docstring: str) -> dict[str, str]:
     """Read the lines `name: text` of a docstring; `a, b: text` describes both names."""
     found: dict[str, str] = {}
     joined = re.sub(r"\n {4,}", " ", inspect.cleandoc(docstring))
+    # The table has a column for defaults: the words at the end of a description would repeat it.
     joined = re.sub(r" (No default|Defaults? [\w,. ]+)\.$", "", joined, flags=re.MULTILINE)
     for line in joined.splitlines():
         if match := re.match(r"((?:\w+, )*\w+): (.*)", line):

@@ -17,7 +17,8 @@ The testing kit holds every session to these rules, and can let these faults hap
 
 ## Rules for any log
 
-`callboard check` checks these rules on recorded sessions, `callboard.testing.check_log(events)` on any events.
+`callboard check` checks these rules on recorded sessions.
+`callboard.testing.check_log(events)` checks them on any events.
 Every simulated run is checked as well.
 A breach names the event at which it shows.
 """

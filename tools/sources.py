@@ -12,10 +12,8 @@ TESTS: Final = ("tests",)
 
 
 def python_files(folder: Path) -> Iterator[Path]:
-    """Yield the Python files below a folder, sorted.
-
-    Links are not followed: callboard/actors is a link to actors/, which would be counted twice.
-    """
+    """Yield the Python files below a folder, sorted."""
+    # os.walk does not follow links: callboard/actors is a link to actors/, which would be counted twice.
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))

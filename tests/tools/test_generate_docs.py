@@ -69,8 +69,8 @@ def test_every_limit_is_described() -> None:
 
 
 def test_a_description_may_be_shared_and_may_go_on_in_the_next_line() -> None:
-    found = descriptions("Bounds.\n\n    depth: how deep. Default 3.\n    a_s, b_s: seconds\n        of time.\n")
-    assert found == {"depth": "how deep.", "a_s": "seconds of time.", "b_s": "seconds of time."}
+    found = descriptions("Bounds.\n\n    depth: how deep. Default 3.\n    a_s, b_s: time\n        in s.\n")
+    assert found == {"depth": "how deep.", "a_s": "time in s.", "b_s": "time in s."}
 
 
 def test_every_public_name_is_in_the_reference() -> None:
