@@ -49,7 +49,7 @@ mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes te
 
 docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/site; a broken link fails
 	$(BIN)/python -m tools.generate_docs
-	$(BIN)/zensical build --strict --clean -f mkdocs.yml
+	$(BIN)/python -m zensical build --strict --clean -f mkdocs.yml
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
