@@ -15,7 +15,7 @@ Move = tuple[str, str, str]
 
 ROW: Final = 26
 TOP: Final = 54
-WRAPPED_CHARS: Final = 56
+WRAPPED_CHARS: Final = 34
 
 
 def lane_chart(title: str, moves: Iterable[Move], first: str = "") -> str:
@@ -33,7 +33,8 @@ def lane_chart(title: str, moves: Iterable[Move], first: str = "") -> str:
         y += ROW + 15 * (len(lines) - 1)
     rails = [f'<path class="rail" d="M{at[state]} {TOP - 12}V{y - 8}"/>' for state in states]
     heads = [part for state in states for part in _head(state, at[state])]
-    width = right + 7 * WRAPPED_CHARS
+    longest = max(len(line) for _, _, messages in rows for line in wrapped(messages))
+    width = right + 10 + 7 * longest
     return picture(title, width, y, [*rails, *heads, *parts])
 
 
