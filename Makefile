@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test check crash bench conformance docs clean
+.PHONY: demo test check crash bench conformance mutants docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -52,4 +52,4 @@ docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/
 	$(BIN)/python -m zensical build --strict --clean -f mkdocs.yml
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .cache build dist *.egg-info
