@@ -85,10 +85,8 @@ def descriptions(docstring: str) -> dict[str, str]:
 def _names(module: ModuleType) -> Iterator[str]:
     for name in sorted(module.__all__):
         value = getattr(module, name)
-        if inspect.ismodule(value):
-            place = value.__name__
-        else:
-            place = f"{getattr(value, '__module__', module.__name__)}.{getattr(value, '__qualname__', name)}"
+        # A module that stands under another name has no entry of its own there.
+        place = value.__name__ if inspect.ismodule(value) else f"{module.__name__}.{name}"
         yield f"\n::: {place}"
 
 

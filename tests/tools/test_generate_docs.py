@@ -76,4 +76,4 @@ def test_a_description_may_be_shared_and_may_go_on_in_the_next_line() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     page = api_page("")
     assert page.count("::: ") == len(callboard.__all__) + len(callboard.testing.__all__)
-    assert "::: callboard.runtime.agent.Agent" in page
+    assert "::: callboard.Agent" in page
