@@ -18,8 +18,8 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 $(DOCS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --group docs
-	touch $(DOCS_STAMP)
+	@$(PIP) --group docs
+	@touch $(DOCS_STAMP)
 
 demo: $(STAMP)  ## run the main job for real, offline, without a key
 	@$(BIN)/callboard demo
