@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: demo test check crash bench conformance docs clean
+.PHONY: demo test check crash bench conformance mutants docs clean
 
 # Errors of pip stay visible; its warnings about the configuration of a machine do not help a newcomer.
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install
@@ -16,17 +17,22 @@ $(STAMP): pyproject.toml
 	@$(PIP) --editable . --group dev
 	@touch $(STAMP)
 
+$(DOCS_STAMP): $(STAMP)
+	@$(PIP) --group docs
+	@touch $(DOCS_STAMP)
+
 demo: $(STAMP)  ## run the main job for real, offline, without a key
 	@$(BIN)/callboard demo
 
 test: $(STAMP)  ## the whole suite
 	@$(BIN)/python -m pytest -q
 
-check: $(STAMP)  ## lint, format, types, import rules
+check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.lint_deciders
+	$(BIN)/python -m tools.check_figures
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 crash: $(STAMP)  ## kill 1,000 processes for real and resume what they leave: make crash KILLS=200 SEED=1
@@ -41,8 +47,9 @@ conformance: $(STAMP)  ## Pykka's own test suite with our actor class added
 mutants: $(STAMP)  ## put each seeded fault into the core and hunt it; writes tests/mutants/RESULTS.md
 	$(BIN)/python -m tests.mutants.run --write
 
-docs: $(STAMP)  ## write the generated parts of docs/ anew
+docs: $(DOCS_STAMP)  ## write the generated pages and build the site into build/site; a broken link fails
 	$(BIN)/python -m tools.generate_docs
+	$(BIN)/python -m zensical build --strict --clean -f mkdocs.yml
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .cache build dist *.egg-info

@@ -48,7 +48,7 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
 
 def host(state: State, sender: str, message: Work | Done) -> tuple[State, Posts]:
-    """Gives work to all children, and counts what comes back."""
+    """Give work to all children and count their answers."""
     if isinstance(message, Work):
         return state, [(kid, Work(TURNS)) for kid in KIDS]
     return State(state.left, state.seen + message.result), ()
@@ -67,7 +67,7 @@ def tool(state: State, sender: str, message: Work) -> tuple[State, Posts]:
 
 
 def program(inbox: bool = False) -> Program:
-    """The program that is explored."""
+    """Make the program to explore."""
     actors: dict[str, Actor[Any, Any]] = {"host": Actor(State(), host), "tool": Actor(State(), tool)}
     kids = {name: Actor(State(), kid) for name in KIDS}
     starts = [Send("client", "host", Work(0))]
@@ -75,7 +75,7 @@ def program(inbox: bool = False) -> Program:
 
 
 def floor() -> Callable[[], int]:
-    """The step functions alone: one run's calls, recorded."""
+    """Call the step functions alone, with the recorded calls of one run."""
     calls = []
 
     def noted(actor: Actor[Any, Any]) -> Actor[Any, Any]:
@@ -101,7 +101,7 @@ def floor() -> Callable[[], int]:
 
 
 def bare(name: str, inbox: bool = False) -> Callable[[], int]:
-    """Runs of one scheduler and nothing else."""
+    """Run one scheduler and nothing else."""
     make_world, scheduler = program(inbox).world, scheduler_named(name)
 
     def run() -> int:
@@ -115,12 +115,12 @@ def bare(name: str, inbox: bool = False) -> Callable[[], int]:
 
 
 def few_seen(world: ProgramWorld) -> bool:
-    """A rule that holds."""
+    """Check a rule that holds."""
     return bool(world.states["host"].seen <= len(KIDS))
 
 
 def campaign(name: str) -> Callable[[], int]:
-    """Runs as a campaign makes them."""
+    """Run as a campaign does."""
     under_way = Campaign(program().world, [always("Nobody reports twice", few_seen)], Plan(scheduler=name))
     seen = under_way.seen
 
@@ -133,7 +133,7 @@ def campaign(name: str) -> Callable[[], int]:
 
 
 def rates(run: Callable[[], int], seconds: float) -> tuple[float, float]:
-    """Runs and deliveries a second."""
+    """Measure runs and deliveries a second."""
     runs = deliveries = 0
     start = time.process_time()
     while (spent := time.process_time() - start) < seconds:
@@ -144,7 +144,7 @@ def rates(run: Callable[[], int], seconds: float) -> tuple[float, float]:
 
 
 def rows() -> Iterator[tuple[str, Callable[[], int]]]:
-    """What is measured."""
+    """Yield each name with the function to measure."""
     yield "floor", floor()
     for name in (*PARTS, "portfolio"):
         yield f"bare {name}", bare(name)
@@ -154,7 +154,7 @@ def rows() -> Iterator[tuple[str, Callable[[], int]]]:
 
 
 def memory(runs: int) -> None:
-    """Peak memory of a campaign, after each tenth of its runs."""
+    """Print the peak memory of a campaign after each tenth of its runs."""
     under_way = Campaign(program().world, (), Plan())
     for tenth in range(1, 11):
         while under_way.seen.runs < runs * tenth // 10:

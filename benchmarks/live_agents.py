@@ -19,7 +19,7 @@ from callboard.runtime.models.scripted import Reply
 
 
 def peak_rss_mb() -> float:
-    """This process's own high-water mark."""
+    """Return the peak memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -34,7 +34,7 @@ class Crowd:
         self.everybody = asyncio.Event()
 
     async def __call__(self, request: ModelRequest) -> Reply:
-        """What one agent says."""
+        """Answer for one agent."""
         if request.profile == "leaf":
             self.here += 1
             if self.here == self.width**2:

@@ -2,26 +2,21 @@
 
     python benchmarks/peer_callboard.py w1 full FOLDER [--agents N --turns N --latency S]
 
-Needs the shared bench folder (see README.md).
+Needs CALLBOARD_BENCH (see README.md).
 """
 
 import json
-import os
 import sys
-from pathlib import Path
 
-BENCH = Path(
-    os.environ.get("CALLBOARD_BENCH", Path(__file__).resolve().parents[2] / "shared" / "bench" / "peers")
-)
-if not (BENCH / "workload.py").exists():
-    raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
-sys.path.insert(0, str(BENCH))
+from bench_folder import bench_folder
 
-import workload as w  # noqa: E402  (its folder is known only now)
+sys.path.insert(0, str(bench_folder()))
 
-from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool  # noqa: E402
-from callboard.actors.protocol.request import ModelRequest  # noqa: E402
-from callboard.runtime.models.scripted import Call, Reply  # noqa: E402
+import workload as w
+
+from callboard import Agent, Limits, Runtime, ScriptedModel, call, say, tool
+from callboard.actors.protocol.request import ModelRequest
+from callboard.runtime.models.scripted import Call, Reply
 
 REPORT = {
     "type": "object",
@@ -33,18 +28,18 @@ REPORT = {
 
 @tool(effect="read")
 async def add(a: int, b: int) -> int:
-    """The sum of two numbers."""
+    """Add two numbers."""
     return w.add(a, b)
 
 
 @tool(effect="read")
 async def read_page(number: int) -> str:
-    """A page."""
+    """Read a page."""
     return w.read_page(number)
 
 
 def said(turn: dict[str, object]) -> Call:
-    """What the script says, as a reply."""
+    """Turn a step of the script into a reply."""
     if "report" in turn:
         return call("report_back", **turn["report"])
     return call(str(turn["tool"]), **turn["args"])
@@ -58,7 +53,7 @@ class FanOut:
         self.reports: list[dict[str, object]] = []
 
     def __call__(self, request: ModelRequest) -> Reply | Call:
-        """What one agent says."""
+        """Answer for one agent."""
         if request.profile == "sub":
             who = int(request.address.rpartition(".")[2]) - 1
             return said(w.sub_turn(who, request.turn - 1, self.spec.turns))
@@ -74,7 +69,7 @@ class FanOut:
 
 
 def limits_of(run: w.Run) -> Limits:
-    """What is raised for the size of the work; `policy` keeps every default but the number of children."""
+    """Raise the limits to the size of the work; `policy` raises the number of children only."""
     count = run.spec.agents or 1
     if run.variant == "policy":
         return Limits(max_children=count, max_agents=max(1_000, count + 1))
@@ -87,7 +82,7 @@ def limits_of(run: w.Run) -> Limits:
 
 
 def runtime_of(run: w.Run, model: ScriptedModel) -> Runtime:
-    """The runtime of a variant."""
+    """Make the runtime of a variant."""
     durability = "process" if run.variant == "process" else "full"
     return Runtime(run.folder / "log.db", model=model, limits=limits_of(run), durability=durability)
 

@@ -4,7 +4,7 @@
 
 One process records; as soon as so many events are durable it ends on the spot, without closing anything.
 Another one resumes that session: opens the log, reads it, checks every digest, makes every decision again,
-asks for what is missing, and gets the outcome. Every round takes a copy of the file as the crash left it.
+asks for the missing part, and gets the outcome. Every round takes a copy of the file as the crash left it.
 
 Shapes: `team`, a host that has 25 workers look at things, with nested helpers and write tools, again and
 again; `alone`, one agent in one long conversation, with tool results of 2,000 characters.
@@ -37,7 +37,7 @@ LIMITS: Final = Limits(max_iterations=1_000_000, max_agents=1_000_000, max_child
 
 @tool(effect="read")
 async def look(path: str) -> str:
-    """What is there."""
+    """Look into a folder."""
     return f"contents of {path}: " + "text " * 20
 
 
@@ -49,19 +49,19 @@ async def note(text: str) -> str:
 
 @tool(effect="read")
 async def read_page(number: int) -> str:
-    """A page."""
+    """Read a page."""
     return f"page {number}: " + "text " * 400
 
 
 def agents() -> Agent:
-    """Who appears: a host, workers, and a helper of each."""
+    """Make a host, workers, and a helper for each."""
     helper = Agent("helper", description="Helps.", tools=[look])
     worker = Agent("worker", description="Works.", tools=[look, note], agents=[helper])
     return Agent("host", instructions="You are the host.", agents=[worker], tools=[note, read_page])
 
 
 def team(request: ModelRequest) -> Step:
-    """What models of a team say: rounds of delegations without end."""
+    """Answer for a team: rounds of delegations without end."""
     turn = request.turn
     if request.profile == "host":
         return calls(*(call("task", agent="worker", prompt=f"{turn}/{n}") for n in range(WORKERS)))
@@ -75,7 +75,7 @@ def team(request: ModelRequest) -> Step:
 
 
 def alone(request: ModelRequest) -> Step:
-    """What a model says that works alone: one page after the other without end."""
+    """Answer for a lone agent: one page after the other without end."""
     return call("read_page", number=request.turn)
 
 
@@ -83,7 +83,7 @@ POLICIES: Final = {"team": team, "alone": alone}
 
 
 def last_words(request: ModelRequest) -> Step:
-    """What models say after the resume: everybody ends."""
+    """Answer after the resume: every agent ends."""
     return say("enough")
 
 

@@ -7,7 +7,6 @@ Each row is one process; ratios are of the medians within this run, since machin
 
 import argparse
 import json
-import os
 import sqlite3
 import statistics
 import subprocess
@@ -16,14 +15,15 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from bench_folder import bench_folder
+
 HERE = Path(__file__).resolve().parent
-BENCH = Path(os.environ.get("CALLBOARD_BENCH", HERE.parents[1] / "shared" / "bench" / "peers"))
 
 Row = dict[str, object]
 
 
 def one(script: Path, *arguments: str) -> Row:
-    """The row of one process. Raises SystemExit if it fails."""
+    """Run one process and return its row. Raises SystemExit if it fails."""
     done = subprocess.run(
         [sys.executable, str(script), *arguments], capture_output=True, text=True, check=False
     )
@@ -33,7 +33,7 @@ def one(script: Path, *arguments: str) -> Row:
 
 
 def stored_bytes(folder: Path) -> int:
-    """Bytes of the database with its WAL folded in."""
+    """Count the bytes of the database with its WAL written back."""
     total = 0
     for path in folder.rglob("*.db"):
         database = sqlite3.connect(path)
@@ -43,9 +43,9 @@ def stored_bytes(folder: Path) -> int:
     return total
 
 
-def measure(work: str, temp: Path) -> list[Row]:
-    """One round of a workload."""
-    floor, ours = BENCH / "floor_loop.py", HERE / "peer_callboard.py"
+def measure(work: str, temp: Path, bench: Path) -> list[Row]:
+    """Run one round of a workload."""
+    floor, ours = bench / "floor_loop.py", HERE / "peer_callboard.py"
     if work == "live":
         return [one(HERE / "live_agents.py", str(temp / "live"))]
     if work in ("w1", "w2"):
@@ -65,7 +65,7 @@ def measure(work: str, temp: Path) -> list[Row]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """One line for each kind of row, with medians and ratios."""
+    """Write one line for each kind of row, with medians and ratios."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["workload"], row.get("turns", 0), row["peer"], row.get("variant", "")].append(row)
@@ -118,13 +118,12 @@ def main() -> None:
     parser.add_argument("--work", nargs="+", default=["w1", "w2", "w3", "live"])
     parser.add_argument("--out", type=Path, help="append the rows to this file")
     args = parser.parse_args()
-    if not (BENCH / "workload.py").exists():
-        raise SystemExit(f"no workload.py in {BENCH}; name its folder in CALLBOARD_BENCH")
+    bench = bench_folder()
     rows: list[Row] = []
     for work in args.work:
         for turn in range(1 if work in ("w2", "live") and args.rounds < 3 else args.rounds):
             with tempfile.TemporaryDirectory() as temp:
-                found = measure(work, Path(temp))
+                found = measure(work, Path(temp), bench)
             rows += found
             print(f"{work} round {turn + 1}: " + ", ".join(f"{r['wall_s']}" for r in found), file=sys.stderr)
             if args.out:

@@ -29,18 +29,18 @@ BOTH = calls(task("left"), task("right"))
 
 
 def policy(request: ModelRequest) -> Says:
-    """The host asks both; they answer."""
+    """Let the host ask both; they answer."""
     return BOTH if (request.profile, request.turn) == ("host", 1) else Says("done")
 
 
 def scenario(*, is_faulty: bool = False) -> Scenario:
-    """Three agents."""
+    """Describe three agents."""
     who = (profile("host", ["left", "right"]), profile("left"), profile("right"))
     return Scenario(who, policy, [ask()], faults=faults() if is_faulty else NO_FAULTS)
 
 
 def steps(runs: int) -> None:
-    """The step function alone, over a recorded session."""
+    """Call the step function alone, over a recorded session."""
     log = [event for event in SessionWorld(scenario()).run().log if is_decider(event.recipient)]
     for _ in range(runs):
         states: dict[str, ActorState] = {}
@@ -50,24 +50,24 @@ def steps(runs: int) -> None:
 
 
 def world(runs: int) -> None:
-    """Sessions in random orders, without the explorer."""
+    """Run sessions in random orders, without the explorer."""
     made, choose = Worlds(scenario()), in_random_order(1)
     for _ in range(runs):
         made().run(choose)
 
 
 def campaign(runs: int) -> None:
-    """The explorer, without rules."""
+    """Explore without rules."""
     Campaign(Worlds(scenario()), [], Plan(runs=runs)).run()
 
 
 def rules(runs: int) -> None:
-    """The explorer with every rule of sessions."""
+    """Explore with every rule of sessions."""
     Campaign(Worlds(scenario()), session_monitors(), Plan(runs=runs)).run()
 
 
 def faulty(runs: int) -> None:
-    """The same, with all faults."""
+    """Explore with every rule and all faults."""
     Campaign(Worlds(scenario(is_faulty=True)), session_monitors(), Plan(runs=runs)).run()
 
 
@@ -81,7 +81,7 @@ WORK: dict[str, Callable[[int], None]] = {
 
 
 def measure(runs: int, rounds: int) -> dict[str, float]:
-    """Sessions a second, the best of the rounds."""
+    """Return sessions a second, the best of the rounds."""
     best = dict.fromkeys(WORK, 0.0)
     for _ in range(rounds):
         for name, work in WORK.items():
@@ -92,7 +92,7 @@ def measure(runs: int, rounds: int) -> dict[str, float]:
 
 
 def memory(runs: int) -> None:
-    """The peak after each tenth of one long campaign."""
+    """Print the peak memory after each tenth of one long campaign."""
     made = Campaign(Worlds(scenario(is_faulty=True)), session_monitors(), Plan(runs=runs))
     tenth = max(1, runs // 10)
 

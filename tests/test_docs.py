@@ -1,16 +1,40 @@
-"""Documentation that cannot rot: examples run, generated pages are up to date, links lead somewhere."""
+"""Documentation that cannot rot: examples run, links lead somewhere, promises name their tests."""
 
 import doctest
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
+from callboard.actors.protocol import errors
+from tests.pages import ROOT, Reader, blocks, first_missing
+
+DOCS = ROOT / "docs"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    *sorted(DOCS.rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "tests" / "mutants" / "RESULTS.md",
+]
+FOLLOWED = [
+    ROOT / "README.md",
+    *(
+        DOCS / f"{name}.md"
+        for name in (
+            "tutorial",
+            "guide",
+            "limit-cost",
+            "typed-reports",
+            "approvals",
+            "look-back",
+            "export",
+            "write-a-store",
+            "write-a-model-provider",
+        )
+    ),
+]
+"""Pages whose examples stand alone. testing.md, explore.md and resume.md have tests of their own."""
 WITH_EXAMPLES = [
     "callboard.runtime.agent",
     "callboard.runtime.models.scripted",
@@ -18,24 +42,25 @@ WITH_EXAMPLES = [
     "callboard.runtime.tools.output",
     "callboard.runtime.tools.tool",
 ]
+SHIPPED = ("actors", "runtime", "replay", "callboard", "tools", "benchmarks", "docs", "tests")
+FORBIDDEN = re.compile(r"\.\./shared|\bDESIGN\.md|\bSTYLE\.md|\bpypi\.org|\bfiles\.pythonhosted\.org")
+TEXT = {".md", ".py", ".toml", ".yml", ".svg"}
+MAY_NAME_THEM = {
+    "tests/realdata.py",  # looks for recordings beside the repository, and skips without them
+    "tests/test_docs.py",
+}
 
 
-def test_the_readmes_example_prints_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})
-    promised = re.findall(r"#\s*(ok .*)", code)[-1]
-    assert capsys.readouterr().out.strip() == promised
-    done = subprocess.run(
-        [sys.executable, "-m", "callboard", "verify"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.mark.slow
+@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.name)
+def test_the_examples_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
+    assert blocks(page.read_text())
+    Reader(tmp_path).follow_page(page)
+
+
+def test_the_readmes_first_example_is_short() -> None:
+    first, *_ = [block for block in blocks((ROOT / "README.md").read_text()) if block.language == "python"]
+    assert len(first.text.splitlines()) <= 15
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
@@ -45,22 +70,56 @@ def test_docstring_examples_hold(name: str) -> None:
     assert not result.failed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
         path, _, anchor = target.partition("#")
         if "://" in path:
             continue
         found = (page.parent / path) if path else page
         assert found.exists(), f"{page.name}: {target}"
         if anchor:
-            headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
-            assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, target
+            assert anchor in anchors(found.read_text()), f"{page.name}: {target}"
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    named: set[str] = set()
+    for folder in SHIPPED:
+        for path in (ROOT / folder).rglob("*.py"):
+            named |= set(re.findall(r"\bdocs/([\w/-]+\.md)\b", path.read_text()))
+    assert not {name for name in named if not (DOCS / name).exists()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(rf"`((?:{'|'.join(SHIPPED)})/[\w./-]*)`", page.read_text())
+    for name in named:
+        path = name.removeprefix("callboard/") if name.startswith("callboard/runtime/") else name
+        assert (ROOT / path).exists(), f"{page.name}: {name}"
+
+
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    listed = set(
+        re.findall(r"- (?:[^:\n]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    )
+    assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+
+
+def test_nothing_that_ships_names_private_or_outside_places() -> None:
+    files = [path for folder in SHIPPED for path in (ROOT / folder).rglob("*") if path.suffix in TEXT]
+    files += [path for path in ROOT.glob("*") if path.suffix in TEXT or path.name == "Makefile"]
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in files
+        if path.relative_to(ROOT).as_posix() not in MAY_NAME_THEM
+        for match in FORBIDDEN.finditer(path.read_text())
+    ]
+    assert not found, found
 
 
 def test_every_guarantee_names_a_test_that_is_there() -> None:
     known = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-    lines = (ROOT / "docs" / "GUARANTEES.md").read_text().splitlines()
+    lines = (DOCS / "GUARANTEES.md").read_text().splitlines()
     promised = lines[: lines.index("## Not promised")]
     promises = [line for line in promised if line.startswith("- ")]
     assert len(promises) >= 40
@@ -69,3 +128,37 @@ def test_every_guarantee_names_a_test_that_is_there() -> None:
         assert named, f"no test named: {line}"
         for name in named:
             assert f"def {name}(" in known, f"{name} is not in the suite: {line}"
+
+
+def test_every_sentence_of_the_guarantees_is_a_promise() -> None:
+    lines = (DOCS / "GUARANTEES.md").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("## "))
+    for line in lines[start : lines.index("## Not promised")]:
+        assert not line or line.startswith(("## ", "- ")), f"write it as a promise with a test: {line}"
+
+
+def test_errors_that_pages_name_exist() -> None:
+    page = (DOCS / "resume.md").read_text()
+    refused = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert len(refused) == 7
+    assert all(issubclass(getattr(errors, name), errors.CallboardError) for name in refused)
+
+
+def test_lines_are_found_in_order_with_gaps_only_where_the_page_has_dots() -> None:
+    shown = ["a", "b 17 c", "d"]
+    assert first_missing(["a", "b ... c", "d"], shown) is None
+    assert first_missing(["...", "d"], shown) is None
+    assert first_missing(["a", "d"], shown) == "d"
+    assert first_missing(["...", "d", "...", "a"], shown) == "a"
+    assert first_missing(["a", "b . c"], shown) == "b . c"
+
+
+def without_code(page: str) -> str:
+    """Return a page without its fenced blocks and code spans: brackets there are no links."""
+    return re.sub(r"^```.*?^```|`[^`\n]*`", "", page, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: str) -> set[str]:
+    """Return the anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

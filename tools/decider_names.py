@@ -1,9 +1,4 @@
-"""The names that `tools.lint_deciders` goes by, and its exceptions with their reasons.
-
-What may be imported is a list of what is pure, so that whatever is new is refused. BLOCKED says of the best
-known others why not; its names are those that the sandbox of Temporal's Python SDK restricts
-(github.com/temporalio/sdk-python, temporalio/worker/workflow_sandbox/_restrictions.py).
-"""
+"""The names that `tools.lint_deciders` looks for, and its exceptions with their reasons."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,12 +8,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# A list of pure modules and not of impure ones, so that a new module is refused until it was looked at.
 PURE: Final = _words("""
     __future__ callboard collections dataclasses enum functools hashlib heapq itertools math msgspec re types
     typing
 """)
 """Modules without a clock, chance, threads or I/O."""
 
+# The names are those that the sandbox of Temporal's Python SDK restricts: github.com/temporalio/sdk-python,
+# temporalio/worker/workflow_sandbox/_restrictions.py.
 BLOCKED: Final[Mapping[str, str]] = {
     **dict.fromkeys(_words("datetime sched time timeit zoneinfo"), "knows the time"),
     **dict.fromkeys(_words("random secrets uuid"), "draws chance"),
@@ -34,21 +32,21 @@ BLOCKED: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(_words("ctypes gc importlib inspect weakref"), "sees more than it is given"),
 }
-"""Why not, by module."""
+"""Module -> the reason for its refusal."""
 
 BUILTINS: Final = _words("""
     __import__ breakpoint compile dir eval exec globals hash id input locals open print vars
 """)
-"""Names that no decider uses, called or passed on."""
+"""Names that no decider calls or passes on."""
 
 FLOATS: Final = _words("float complex fsum sqrt exp log log2 log10 pow sin cos tan fmod hypot")
-"""Functions that give floats."""
+"""Functions that return floats."""
 
 CHANGERS: Final = _words("""
     add append appendleft clear discard extend extendleft insert pop popitem popleft remove reverse setdefault
     sort update
 """)
-"""Methods that change what they are called on."""
+"""Methods that change their object."""
 
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
     (
@@ -84,4 +82,4 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
     ("protocol/limits.py", "", "float"): "defaults in seconds, which `millis` reads",
     ("protocol/usage.py", "Usage.cost_usd", "float"): "for people who read an outcome; no decider calls it",
 }
-"""(file, function, rule) -> why it is right there."""
+"""(file, function, rule) -> the reason for the exception."""

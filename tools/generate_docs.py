@@ -1,144 +1,46 @@
 """Write the generated parts of docs/ from the code: `python -m tools.generate_docs`.
 
-A test compares what is committed with what this makes. To add a page, add it to PAGES.
+A test compares the committed files with what this makes. To add a page or picture, add it to PAGES.
 """
 
-import inspect
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from types import MappingProxyType, ModuleType
+from collections.abc import Callable
+from types import MappingProxyType
 from typing import Final
 
-from callboard.actors.agent import phases as agent_phases
-from callboard.actors.agent.phases import AGENT
-from tools import supervisor_phases
+from tools import states_docs
+from tools.architecture_docs import architecture_picture
 from tools.cli_docs import cli_page
+from tools.reference_docs import api_page, limits_page, outcomes_page
 from tools.rules_docs import rules_page
-from tools.supervisor_phases import (
-    AGENT_MOVES,
-    DELEGATION_MOVES,
-    ENDING,
-    SESSION_MOVES,
-    SETTLING,
-    Moves,
-)
+from tools.sources import ROOT
 
-DOCS: Final = Path(__file__).parent.parent / "docs"
+DOCS: Final = ROOT / "docs"
 NOTICE: Final = "<!-- Generated from the code by `python -m tools.generate_docs`; do not edit. -->"
 
-Edge = tuple[str, str, str]
-
-
-def states() -> str:
-    """The page with every state there is, and which message leads where."""
-    return "\n".join(
-        [
-            NOTICE,
-            "",
-            "# States",
-            "",
-            "Drawn from tables in the code: `actors/agent/phases.py`, which the agents' decider obeys, and",
-            "`tools/supervisor_phases.py`, which tests compare with what the supervisor does in thousands",
-            "of sessions. A message that is on no arrow out of a state does not change that state.",
-            "",
-            "## The session",
-            "",
-            *diagram("new", _edges(SESSION_MOVES), ends=("closed",)),
-            "",
-            "## An agent, as it sees itself",
-            "",
-            *diagram("new", _agent_edges()),
-            "",
-            "A decider that raises leads from any phase to `failed`; one that raises again while it is",
-            "`failed` or `stopping` goes to `idle` at once.",
-            "",
-            "## An agent, as the supervisor sees it",
-            "",
-            *diagram("gone", _edges(AGENT_MOVES)),
-            "",
-            "## A delegation",
-            "",
-            *diagram("new", _edges(DELEGATION_MOVES), ends=("ended",)),
-            "",
-            "## Words",
-            "",
-            f"*an end*: {_listed(ENDING)}. {_said_of(supervisor_phases, 'ENDING')}",
-            "",
-            f"*room*: any of these, most often a settlement ({_listed(SETTLING)}).",
-            _said_of(supervisor_phases, "SETTLING"),
-            "",
-            "```",
-            *_table(supervisor_phases.__doc__),
-            "```",
-            "",
-            "The phases of an agent, as it sees itself:",
-            "",
-            "```",
-            *_table(agent_phases.__doc__),
-            "```",
-            "",
-        ]
-    )
-
-
 PAGES: Final = MappingProxyType[str, Callable[[], str]](
-    {"cli.md": cli_page, "rules.md": lambda: rules_page(NOTICE), "states.md": states}
+    {
+        "api.md": lambda: api_page(NOTICE),
+        "cli.md": lambda: cli_page(NOTICE),
+        "limits.md": lambda: limits_page(NOTICE),
+        "outcomes.md": lambda: outcomes_page(NOTICE),
+        "rules.md": lambda: rules_page(NOTICE),
+        "states.md": lambda: states_docs.states_page(NOTICE),
+        "img/architecture.svg": architecture_picture,
+        "img/states-agent.svg": states_docs.agent_picture,
+        "img/states-delegation.svg": states_docs.delegation_picture,
+        "img/states-session.svg": states_docs.session_picture,
+        "img/states-supervised-agent.svg": states_docs.supervised_agent_picture,
+    }
 )
-"""File in docs/ -> what is in it."""
-
-
-def diagram(start: str, edges: Iterable[Edge], ends: tuple[str, ...] = ()) -> list[str]:
-    """A state diagram in Mermaid, fenced."""
-    edges = list(edges)
-    names = sorted({name for then, now, _ in edges for name in (then, now)})
-    lines = ["```mermaid", "stateDiagram-v2"]
-    lines += [f'    state "{name}" as {_id(name)}' for name in names if _id(name) != name]
-    lines.append(f"    [*] --> {_id(start)}")
-    lines += [f"    {_id(then)} --> {_id(now)}: {label}" for then, now, label in edges]
-    lines += [f"    {_id(end)} --> [*]" for end in ends]
-    return [*lines, "```"]
-
-
-def _id(name: str) -> str:
-    return name.replace(" ", "_")
-
-
-def _edges(moves: Moves) -> Iterable[Edge]:
-    for (then, now), kinds in moves.items():
-        is_end = now in ("draining", "ended", "ending")
-        yield then, now, ("an end" if is_end else "room") if kinds == ENDING else _listed(kinds)
-
-
-def _agent_edges() -> Iterable[Edge]:
-    for phase, row in AGENT.items():
-        targets: dict[str, set[type]] = {}
-        for kind, nexts in row.items():
-            for then in nexts:
-                targets.setdefault(then, set()).add(kind)
-        yield from ((phase, then, _listed(found)) for then, found in targets.items())
-
-
-def _listed(kinds: Iterable[type]) -> str:
-    return ", ".join(sorted(kind.__name__ for kind in kinds))
-
-
-def _table(doc: str | None) -> list[str]:
-    """The indented lines of a docstring."""
-    lines = inspect.cleandoc(doc or "").splitlines()
-    return [line.removeprefix("    ") for line in lines if line.startswith("    ")]
-
-
-def _said_of(module: ModuleType, name: str) -> str:
-    """The string below a constant in its module."""
-    source = inspect.getsource(module)
-    after = source.split(f"\n{name}: Final", 1)[1]
-    return after.split('"""', 2)[1]
+"""File in docs/ -> its writer."""
 
 
 def main() -> None:
-    """Write every page."""
-    for name, page in PAGES.items():
-        (DOCS / name).write_text(page())
+    """Write every page and picture."""
+    for name, write in PAGES.items():
+        path = DOCS / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(write())
 
 
 if __name__ == "__main__":

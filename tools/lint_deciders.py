@@ -1,19 +1,18 @@
-"""Deciders are functions of what they are given: `python -m tools.lint_deciders [FOLDER]` says where not.
+"""Check that deciders are pure functions of their arguments: `python -m tools.lint_deciders [FOLDER]`.
 
-A rule for each way in which the same state and message could lead to something else another time, on
+Each rule forbids one way in which the same state and message could give another result at another time, on
 another machine, or under another Python:
 
     import      a module that can act, or that knows the time, chance or the machine
     builtin     `open`, `input`, `print`, `id`, `hash` (it differs from process to process), `eval` ...
-    clock       an event's `at`: deciders are not told when something was posted
+    clock       an event's `at`: a decision does not depend on the time of posting
     set-order   the order of a set: a loop over one, a list made of one, `pop()`
-    popitem     which item of a dict comes first is not what a decision should hang on
-    float       floats and what makes them: a sum of them differs between 3.11 and 3.12
+    popitem     an item chosen by the order of a dict
+    float       floats, and functions that return them: their sums differ between 3.11 and 3.12
     global      `global`, and a module's own list, dict or set that a function changes
-    async       a coroutine or generator that others can be run between
+    async       a coroutine, because other code can run between its steps
 
-What is right all the same stands in `decider_names.EXCEPTIONS`, with the reason. An exception that nothing
-needs is reported.
+`decider_names.EXCEPTIONS` lists the exceptions with their reasons. An unused exception is reported.
 """
 
 import ast
@@ -27,7 +26,7 @@ from tools.lint_sets import Sets
 
 
 class Finding(NamedTuple):
-    """What was found, and where."""
+    """A place in the source that breaks a rule."""
 
     file: str
     line: int
@@ -40,14 +39,17 @@ class Finding(NamedTuple):
 
 
 def findings(source: str, file: str = "module.py", floats: frozenset[str] = frozenset()) -> list[Finding]:
-    """Everything in a module that breaks a rule, exceptions or not. floats: names of floats elsewhere."""
+    """List every place in a module that breaks a rule, exceptions included.
+
+    floats: names that are floats in other modules.
+    """
     tree = ast.parse(source)
     known = floats or float_names([tree])
     return sorted(_Linter(tree, file, known).all(), key=lambda found: (found.line, found.rule, found.text))
 
 
 def folder_findings(folder: Path) -> list[str]:
-    """What is wrong with a folder of deciders, as sentences: findings without exception, and the reverse."""
+    """List the findings of a folder that no exception covers, and the exceptions that cover no finding."""
     sources = {
         path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.glob("**/*.py"))
     }
@@ -55,6 +57,7 @@ def folder_findings(folder: Path) -> list[str]:
     found = [one for name, source in sources.items() for one in findings(source, name, floats)]
     wrong = [str(one) for one in found if (one.file, one.function, one.rule) not in EXCEPTIONS]
     used = {(one.file, one.function, one.rule) for one in found}
+    # An exception for a deleted line would silently allow the next one there.
     stale = [key for key in EXCEPTIONS if key not in used and (folder / key[0]).exists()]
     return wrong + [
         f"{file}: {rule}: nothing in {where or 'the module'} needs its exception any more"
@@ -63,7 +66,7 @@ def folder_findings(folder: Path) -> list[str]:
 
 
 class _Linter:
-    """One pass over a module, with the function that each node is in."""
+    """One pass over a module that knows the function around each node."""
 
     def __init__(self, tree: ast.Module, file: str, floats: frozenset[str]) -> None:
         self.tree = tree
@@ -83,6 +86,7 @@ class _Linter:
         if is_function or isinstance(node, ast.ClassDef):
             function = f"{function}.{name}" if function else name
         for child in ast.iter_child_nodes(node):
+            # `float` in an annotation is no float in a decision.
             if isinstance(child, ast.expr) and _is_annotation(node, child):
                 continue
             yield from self._visit(child, function, is_inside or is_function)
@@ -132,7 +136,7 @@ class _Linter:
             yield from self._changed(node.target)
 
     def _changed(self, target: ast.expr) -> Iterator[tuple[str, str]]:
-        """An item, attribute or changing method of something that belongs to the module."""
+        """Report a change to an object of the module: to an item, an attribute, or by a method."""
         owner = target.value if isinstance(target, ast.Subscript | ast.Attribute) else None
         if isinstance(owner, ast.Name) and owner.id in self.changeable:
             yield "global", f"{owner.id} belongs to the module and outlives the decision"
@@ -151,7 +155,7 @@ def _is_annotation(parent: ast.AST, child: ast.expr) -> bool:
 
 
 def _changeable(tree: ast.Module) -> frozenset[str]:
-    """Names of the module's own lists, dicts, sets and objects, and of constants that it imports."""
+    """Collect the names of the module's own objects and of the constants that it imports."""
     found = set()
     for node in tree.body:
         targets = (
@@ -163,12 +167,13 @@ def _changeable(tree: ast.Module) -> frozenset[str]:
         )
         found |= {target.id for target in targets if isinstance(target, ast.Name)}
         if isinstance(node, ast.ImportFrom):
+            # By convention of this code, upper-case names are constants of a module.
             found |= {alias.asname or alias.name for alias in node.names if alias.name.isupper()}
     return frozenset(found)
 
 
 def float_names(trees: Iterable[ast.Module]) -> frozenset[str]:
-    """Names that are annotated as floats, and nowhere as anything else."""
+    """Collect the names that are annotated as floats everywhere."""
     kinds: dict[str, set[bool]] = {}
     for node in (node for tree in trees for node in ast.walk(tree)):
         name = node.arg if isinstance(node, ast.arg) else ""
@@ -190,7 +195,7 @@ def _is_float(node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is wrong; 1 if anything is."""
+    """Print the findings; return 1 if there are any."""
     folder = Path(arguments[0]) if arguments else Path(__file__).parent.parent / "actors"
     wrong = folder_findings(folder)
     for line in wrong:

@@ -1,12 +1,10 @@
-"""Which expressions of a module are sets, and where their order shows.
+"""The expressions of a module that are sets, and the places that depend on their order.
 
-Text hashes differ from process to process, so the order in which a set of texts is walked does as well, and
-with it everything that is made of the walk in its order. `sorted`, `len`, `in`, `min`, `max`, `any`, `all`,
-`set` and `frozenset` of a set are the same in any order; so is a set made by a comprehension over one.
+Text hashes differ from process to process, and with them the order of a set of texts.
 
-An expression is taken for a set if it is written as one, made by `set` or `frozenset`, annotated as one
-anywhere in the module (names, parameters, attributes, results of functions; values of dicts that are), or
-computed from one by operators, `keys()` of two dicts or methods that give sets.
+An expression counts as a set if it is a set display, a call of `set` or `frozenset`, annotated as a set
+anywhere in the module (names, parameters, attributes, results of functions, values of dicts), or computed
+from a set by operators, by `keys()` of two dicts, or by methods that return sets.
 """
 
 import ast
@@ -18,13 +16,13 @@ MAKERS: Final = frozenset({"union", "intersection", "difference", "symmetric_dif
 UNORDERED: Final = frozenset(
     {"sorted", "len", "min", "max", "any", "all", "set", "frozenset", "isinstance", "bool"}
 )
-"""Functions whose result is the same whatever order their argument is walked in."""
+"""Functions whose result does not depend on the order of their argument."""
 
 _GETTERS = frozenset({"get", "pop", "setdefault"})
 
 
 class Sets:
-    """What is known of the sets of one module."""
+    """The sets of one module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: set[str] = set()
@@ -32,7 +30,8 @@ class Sets:
         self._free: set[ast.AST] = set()
         for node in ast.walk(tree):
             self._learn(node)
-        while self._learn_assigned(tree):  # a name for a name for a set
+        # Repeated until nothing is new: a name can be assigned from a name for a set that stands below it.
+        while self._learn_assigned(tree):
             pass
 
     def _learn(self, node: ast.AST) -> None:
@@ -46,6 +45,7 @@ class Sets:
             case ast.Call(func=ast.Name(id=called), args=[ast.GeneratorExp() as walked, *_]) if (
                 called in UNORDERED
             ):
+                # sum() is not free: a sum of floats depends on their order.
                 self._free.add(walked)
 
     def _annotated(self, name: str, annotation: ast.expr) -> None:
@@ -70,7 +70,7 @@ class Sets:
         return len(self._names) > before
 
     def is_set(self, node: ast.AST | None) -> bool:
-        """Whether this expression is a set, as far as one can see."""
+        """Tell whether an expression is known to be a set."""
         match node:
             case ast.Set() | ast.SetComp():
                 return True
@@ -102,7 +102,7 @@ class Sets:
     # --- where order shows --------------------------------------------------------
 
     def ordered(self, node: ast.AST) -> Iterator[str]:
-        """Why this node depends on the order of a set, if it does."""
+        """Yield the reason why a node depends on the order of a set, if it does."""
         match node:
             case ast.For(iter=walked) if self.is_set(walked):
                 yield "a loop over a set; write sorted(...)"

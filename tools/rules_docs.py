@@ -12,34 +12,37 @@ from callboard.replay.testing.sessions.monitors import session_monitors
 INTRO: Final = """\
 # Rules and faults
 
-What `callboard.testing` holds every session to, and what it can have go wrong in one.
-[Testing](testing.md) shows how to use it.
+The testing kit holds every session to these rules, and can let these faults happen in it.
+[Test how agents delegate](testing.md) shows how to use both.
 
-## On any log
+## Rules for any log
 
-`callboard check` holds recorded sessions to these, `callboard.testing.check_log(events)` any list of
-events, and every simulated run is held to them. A breach names the event at which it shows.
+`callboard check` checks these rules on recorded sessions.
+`callboard.testing.check_log(events)` checks them on any events.
+Every simulated run is checked as well.
+A breach names the event at which it shows.
 """
 REQUESTS: Final = """
-## On what models are asked
+## Rules for requests to models
 
-Requests are in no log: a simulation has them at hand, and for a recorded session the deciders compute them
-anew (`callboard.testing.check_requests`).
+No log holds whole requests.
+A simulation has them; for a recorded session the deciders compute them again.
+`callboard.testing.check_requests` checks these rules.
 """
 SIMULATED: Final = """
-## On simulated sessions
+## Rules for simulated sessions
 
-These need what a log does not hold: what is left in the actors, what tools really did, what ports were told.
+These rules need facts that no log holds: the states of the actors, and the true effects of tools.
 """
 FAULTS: Final = """
 ## Faults
 
-`faults="all"`, or a list of kinds: `faults=["timeout", "crash"]`.
+Pass `faults="all"`, or a list of kinds: `faults=["timeout", "crash"]`.
 """
 
 
 def rules_page(notice: str) -> str:
-    """The page, below a notice."""
+    """Write docs/rules.md."""
     more = [(one.name, one.rule) for one in session_monitors() if one.rule]
     return "\n".join(
         [
@@ -52,7 +55,7 @@ def rules_page(notice: str) -> str:
             SIMULATED,
             *_table(more),
             FAULTS,
-            "```",
+            "```text",
             *_kinds(),
             "```",
             "",
@@ -65,6 +68,6 @@ def _table(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def _kinds() -> Iterator[str]:
-    """The list of kinds that the module of faults begins with."""
+    """Yield the list of kinds from the docstring of the module of faults."""
     paragraphs = inspect.cleandoc(faults.__doc__ or "").split("\n\n")
     yield from (line.removeprefix("    ") for line in paragraphs[1].splitlines())

@@ -1,4 +1,4 @@
-"""In which state a session, an agent's record and a delegation are, and which message leads where: tables.
+"""The states of a session, of an agent's record and of a delegation, and the messages between them: tables.
 
     session     new          not opened
                 open         waits for an ask
@@ -12,15 +12,15 @@
                 waiting      it is in line for a model call
                 thinking     a model call is granted to it
                 draining     it has ended, and ports may still owe it answers
-                holding      it has drained, but somebody below it has not
+                holding      it has drained, but an agent below it has not
                 gone         out of the tree
-    delegation  checking     its schema is with the schema port; nobody has begun
-                working      somebody works on it
+    delegation  checking     its schema is with the schema port; no agent has begun
+                working      an agent works on it
                 judging      a report is being checked, others may wait behind it
                 ended        its one end is posted
 
 The supervisor does not read these tables: a decision often moves many agents at once. Tests compare them
-with what it does in every explored world, in both directions.
+with its states in every explored world, in both directions.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ DelegationStatus: TypeAlias = Literal["checking", "working", "judging", "ended"]
 
 
 def session_status(state: SupervisorState) -> SessionStatus:
-    """Where a session is."""
+    """Return the state of a session."""
     if state.phase == "open":
         return "straggling" if state.live else "open"
     if state.phase != "asking" or state.ask is None:
@@ -63,7 +63,7 @@ def session_status(state: SupervisorState) -> SessionStatus:
 
 
 def agent_status(record: Record | None) -> AgentStatus:
-    """Where an agent is, as the supervisor sees it; None: it is not in the tree."""
+    """Return the state of an agent, as the supervisor sees it. record: None if it is not in the tree."""
     if record is None:
         return "gone"
     if not record.is_running:
@@ -76,7 +76,7 @@ def agent_status(record: Record | None) -> AgentStatus:
 
 
 def delegation_status(delegation: Delegation | None) -> DelegationStatus:
-    """Where a delegation is; None: it is not open."""
+    """Return the state of a delegation. delegation: None if it is not open."""
     if delegation is None:
         return "ended"
     if delegation.is_checking:
@@ -84,16 +84,16 @@ def delegation_status(delegation: Delegation | None) -> DelegationStatus:
     return "judging" if delegation.pending.size else "working"
 
 
-# --- which message leads where ----------------------------------------------------
+# --- moves ----------------------------------------------------
 
 Moves: TypeAlias = Mapping[tuple[str, str], frozenset[type]]
 """From a status to another, and the messages to the supervisor that can lead there."""
 
 SETTLING: Final = frozenset({TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopped})
-"""They can end a grant, which gives room to whoever waits; or refuse whoever it leaves no room for."""
+"""They can end a grant: then a waiting agent has room for its call, or is refused because it never will."""
 
 ENDING: Final = SETTLING | {Cancel, Close, TimerFired, DeciderFailed, SchemaChecked}
-"""They can end an agent: itself, somebody above it, one who races with it, or one who waits in line."""
+"""They can end an agent: the sender, an agent above it, one that races with it, or one that waits."""
 
 SESSION_MOVES: Final[Moves] = MappingProxyType(
     {

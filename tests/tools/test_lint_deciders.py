@@ -1,4 +1,4 @@
-"""Every rule catches what is planted for it, lets pass what looks like it; the real core keeps them all."""
+"""Every rule finds the faults planted for it and passes similar good code; the real core keeps every rule."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The rules of DESIGN.md sections 6 and 7, each in one sentence, checked on any log: simulated or recorded.
+"""The rules of delegation and of budgets, each in one sentence, checked on any log: simulated or recorded.
 
     for breach in check_log(recording.events):
         print(breach)

@@ -1,6 +1,6 @@
 """The official JSON-Schema-Test-Suite, draft 2020-12, required tests.
 
-It lies beside the repository (../shared/realdata, MIT) and is not part of it. Every schema of it is either
+It is not part of the repository (MIT; tests/realdata.py finds it). Every schema of it is either
 refused for a reason of ours, or every one of its tests comes out as the suite says. No test is left out.
 """
 

@@ -1,0 +1,79 @@
+"""The generated pages and pictures are what the code says."""
+
+import pytest
+
+import callboard
+import callboard.testing
+from callboard.actors.agent.phases import AGENT
+from callboard.actors.protocol.limits import Limits
+from tests.test_architecture import MAY_IMPORT
+from tools.architecture_docs import VERBS, architecture_picture, direct, floor_of
+from tools.generate_docs import DOCS, PAGES
+from tools.lane_chart import lane_chart, lanes, wrapped
+from tools.reference_docs import api_page, descriptions, limits_page
+from tools.states_docs import agent_moves, supervisor_moves
+from tools.supervisor_phases import AGENT_MOVES, DELEGATION_MOVES, SESSION_MOVES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_committed_is_what_the_code_says(name: str) -> None:
+    assert (DOCS / name).read_text() == PAGES[name](), "run: make docs"
+
+
+def test_every_move_of_every_table_is_an_arrow() -> None:
+    for table in (SESSION_MOVES, AGENT_MOVES, DELEGATION_MOVES):
+        assert {(before, after) for before, after, _ in supervisor_moves(table)} == table.keys()
+    arrows = {(before, kind, after) for before, after, kinds in agent_moves() for kind in kinds.split(", ")}
+    for phase, row in AGENT.items():
+        for kind, targets in row.items():
+            for after in targets:
+                assert (phase, kind.__name__, after) in arrows
+
+
+def test_a_lane_chart_has_a_lane_for_each_state_and_a_label_for_each_move() -> None:
+    moves = [("a b", "c", "Begin"), ("c", "c", "Stop & go"), ("c", "a b", "Ask")]
+    drawn = lane_chart("States", moves)
+    assert lanes(moves, "") == ["a b", "c"]
+    assert lanes(moves, "c") == ["c", "a b"]
+    assert drawn.count('class="box"') == 2
+    assert drawn.count("marker-end") == 3
+    assert ">Stop &amp; go<" in drawn
+
+
+def test_long_labels_are_wrapped_and_lose_no_message() -> None:
+    names = [f"MessageNumber{n}" for n in range(12)]
+    lines = wrapped(", ".join(names))
+    assert len(lines) > 1
+    assert " ".join(lines).replace(",", "").split() == names
+
+
+def test_the_picture_of_the_imports_has_every_part_and_only_direct_arrows() -> None:
+    graph = direct(MAY_IMPORT)
+    assert MAY_IMPORT.keys() <= graph.keys()
+    assert graph["replay"] == {"runtime/log"}
+    assert graph["actors/session"] == {"actors/agent", "actors/supervisor"}
+    assert floor_of("actors/protocol", graph) == 0
+    drawn = architecture_picture()
+    assert drawn.count('class="box"') == len(graph)
+    assert drawn.count("marker-end") == sum(map(len, graph.values()))
+
+
+def test_every_part_of_the_picture_says_what_it_is_for() -> None:
+    assert VERBS.keys() == direct(MAY_IMPORT).keys()
+
+
+def test_every_limit_is_described() -> None:
+    page = limits_page("")
+    for name in Limits.__struct_fields__:
+        assert f"| `{name}` |" in page
+
+
+def test_a_description_may_be_shared_and_may_go_on_in_the_next_line() -> None:
+    found = descriptions("Bounds.\n\n    depth: how deep. Default 3.\n    a_s, b_s: time\n        in s.\n")
+    assert found == {"depth": "how deep.", "a_s": "time in s.", "b_s": "time in s."}
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = api_page("")
+    assert page.count("::: ") == len(callboard.__all__) + len(callboard.testing.__all__)
+    assert "::: callboard.Agent" in page

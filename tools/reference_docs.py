@@ -1,0 +1,104 @@
+"""Reference pages that are lists of the code: docs/api.md, docs/limits.md and docs/outcomes.md."""
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Final
+
+import callboard
+import callboard.testing
+from callboard.actors.protocol.endings import EXPLAINED, STATUS
+from callboard.actors.protocol.limits import DEFAULTS, Limits
+from callboard.cli import errors
+
+_EXIT_CODES: Final = re.compile(r"^(\d+) +(.*)$", re.MULTILINE)
+
+
+def api_page(notice: str) -> str:
+    """Write docs/api.md: every public name, to be filled in from its docstring when the site is built."""
+    return _page(
+        notice,
+        "# Public names",
+        "Import these names from `callboard` and `callboard.testing`.",
+        "Everything else can change without notice.",
+        "",
+        "## callboard",
+        *_names(callboard),
+        "",
+        "## callboard.testing",
+        *_names(callboard.testing),
+    )
+
+
+def limits_page(notice: str) -> str:
+    """Write docs/limits.md: every limit with its default."""
+    described = descriptions(Limits.__doc__ or "")
+    rows = [
+        (f"`{name}`", _number(getattr(DEFAULTS, name)), described[name]) for name in Limits.__struct_fields__
+    ]
+    return _page(
+        notice,
+        "# Limits",
+        "Pass `Limits(...)` to a runtime, a session, an agent, or an ask.",
+        "An agent has the narrowest of the limits that apply to it.",
+        "[Limit cost](limit-cost.md) shows how to choose them.",
+        "",
+        *_table(("limit", "default", "bounds"), rows),
+    )
+
+
+def outcomes_page(notice: str) -> str:
+    """Write docs/outcomes.md: how an ask or a delegation can end, and the exit codes of the commands."""
+    kinds = [(f"`{kind}`", STATUS[kind], EXPLAINED[kind]) for kind in EXPLAINED]
+    codes = _EXIT_CODES.findall(errors.__doc__ or "")
+    return _page(
+        notice,
+        "# Outcomes and exit codes",
+        "## Outcomes",
+        "",
+        "`outcome.kind` names the ending, `outcome.status` sums it up.",
+        "A delegation ends in the same ways as an ask.",
+        "",
+        *_table(("kind", "status", "the agent"), kinds),
+        "",
+        "## Exit codes",
+        "",
+        "Every `callboard` command ends with one of these codes.",
+        "",
+        *_table(("code", "meaning"), codes),
+    )
+
+
+def descriptions(docstring: str) -> dict[str, str]:
+    """Read the lines `name: text` of a docstring; `a, b: text` describes both names."""
+    found: dict[str, str] = {}
+    joined = re.sub(r"\n {4,}", " ", inspect.cleandoc(docstring))
+    # The table has a column for defaults: the words at the end of a description would repeat it.
+    joined = re.sub(r" (No default|Defaults? [\w,. ]+)\.$", "", joined, flags=re.MULTILINE)
+    for line in joined.splitlines():
+        if match := re.match(r"((?:\w+, )*\w+): (.*)", line):
+            found |= dict.fromkeys(match[1].split(", "), match[2])
+    return found
+
+
+def _names(module: ModuleType) -> Iterator[str]:
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        # A module that stands under another name has no entry of its own there.
+        place = value.__name__ if inspect.ismodule(value) else f"{module.__name__}.{name}"
+        yield f"\n::: {place}"
+
+
+def _number(value: object) -> str:
+    return "none" if value is None else f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+def _page(notice: str, title: str, *lines: str) -> str:
+    return "\n".join([notice, "", title, "", *lines, ""])

@@ -1,0 +1,24 @@
+"""The Python files of the repository, folder by folder, as the measuring scripts count them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+SHIPPED: Final = ("actors", "runtime", "replay", "callboard")
+"""The folders that a wheel holds."""
+TESTS: Final = ("tests",)
+
+
+def python_files(folder: Path) -> Iterator[Path]:
+    """Yield the Python files below a folder, sorted."""
+    # os.walk does not follow links: callboard/actors is a link to actors/, which would be counted twice.
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def files_of(*folders: str) -> list[Path]:
+    """List the Python files of some folders of the repository."""
+    return [path for folder in folders for path in python_files(ROOT / folder)]
