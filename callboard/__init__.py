@@ -52,6 +52,7 @@ _HOMES = {
     "runtime.agent": ("Agent",),
     "runtime.approvals": ("Approval", "Approver"),
     "runtime.log.memory": ("MemoryLog",),
+    "runtime.log.opening": ("open_log",),
     "runtime.log.protocol": ("EventLog", "Head", "SessionRow"),
     "runtime.log.sqlite.log": ("SQLiteLog",),
     "runtime.models.anthropic.model": ("AnthropicModel",),

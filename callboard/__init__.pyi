@@ -44,6 +44,7 @@ from callboard.runtime.agent import Agent as Agent
 from callboard.runtime.approvals import Approval as Approval
 from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
+from callboard.runtime.log.opening import open_log as open_log
 from callboard.runtime.log.protocol import EventLog as EventLog
 from callboard.runtime.log.protocol import Head as Head
 from callboard.runtime.log.protocol import SessionRow as SessionRow
@@ -140,6 +141,7 @@ __all__ = [
     "call",
     "calls",
     "fail",
+    "open_log",
     "say",
     "tool",
 ]

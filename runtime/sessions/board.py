@@ -32,6 +32,7 @@ from callboard.actors.session.core import Mailbox, Said, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.clock import now_ms
+from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.loop_actor import LoopActor
@@ -325,7 +326,7 @@ class Board:
     def fail(self, error: BaseException) -> None:
         """Nothing more happens here. Everyone who waits gets a SessionFailed that says why."""
         if self.error is None:
-            why = f"{type(error).__name__}: {error}"
+            why = failure_text(error)
             failure = SessionFailed(
                 f"session {self.session_id} can go no further in this process ({why}); "
                 f"what is in the log stays: go on with `callboard resume {self.session_id}` or "

@@ -239,7 +239,7 @@ def test_a_run_that_is_cancelled_again_and_again_leaves_nothing_open() -> None:
 BAD_AGENTS: dict[str, Mapping[str, object]] = {
     "description": {"description": None},
     "instructions": {"instructions": 5},
-    "model": {"model": "claude"},
+    "model": {"model": 5},
     "agents": {"agents": ["x"]},
     "tools": {"tools": None},
     "limits": {"limits": {"tokens": 1}},
