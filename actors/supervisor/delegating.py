@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits, micro, millis, narrow
+from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
 from callboard.actors.protocol.messages import Begin, CheckSchema, Delegate, DelegationEnded
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.supervisor.state import (
@@ -166,7 +166,7 @@ def _child(
     profile = work.state.profiles[name][0]
     address = child_of(parent.address, ordinal)
     own = narrow(profile.limits, call)
-    above = _handed_down(parent.limits)
+    above = handed_down(parent.limits)
     timer = 0
     if own.deadline_s is not None:
         timer = work.set_timer(Timer("deadline", address), millis(own.deadline_s))
@@ -181,13 +181,6 @@ def _child(
         Budget(own.tokens, micro(own.cost)),
         deadline_timer=timer,
     )
-
-
-def _handed_down(limits: Limits) -> Limits:
-    """What of an agent's limits bounds each of its children; the rest is shared, or its own."""
-    if limits.tokens is None and limits.cost is None and limits.deadline_s is None:
-        return limits
-    return replace(limits, tokens=None, cost=None, deadline_s=None)
 
 
 def roster_of(

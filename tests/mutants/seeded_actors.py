@@ -111,15 +111,15 @@ DESK: Final = (
         "stop-without-abort",
         "What is under way for an agent that is stopped is not given up.",
         "session.port_gate",
-        "        actions += [Abort(self.open[seq]) for seq in sorted(self._of.get(event.recipient, ()))]\n",
+        "        actions += [Abort(self.open[seq]) for seq in self._of.get(event.recipient, ())]\n",
         "",
     ),
     Mutant(
         "only-one-aborted",
         "Of all that is under way for an agent that is stopped, only the first call is given up.",
         "session.port_gate",
-        "in sorted(self._of.get(event.recipient, ()))]",
-        "in sorted(self._of.get(event.recipient, ()))[:1]]",
+        "in self._of.get(event.recipient, ())]",
+        "in self._of.get(event.recipient, ())[:1]]",
     ),
     Mutant(
         "write-not-announced",

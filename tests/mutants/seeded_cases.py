@@ -16,7 +16,7 @@ CALLS: Final = (
         "answered-one-forgets-all",
         "With the first answer of an agent's calls, the gate forgets that others are under way.",
         "session.port_gate",
-        "            if not seqs:\n                del self._of[owner]",
+        "            if len(seqs) == 1:\n                del self._of[owner]",
         "            if True:\n                del self._of[owner]",
     ),
     Mutant(
