@@ -35,7 +35,7 @@ SCHEDULERS: Final = "portfolio,random,pos,pct,delays"
 TIMEOUT_S: Final = 1_800
 THE_CORE: Final = Mutant("none", "The core as it is.", "", "", "")
 
-MEASURED_WITH: Final = ("actors/*.py", "replay/**/*.py", "tests/actors/*.py", "tests/mutants/*.py")
+MEASURED_WITH: Final = ("actors/**/*.py", "replay/**/*.py", "tests/actors/**/*.py", "tests/mutants/*.py")
 """What a measurement depends on: one that is kept counts for the very code that it was made with."""
 
 Task: TypeAlias = tuple[str, ...]

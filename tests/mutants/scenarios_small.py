@@ -21,6 +21,7 @@ from tests.mutants.wording import (
     PUT,
     SAVE,
     SCHEMA,
+    SEND,
     by_place,
     race,
     script,
@@ -162,3 +163,38 @@ def inner_budgets() -> Scenario:
         profile("small", max_tokens=500),
     ]
     return Scenario(people, policy, [ask()], Limits(tokens=8_650))
+
+
+def spent_by_the_reply() -> Scenario:
+    """Agents whose reply delegates after it has used the budget: all of it, or most of it."""
+    policy = script(
+        host=[calls(task("spender"), task("saver")), DONE],
+        spender=[replace(calls(task("kid"), task("kid")), percent=100), DONE],
+        saver=[replace(calls(task("kid"), race("kid", "kid")), percent=40), DONE],
+    )
+    limits = Limits(tokens=2_400)
+    people = [
+        profile("host", ["spender", "saver"]),
+        profile("spender", ["kid"], limits=limits),
+        profile("saver", ["kid"], limits=limits),
+        profile("kid"),
+    ]
+    return Scenario(people, policy, [ask()])
+
+
+def approvals() -> Scenario:
+    """Calls that wait for a person, of one who loses a race meanwhile; then its process dies."""
+    policy = script(
+        host=[calls(task("kid", copies=2)), DONE],
+        kid=[by_place(calls(LOOK), calls(*[SEND] * 6)), DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["send"], asks=["send"])]
+    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=7, seed=217))
+
+
+def one_crash_after_the_other() -> Scenario:
+    """Write tools, and processes that die again before what they resumed with is on disk."""
+    policy = script(host=[calls(SAVE, SAVE), DONE])
+    return Scenario(
+        [profile("host", writes=["save"])], policy, [ask()], faults=faults("crash", most=3, weathers=0)
+    )

@@ -7,6 +7,7 @@ from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     CallModel,
+    Delegate,
     DelegationEnded,
     ModelReplied,
     SessionClosed,
@@ -16,7 +17,7 @@ from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, pric
 from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.ledger import Ledger, Settlement
+from callboard.replay.testing.rules.ledger import Ledger, Scope, Settlement, is_taken_on
 
 
 class Budgets(Invariant):
@@ -55,6 +56,36 @@ class NothingRefusedThatFits(Invariant):
             who, body = output.recipient, output.body
             if isinstance(body, Stop) and body.reason == "budget" and self.ledger.could_ever_fit(who):
                 self.broken(output.seq, f"the next turn of {who} would fit")
+
+
+class RoomToDelegate(Invariant):
+    """Delegations of an agent whose budget is used up."""
+
+    name = "room-to-delegate"
+    rule = "A delegation ends at once as `budget` if and only if some budget above it has nothing left."
+
+    def handled(self, handled: Handled) -> None:
+        """Compare the answer to a delegation with the budgets above it, the sender's last call charged."""
+        event, outputs = handled
+        body = event.body
+        if not isinstance(body, Delegate):
+            return
+        has_room = all(_leaves_room(scope, body.closing) for scope in self.ledger.above(event.sender))
+        if is_taken_on(self.facts, event, outputs):
+            if not has_room:
+                self.broken(event.seq, f"a delegation of {event.sender} begins, and nothing is left for it")
+        elif has_room and any(_is_refused_for_budget(one, event) for one in outputs):
+            self.broken(event.seq, f"a delegation of {event.sender} ends as `budget`, and there is room")
+
+
+def _leaves_room(scope: Scope, closing: Need) -> bool:
+    """Return whether a turn of a token and no cost fits beside the closing turn."""
+    return scope.may_hold(add(closing, Need(1, 0)))
+
+
+def _is_refused_for_budget(output: Event, event: Event) -> bool:
+    body = output.body
+    return isinstance(body, DelegationEnded) and body.kind == "budget" and output.recipient == event.sender
 
 
 class Charges(Invariant):

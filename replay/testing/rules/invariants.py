@@ -23,6 +23,7 @@ from callboard.replay.testing.rules.budgets import (
     Charges,
     NothingRefusedThatFits,
     NothingReserved,
+    RoomToDelegate,
 )
 from callboard.replay.testing.rules.caps import Children, Depth, ParallelCalls, Turns
 from callboard.replay.testing.rules.checks import Checked
@@ -65,6 +66,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ToolLimits,
     Budgets,
     NothingRefusedThatFits,
+    RoomToDelegate,
     Charges,
     NothingReserved,
     Narrowing,

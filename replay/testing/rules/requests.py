@@ -4,16 +4,14 @@ A simulation has the requests at hand; for a recorded log they are worked out an
 (`requests_of`). Every rule here is one of `check_requests`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
 
 from callboard.actors.agent.state import AgentState, request_of
-from callboard.actors.protocol import prompts
-from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
     ApprovalGiven,
     Begin,
@@ -28,23 +26,26 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.rules.sources import NEW, PROVENANCE, Sources
 from callboard.replay.verify import Verifier
 
 APPEND_ONLY: Final = "Every request of an agent begins with its request before, byte for byte."
 SENDABLE: Final = "In every request each tool call is answered in the next message, in call order."
-PROVENANCE: Final = "Every byte of an agent's conversation came in a message to it, or is a fixed word."
 GRANTED: Final = "A model is asked what was granted: the request has the digest of its grant."
 
 REQUEST_RULES: Final = {
     "append-only": APPEND_ONLY,
     "sendable": SENDABLE,
     "provenance": PROVENANCE,
+    "new": NEW,
     "granted": GRANTED,
 }
 
 
-_SOURCES: Final = frozenset({Begin, ModelReplied, ToolReturned, ApprovalGiven, DelegationEnded, ReportJudged})
-"""Messages whose content may come into a conversation."""
+_SOURCES: Final = frozenset(
+    {Begin, ModelReplied, ToolReturned, ApprovalGiven, DelegationEnded, ReportJudged, TurnRequested}
+)
+"""Messages whose content may come into a conversation, and the one that says which did."""
 
 
 def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
@@ -67,7 +68,8 @@ def check_requests(
     if requests is None:
         requests = requests_of(events)
     found: list[Breach] = []
-    grants, appending, sources = _Grants(), _Appending(events), _Sources()
+    forgetful = _forgetful(events)
+    grants, appending, sources = _Grants(), _Appending(forgetful), Sources(forgetful)
     for event in events:
         kind = type(event.body)
         if kind is CallModel:
@@ -143,8 +145,8 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 class _Appending:
     """Within one life the request only grows; a conversation does so for ever."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        self._forgetful = _forgetful(events)
+    def __init__(self, forgetful: Set[str]) -> None:
+        self._forgetful = forgetful
         self._lives: dict[str, int] = {}
         self._last: dict[str, tuple[int, ModelRequest]] = {}
 
@@ -173,88 +175,3 @@ def _forgetful(events: Iterable[Event]) -> set[str]:
         elif isinstance(event.body, Stopped) and (event.sender, event.cause) in failed:
             found.add(event.sender)
     return found
-
-
-_FIXED: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
-_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: one reply may make ")
-"""Words of callboard's own, or their beginning."""
-
-
-class _Sources:
-    """Where the content of every message came from."""
-
-    def __init__(self) -> None:
-        self._replies: dict[str, set[bytes]] = {}
-        self._texts: dict[str, set[bytes]] = {}
-        self._checked: dict[str, int] = {}
-
-    def hear(self, event: Event, request: ModelRequest | None) -> Iterator[Breach]:
-        """Take in what came to an agent; hold a request against it."""
-        who, body = event.recipient, event.body
-        if isinstance(body, ModelReplied):
-            self._replies.setdefault(who, set()).add(bytes(body.content))
-        elif isinstance(body, Begin):
-            self._texts.setdefault(who, set()).update(_parts(bytes(body.prompt)))
-        elif isinstance(body, ToolReturned):
-            self._texts.setdefault(who, set()).add(bytes(body.output))
-        elif isinstance(body, ApprovalGiven):
-            self._texts.setdefault(who, set()).add(encode(prompts.not_approved(body)))
-        elif isinstance(body, DelegationEnded):
-            self._texts.setdefault(who, set()).add(encode(prompts.delegation_result(body)[0]))
-        elif isinstance(body, ReportJudged):
-            self._texts.setdefault(who, set()).add(encode(prompts.judged_result(body)[0]))
-        if request is not None:
-            yield from self._check(event.seq, request)
-
-    def _check(self, seq: int, request: ModelRequest) -> Iterator[Breach]:
-        who, start = request.address, self._checked.get(request.address, 0)
-        self._checked[who] = request.length
-        for place, message in enumerate(request.messages[start:], start):
-            if not self._is_known(who, bytes(message)):
-                yield _breach("provenance", seq, f"message {place} of {who} came to it from nowhere")
-
-    def _is_known(self, who: str, message: bytes) -> bool:
-        role, content = msgspec.json.decode(message, type=_Message).parts
-        if role == "assistant":
-            return content in self._replies.get(who, ())
-        texts = self._texts.get(who, set())
-        return all(part in texts or _is_own_word(part) for part in _parts(content))
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: msgspec.Raw
-
-    @property
-    def parts(self) -> tuple[str, bytes]:
-        """Role and content."""
-        return self.role, bytes(self.content)
-
-
-class _Block(msgspec.Struct):
-    type: str
-    text: msgspec.Raw = NULL
-    content: msgspec.Raw = NULL
-
-
-def _parts(content: bytes) -> list[bytes]:
-    """The texts and results of a user's content; a block that is neither, whole."""
-    if not content.startswith(b"["):
-        return [content]
-    found = []
-    for raw in msgspec.json.decode(content, type=list[msgspec.Raw]):
-        block = msgspec.json.decode(raw, type=_Block)
-        if block.type == "tool_result":
-            found.append(bytes(block.content))
-        else:
-            found.append(bytes(block.text) if block.type == "text" else bytes(raw))
-    return found
-
-
-def _is_own_word(part: bytes) -> bool:
-    """Whether callboard itself says this to a model."""
-    try:
-        text = msgspec.json.decode(part, type=str)
-    except msgspec.DecodeError:
-        return False
-    return text in _FIXED or text.startswith(_OPENINGS)

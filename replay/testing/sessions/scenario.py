@@ -105,14 +105,16 @@ def profile(
     prices: Prices | None = None,
     max_tokens: int = 100,
 ) -> Profile:
-    """An agent in a few words.
+    """Return an agent's profile.
 
-    tools, writes, repeats, asks: names of read, write and idempotent tools, and of write tools that always
-    want a person to be asked.
+    tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
+    person's approval before each call; one that is in no other list is a write tool.
     """
-    specs = [tool_spec(one) for one in tools] + [tool_spec(one, "write") for one in writes]
-    specs += [tool_spec(one, "idempotent") for one in repeats]
-    specs += [tool_spec(one, "write", "always") for one in asks]
+    effects: dict[str, Effect] = dict.fromkeys(tools, "read")
+    effects |= dict.fromkeys(writes, "write")
+    effects |= dict.fromkeys(repeats, "idempotent")
+    effects |= {one: effects.get(one, "write") for one in asks}
+    specs = [tool_spec(one, effect, "always" if one in asks else "never") for one, effect in effects.items()]
     return Profile(
         name,
         f"the {name}",

@@ -13,6 +13,7 @@ from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     CallTool,
+    Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
@@ -24,7 +25,7 @@ from callboard.actors.protocol.messages import (
     ToolStarted,
     TurnSettled,
 )
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
 from callboard.replay.testing.sessions.plans import Plan, play
@@ -84,6 +85,12 @@ def answered_after_its_end() -> Log:
     return inserted(PAIR, first, "host.2", Stop("cancelled"))
 
 
+def without_room() -> Log:
+    """The closing turn of the host needs more than its budget has left."""
+    log = edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=100_000))
+    return edited(log, of_kind(Delegate, sender="host.1"), closing=Need(100_000, 0))
+
+
 DOCTORED: dict[str, Callable[[], Log]] = {
     "order": earlier,
     "one-answer": lambda: again(RICH, of_kind(ToolReturned)),
@@ -102,6 +109,7 @@ DOCTORED: dict[str, Callable[[], Log]] = {
     "tool-limits": lambda: limited(RICH, of_kind(Begin), max_tool_calls=1),
     "budgets": lambda: edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=1_000)),
     "nothing-refused-that-fits": lambda: edited(CANCELLED, of_kind(Stop, "host.1"), reason="budget"),
+    "room-to-delegate": without_room,
     "usage-is-the-sum": lambda: edited(RICH, of_kind(AskEnded), usage=Usage(1)),
     "narrowing": lambda: limited(RICH, of_kind(Begin, "host.2"), max_agents=5_000),
     "approvals": lambda: edited(RICH, of_kind(ApprovalGiven), verdict="denied"),
@@ -114,8 +122,12 @@ def _reported(event: object) -> bool:
     return isinstance(body, DelegationEnded) and body.kind == "reported"
 
 
-FOLLOWS = {"budgets": ["closing-turns"], "usage-is-the-sum": ["spending"]}
-"""Who overshoots a budget leaves no room in it either; a sum that is wrong at the top is wrong of the ask."""
+FOLLOWS = {
+    "budgets": ["closing-turns"],
+    "room-to-delegate": ["closing-turns"],
+    "usage-is-the-sum": ["spending"],
+}
+"""A budget that is overshot has no room for a closing turn; a wrong sum of the session is one of its ask."""
 
 
 @pytest.mark.parametrize("name", [one.name for one in INVARIANTS if one.name in DOCTORED])
@@ -129,6 +141,19 @@ def test_a_log_that_breaks_one_rule_breaks_that_rule_and_no_other(name: str) -> 
 def test_an_answer_of_somebody_who_had_ended_breaks_its_rule() -> None:
     found = check_log(answered_after_its_end())
     assert {breach.name for breach in found} == {"answer-in-time"}
+
+
+@pytest.mark.parametrize(("tokens", "is_breach"), [(100, False), (100_000, True)])
+def test_a_delegation_that_is_refused_for_a_budget_with_room_breaks_its_rule(
+    tokens: int, is_breach: bool
+) -> None:
+    log = edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=tokens))
+    delegate = find(log, of_kind(Delegate, sender="host.1"))
+    assert isinstance(delegate.body, Delegate)
+    end = DelegationEnded(delegate.body.turn, delegate.body.call, "budget", "host.1.1", by=delegate.seq)
+    refused = appended(log[: delegate.seq], "supervisor", "host.1", delegate.seq, end)
+    found = {(breach.name, breach.seq) for breach in check_log(refused, is_at_rest=True)}
+    assert (("room-to-delegate", delegate.seq) in found) == is_breach
 
 
 def test_a_grant_that_is_never_settled_is_left_over_when_all_have_drained() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AskEnded, CallModel, ToolReturned
+from callboard.actors.protocol.messages import AskEnded, CallModel, ToolReturned, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.explore import explore
@@ -29,6 +29,7 @@ from callboard.replay.testing.sessions.monitors import (
 from callboard.replay.testing.sessions.says import calls
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from tests import golden
 from tests.replay.testing.casts import RICH, TWO, cancelled, closed, rich
 
 
@@ -153,6 +154,50 @@ def test_requests_worked_out_from_the_log_are_those_that_were_made() -> None:
     assert again.keys() == world.asked.keys()
     assert all(again[seq].body() == asked.body() for seq, asked in world.asked.items())
     assert check_requests(world.log) == []
+
+
+@pytest.mark.parametrize("name", golden.SESSIONS)
+def test_recorded_requests_break_no_rule(name: str) -> None:
+    assert check_requests(golden.golden(name)) == []
+
+
+def named(log: list[Event], nth: int, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> list[Event]:
+    """The log in which the nth wish of the host for a turn names other events."""
+    wishes = [event for event in log if isinstance(event.body, TurnRequested) and event.sender == "host"]
+    wanted = wishes[nth]
+    assert isinstance(wanted.body, TurnRequested)
+    body = msgspec.structs.replace(wanted.body, new=change(wanted.body.new))
+    return [msgspec.structs.replace(event, body=body) if event is wanted else event for event in log]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda new: new[1:],
+        lambda new: new[:-1],
+        lambda new: new[::-1],
+        lambda new: (*new, new[-1]),
+        lambda new: (*new, 1),
+    ],
+    ids=["not the first", "not the last", "not in order", "one twice", "one that brings nothing"],
+)
+def test_a_request_that_names_other_events_than_it_adds_is_found(
+    change: Callable[[tuple[int, ...]], tuple[int, ...]],
+) -> None:
+    world = rich()
+    log = named(world.log, -1, change)
+    assert {breach.name for breach in check_requests(log, world.asked)} == {"new"}
+
+
+def test_an_event_that_two_requests_name_is_found() -> None:
+    world = rich()
+    (first,) = [
+        event.body.new
+        for event in world.log
+        if isinstance(event.body, TurnRequested) and event.sender == "host" and event.body.turn == 1
+    ]
+    log = named(world.log, -1, lambda new: (*first, *new))
+    assert {breach.name for breach in check_requests(log, world.asked)} == {"new"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Mutants of what requests name as new, of settlements before decisions, and of crash after crash."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+NEW: Final = (
+    Mutant(
+        "last-result-not-named",
+        "A request does not name the event that brought the last result of several.",
+        "agent.calls",
+        "    return tuple(blocks), tuple(seqs)",
+        "    return tuple(blocks), tuple(seqs[:-1] if len(seqs) > 1 else seqs)",
+    ),
+    Mutant(
+        "delegation-end-not-named",
+        "A request does not name the end of a delegation.",
+        "agent.decider",
+        "_answered(state, seq, end.call, text_json(text), is_error)",
+        "_answered(state, 0, end.call, text_json(text), is_error)",
+    ),
+    Mutant(
+        "reply-not-named",
+        "A request does not name the reply that it follows.",
+        "agent.decider",
+        "        fresh=(seq,),",
+        "        fresh=(),",
+    ),
+    Mutant(
+        "results-of-the-stopped-not-named",
+        "The next prompt of a host that was stopped does not name the results that it carries along.",
+        "agent.turns",
+        "carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
+        "carry=state.carry + _given_up(state))",
+    ),
+    Mutant(
+        "named-twice",
+        "A request that follows results names again what the request before has named.",
+        "agent.turns",
+        "        fresh=(),",
+        "        fresh=state.fresh if len(state.fresh) > 2 else (),",
+    ),
+    Mutant(
+        "retry-names-again",
+        "A model call that is tried again names an event once more.",
+        "agent.decider",
+        "        state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
+        "        state.turn, state.attempt, need_of(state), state.digest, (1,), after_ms, settled\n",
+    ),
+)
+
+SECOND: Final = (
+    Mutant(
+        "delegation-before-its-settlement",
+        "A delegation is decided on before the call that made it is charged.",
+        "supervisor.decider",
+        "        settle(work, sender, body.settled)\n        on_delegate(work, sender, body)\n",
+        "        on_delegate(work, sender, body)\n        settle(work, sender, body.settled)\n",
+    ),
+    Mutant(
+        "delegation-without-a-closing-turn",
+        "A delegation need not leave tokens for the next turn of its parent.",
+        "supervisor.delegating",
+        "spent.tokens + closing.tokens >= budget.tokens",
+        "spent.tokens >= budget.tokens",
+    ),
+    Mutant(
+        "refused-then-interrupted",
+        "A call that was refused when a crash came is answered as one that may have started.",
+        "session.recovery",
+        "        if request.seq in self.refused:\n            return self.refused[request.seq]\n",
+        "",
+    ),
+    Mutant(
+        "start-before-a-resume-forgotten",
+        "A second recovery forgets the starts that came before the first one.",
+        "session.recovery",
+        "                self.started.add(event.cause)\n",
+        "                self.started.add(event.cause)\n"
+        '            if type(event.body).__name__ == "Resumed":\n'
+        "                self.started.clear()\n",
+    ),
+    Mutant(
+        "interruption-before-a-resume-forgotten",
+        "A second recovery takes a call for one that was never interrupted if the first one said that it was.",
+        "session.port_gate",
+        '        if type(body) is ToolReturned and body.status == "interrupted":\n',
+        '        if type(body) is ToolReturned and body.status == "interrupted" and request is None:\n',
+    ),
+)
