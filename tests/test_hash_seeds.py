@@ -10,13 +10,13 @@ import pytest
 from tests.determinism import lines
 
 ROOT = Path(__file__).parent.parent
-SESSIONS = 40
+SESSIONS = 15
 PLANTED = """
 from callboard.actors.protocol import prompts
 real = prompts.task_tool
 prompts.task_tool = lambda roster: real(tuple(set(roster)))
 from tests.determinism import line, world
-for number in range(8):
+for number in range(3):
     print(line(str(number), world(number).log))
 """
 """A core in which the order of the agents that a model is told of is the order of a set."""
@@ -46,4 +46,5 @@ def test_event_bytes_and_states_agree_under_two_hash_seeds() -> None:
 
 @pytest.mark.slow
 def test_a_decision_that_hangs_on_the_order_of_a_set_is_noticed() -> None:
-    assert len({str(in_a_process(["-c", PLANTED], seed)) for seed in ("0", "1", "2", "3")}) > 1
+    first = in_a_process(["-c", PLANTED], "0")
+    assert any(in_a_process(["-c", PLANTED], seed) != first for seed in ("1", "2", "3", "4"))

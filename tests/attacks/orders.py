@@ -10,16 +10,16 @@ rule of the protocol is checked on the log (`check_log`), and the log is replaye
 from collections.abc import Callable, Iterator
 
 from callboard import Limits
-from callboard.actors.protocol.messages import (
-    DelegationEnded,
-    ReportJudged,
-)
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.request import ModelRequest
+from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.replay.testing.sessions.faults import Faults
 from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.verdicts import Verdicts
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Move
 from callboard.replay.verify import Verifier
 from tests.determinism import drawn
@@ -50,25 +50,40 @@ def scenario(
     return Scenario(profiles, policy, [ask(schema=schema)], limits, faults=may_fail or Faults())
 
 
-def checked(world: SessionWorld) -> SessionWorld:
-    """The world, if its log breaks no rule and replays."""
-    breaches = check_log(world.log, is_at_rest=world.failure is None)
-    assert not breaches, "\n".join(map(str, breaches))
-    divergence = Verifier(world.log).run()
-    assert divergence is None, str(divergence)
-    return world
+class _Runs:
+    """The runs of one scenario. Each log is checked once: different orders often come to the same log."""
+
+    def __init__(self, made: Scenario) -> None:
+        self.world = Worlds(made)
+        self._verdicts = Verdicts()
+
+    def checked(self, world: SessionWorld) -> SessionWorld:
+        """Return the world; raise AssertionError if its log breaks a rule or does not replay."""
+        log, is_at_rest = world.log, world.failure is None
+        breaches = self._verdicts.of((is_at_rest, *log), lambda: check_log(log, is_at_rest=is_at_rest))
+        assert not breaches, "\n".join(map(str, breaches))
+        divergences = self._verdicts.of(("replayed", *log), lambda: _divergences(log))
+        assert not divergences, str(divergences[0])
+        return world
+
+
+def _divergences(log: list[Event]) -> list[Breach]:
+    found = Verifier(log).run()
+    return [] if found is None else [Breach("replay", "The log replays.", found.seq, str(found))]
 
 
 def played(made: Scenario) -> SessionWorld:
-    return checked(SessionWorld(made).run())
+    runs = _Runs(made)
+    return runs.checked(runs.world().run())
 
 
 def every_order(made: Scenario, runs: int = 160) -> Iterator[SessionWorld]:
     """All runs there are, or so many of them."""
+    all_runs = _Runs(made)
     choices: list[int] = []
     for _ in range(runs // 2):
         widths: list[int] = []
-        yield checked(SessionWorld(made).run(lambda n: _next_choice(n, widths, choices)))  # noqa: B023
+        yield all_runs.checked(all_runs.world().run(lambda n: _next_choice(n, widths, choices)))  # noqa: B023
         choices += [0] * (len(widths) - len(choices))
         while choices and choices[-1] + 1 >= widths[len(choices) - 1]:
             choices.pop()
@@ -76,8 +91,8 @@ def every_order(made: Scenario, runs: int = 160) -> Iterator[SessionWorld]:
             return
         choices[-1] += 1
     for number in range(runs // 2):
-        world = SessionWorld(made)
-        yield checked(world.run(lambda n: drawn(number, len(world.made)) % n))  # noqa: B023
+        world = all_runs.world()
+        yield all_runs.checked(world.run(lambda n: drawn(number, len(world.made)) % n))  # noqa: B023
 
 
 def _next_choice(options: int, widths: list[int], choices: list[int]) -> int:
@@ -90,27 +105,25 @@ def every_moment(made: Scenario) -> Iterator[SessionWorld]:
 
     A crash strikes as often as there are tails of the log that it can lose.
     """
-    place = 0
-    while _usual(world := _after(made, place)):
+    runs, place = _Runs(made), 0
+    while _usual(world := _after(runs.world(), place)):
         for fault in range(len(_faults(world))):
             lost = 0
-            while (struck := _struck(made, place, fault, lost)) is not None:
-                yield checked(finished(struck))
+            while (struck := _struck(_after(runs.world(), place), fault, lost)) is not None:
+                yield runs.checked(finished(struck))
                 lost += 1
         place += 1
 
 
-def _after(made: Scenario, place: int) -> SessionWorld:
+def _after(world: SessionWorld, place: int) -> SessionWorld:
     """A world after so many of its usual moves."""
-    world = SessionWorld(made)
     for _ in range(place):
         world.make(_usual(world)[0])
     return world
 
 
-def _struck(made: Scenario, place: int, fault: int, lost: int) -> SessionWorld | None:
+def _struck(world: SessionWorld, fault: int, lost: int) -> SessionWorld | None:
     """A world in which a fault has struck, and the last so many events are lost; None if that cannot be."""
-    world = _after(made, place)
     world.make(_faults(world)[fault])
     for _ in range(lost):
         losing = [move for move in world.moves() if move.chain == "fault lose one"]

@@ -11,8 +11,9 @@ import importlib
 import sqlite3
 import tracemalloc
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from callboard.actors.protocol import codec
 from callboard.actors.protocol.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
 from callboard.actors.protocol.messages import CallTool, SessionOpened
 from callboard.replay.recording import Recording
+from callboard.runtime import sanitize
 from callboard.runtime.models.anthropic import wire as anthropic_wire
 from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.tools.context import ToolContext
@@ -62,9 +64,71 @@ def test_d1_a_list_nested_five_thousand_deep_is_refused_without_a_recursion_erro
         check_json("[" * 20_000 + "]" * 20_000, max_depth=30_000)
 
 
-def test_d1_quotes_that_never_close_cost_linear_time() -> None:
-    refused('\\"' * 1_000_000 + "[" * 65)
-    refused('"' + '\\"' * 1_000_000 + "[" * 65)
+class CountedBytes(bytes):
+    """Bytes that count how many of them their methods have read; what the methods make counts too."""
+
+    read = 0
+
+    def _count(self) -> None:
+        CountedBytes.read += len(self)
+
+    def strip(self, *arguments: Any) -> "CountedBytes":
+        self._count()
+        return CountedBytes(super().strip(*arguments))
+
+    def replace(self, *arguments: Any) -> "CountedBytes":
+        self._count()
+        return CountedBytes(super().replace(*arguments))
+
+    def translate(self, *arguments: Any, **named: Any) -> "CountedBytes":
+        self._count()
+        return CountedBytes(super().translate(*arguments, **named))
+
+    def find(self, *arguments: Any) -> int:
+        self._count()
+        return super().find(*arguments)
+
+    def count(self, *arguments: Any) -> int:
+        self._count()
+        return super().count(*arguments)
+
+    def split(self, *arguments: Any) -> list[bytes]:
+        self._count()
+        return super().split(*arguments)
+
+
+def bytes_read(text: bytes) -> int:
+    """How many bytes are read to refuse a text as too deep."""
+    CountedBytes.read = 0
+    refused(CountedBytes(text), "nested deeper than 64")
+    return CountedBytes.read
+
+
+QUOTES: dict[str, Callable[[int], bytes]] = {
+    "escaped": lambda count: b'\\"' * count + b"[" * 65,
+    "escaped in a string": lambda count: b'"' + b'\\"' * count + b"[" * 65 + b'"' + b"[" * 65,
+    "alone": lambda count: b'"[' * count + b"[" * 65,
+}
+
+
+@pytest.mark.parametrize("made", QUOTES.values(), ids=list(QUOTES))
+def test_d1_quotes_that_never_close_cost_linear_work(made: Callable[[int], bytes]) -> None:
+    few, many = bytes_read(made(5_000)), bytes_read(made(50_000))
+    assert few > len(made(5_000)), "the bytes are counted"
+    assert many <= 11 * few
+
+
+def test_d1_a_reader_that_starts_again_after_each_quote_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def starting_again(data: bytes) -> bytes:
+        while data.find(b'\\"') >= 0:
+            data = data.replace(b'\\"', b"", 1)
+        return data
+
+    monkeypatch.setattr(sanitize, "_brackets", starting_again)
+    made = QUOTES["escaped"]
+    assert bytes_read(made(1_000)) > 20 * bytes_read(made(100))
 
 
 def test_d2_a_number_of_a_million_digits_is_refused() -> None:
@@ -221,8 +285,8 @@ def test_d13_an_answer_that_unfolds_without_measure_is_cut_off(
 ) -> None:
     monkeypatch.setattr(anthropic_wire, "ANSWER_BYTES_MAX", 4 * 2**20)
     deflate = zlib.compressobj(wbits=31)
-    bomb = b"".join(deflate.compress(bytes(2**20)) for _ in range(256)) + deflate.flush()
-    assert len(bomb) < 2**19
+    bomb = b"".join(deflate.compress(bytes(2**20)) for _ in range(64)) + deflate.flush()
+    assert len(bomb) < 2**17
     api.add(dataclasses.replace(json_answer({}, content_encoding="gzip"), body=bomb))
     model = AnthropicModel("m", api_key="key-for-test", base_url=api.url, stream=False)
     host = Agent("host", limits=Limits(max_model_attempts=1))

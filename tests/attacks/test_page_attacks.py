@@ -7,7 +7,7 @@ So: no module of ours makes HTML or serves it, and JSON that is printed stays JS
 import ast
 import json
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,14 @@ HOSTILE = {
 }
 
 
-def sources() -> Iterator[tuple[Path, ast.Module]]:
-    for folder in ("actors", "runtime", "replay", "callboard"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if not any(part.is_symlink() for part in path.parents):
-                yield path, ast.parse(path.read_text())
+@cache
+def sources() -> list[tuple[Path, ast.Module]]:
+    return [
+        (path, ast.parse(path.read_text()))
+        for folder in ("actors", "runtime", "replay", "callboard")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(part.is_symlink() for part in path.parents)
+    ]
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -70,7 +70,8 @@ class RoomToDelegate(Invariant):
         body = event.body
         if not isinstance(body, Delegate):
             return
-        has_room = all(_leaves_room(scope, body.closing) for scope in self.ledger.above(event.sender))
+        above = self.ledger.above(event.sender) if self.ledger.has_budgets else ()
+        has_room = all(_leaves_room(scope, body.closing) for scope in above)
         if is_taken_on(self.facts, event, outputs):
             if not has_room:
                 self.broken(event.seq, f"a delegation of {event.sender} begins, and nothing is left for it")

@@ -61,7 +61,8 @@ class Settlement(NamedTuple):
 class Ledger:
     """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
 
-    asked: the latest turn that each agent requested. ask_spent: what was spent when the running ask began.
+    asked: the latest turn that each agent requested. has_budgets: whether some scope ever had a limit.
+    ask_spent: what was spent when the running ask began.
     settlement: what the last event settled, if any.
     """
 
@@ -71,6 +72,7 @@ class Ledger:
         self.grants: dict[str, TurnRequested] = {}
         self.asked: dict[str, TurnRequested] = {}
         self.wishes: dict[str, Need] = {}
+        self.has_budgets = False
         self.ask_spent: Usage = ZERO
         self.settlement: Settlement | None = None
 
@@ -119,7 +121,8 @@ class Ledger:
         """A scope begins, a grant is reserved."""
         body = output.body
         if isinstance(body, Begin):
-            self.scopes[output.recipient] = self._scope(output.recipient, body)
+            scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
+            self.has_budgets = self.has_budgets or scope.tokens is not None or scope.cost is not None
         elif isinstance(body, CallModel):
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             for scope in self.above(body.agent):

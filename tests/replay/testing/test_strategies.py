@@ -82,7 +82,9 @@ def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
     def has_child(plan: DelegationPlan) -> bool:
         return any(begin.depth for begin in SessionWorld(plan.scenario()).run().of(Begin))
 
-    plan = find(delegation_plans(), has_child, settings=settings(deadline=None, max_examples=500))
+    # without the database, which would hand back what an earlier run has found and shrunk
+    alone = settings(deadline=None, max_examples=100, derandomize=True, database=None)
+    plan = find(delegation_plans(2, bounded=False), has_child, settings=alone)
     assert len(plan.profiles) == 2
     (turn,) = plan.policy.replies["host"]
     assert [name for name, _ in turn.calls] == ["task"]

@@ -12,7 +12,7 @@ from tests.replay.testing.programs import RandomProgram, Silent, all_runs, apart
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(worlds())
 def test_with_reduction_every_end_and_every_partial_order_is_seen_and_none_twice(
     make: RandomProgram,
