@@ -21,16 +21,16 @@ from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.sessions.faults import NO_FAULTS, faults
 from callboard.replay.testing.sessions.monitors import session_monitors
 from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 
 BOTH = calls(task("left"), task("right"))
 
 
-def policy(request: ModelRequest) -> Says:
+def policy(request: ModelRequest) -> Reply:
     """Let the host ask both; they answer."""
-    return BOTH if (request.profile, request.turn) == ("host", 1) else Says("done")
+    return BOTH if (request.profile, request.turn) == ("host", 1) else Reply("done")
 
 
 def scenario(*, is_faulty: bool = False) -> Scenario:

@@ -22,7 +22,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.step import ActorState
 from callboard.replay.digests import state_digest
 from callboard.replay.steps import Steps
-from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.verify import Verifier
@@ -45,13 +45,13 @@ def pick(options: Sequence[T], *about: object) -> T:
     return options[drawn(*about) % len(options)]
 
 
-def _says(seed: int, request: ModelRequest) -> Says:
+def _says(seed: int, request: ModelRequest) -> Reply:
     who = (seed, request.address, request.turn, request.attempt)
     if drawn("fails", *who) % 12 == 0:
-        return Says(failure=ModelFailure("overloaded", is_retryable=True, retry_after_ms=20))
+        return Reply(failure=ModelFailure("overloaded", is_retryable=True, retry_after_ms=20))
     if request.turn > 3 or drawn("ends", *who) % 4 == 0:
         return pick(
-            [Says("done"), report({"n": 1}), report({"m": 1}), calls(("report_back", {"n": 2}))], *who
+            [Reply("done"), report({"n": 1}), report({"m": 1}), calls(("report_back", {"n": 2}))], *who
         )
     uses = [
         ("look", {"path": "x"}),

@@ -22,7 +22,7 @@ from callboard.replay.testing.parallel import explore_in_parallel
 from callboard.replay.testing.run import Run, bounds_of
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
-from callboard.replay.testing.shards import Share, share_of, together
+from callboard.replay.testing.shards import ShardResult, merge_shards, run_shard
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import World
 from callboard.testing.subject import Subject, made, run_lines
@@ -181,7 +181,7 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
     watch = Stopwatch()
     with reporting(progress):
         shares = _shares(job, progress)
-    found = together(shares, job.plan, watch.seconds)
+    found = merge_shards(shares, job.plan, watch.seconds)
     if progress.is_stopped:
         talk("interrupted; the results so far:")
     if as_json:
@@ -196,12 +196,12 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
     return INTERRUPTED if progress.is_stopped else 0 if found.is_ok else FAILED
 
 
-def _shares(job: Job, progress: Progress) -> list[Share]:
+def _shares(job: Job, progress: Progress) -> list[ShardResult]:
     if job.jobs > 1:
         return explore_in_parallel(Named(job.spec), job.plan, job.jobs, progress.glance)
     if job.is_checked:
         return [explore_twice(Named(job.spec), job.plan, progress.begins)]
-    return [share_of(*job.subject(), job.plan, progress.begins)]
+    return [run_shard(*job.subject(), job.plan, progress.begins)]
 
 
 def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, object]:
@@ -238,7 +238,7 @@ def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
         "run": found.run,
         "scheduler": found.scheduler,
         "seed": str(found.seed),
-        "steps_found": len(found.found.chains),
+        "steps_found": len(found.found.strands),
     }
 
 

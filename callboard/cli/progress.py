@@ -14,8 +14,8 @@ from typing import Final, TextIO
 
 from callboard.cli.formats import counted, duration
 from callboard.cli.output import console_on, is_terminal, talk
-from callboard.replay.testing.shards import Glance
-from callboard.replay.testing.statistics import Seen
+from callboard.replay.testing.shards import CampaignProgress
+from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2
@@ -40,19 +40,19 @@ class Progress:
         self._shown_at = 0.0
         self._is_drawn = False
 
-    def begins(self, seen: Seen) -> bool:
+    def begins(self, statistics: Statistics) -> bool:
         """Show the progress before a run, if it is time to. Return False to end the campaign."""
         if self._watch.seconds - self._shown_at >= self._every_s:
-            self._show(Glance.at(seen))
+            self._show(CampaignProgress.at(statistics))
         return not self.is_stopped
 
-    def glance(self, glance: Glance) -> bool:
+    def glance(self, glance: CampaignProgress) -> bool:
         """Do the same as `begins` for the sums of several processes."""
         if self._watch.seconds - self._shown_at >= self._every_s:
             self._show(glance)
         return not self.is_stopped
 
-    def _show(self, glance: Glance) -> None:
+    def _show(self, glance: CampaignProgress) -> None:
         self._shown_at = self._watch.seconds
         line = self.line(glance, self._watch.seconds)
         if not self.is_live:
@@ -62,7 +62,7 @@ class Progress:
         self._out.flush()
         self._is_drawn = True
 
-    def line(self, glance: Glance, seconds: float) -> str:
+    def line(self, glance: CampaignProgress, seconds: float) -> str:
         """Format the progress in one line, the most important figures first."""
         of = f" of {self._runs_max:,}" if self._runs_max else ""
         parts = [

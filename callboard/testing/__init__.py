@@ -34,7 +34,7 @@ _HOMES = {
     "replay.testing.sessions.resumes": ("check_resumes",),
     "replay.testing.sessions.world": ("SessionWorld",),
     "replay.testing.stores.contract": ("StoreContract",),
-    "replay.testing.stores.place": ("StorePlace",),
+    "replay.testing.stores.store_place": ("StorePlace",),
     "testing.runs": ("Exploration", "RuleBroken", "Scenario", "Simulation", "explore", "simulate"),
 }
 

@@ -9,8 +9,8 @@ import pytest
 from callboard.replay.testing.explore import Explored, Plan, explore
 from callboard.replay.testing.run import bounds_of
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
-from callboard.replay.testing.shards import Share, together
-from callboard.replay.testing.statistics import Seen
+from callboard.replay.testing.shards import ShardResult, merge_shards
+from callboard.replay.testing.statistics import Statistics
 from callboard.testing.runs import Scenario
 from callboard.testing.subject import Subject, made, protocol_name, run_lines, subject_of
 
@@ -70,10 +70,10 @@ class Explorer:
         run, world = made(subject, schedule)
         if run.violation is not None:
             self._fail(subject, run_lines(subject, run, world, self._width))
-        seen = Seen()
-        seen.add(world, run.made, run.is_at_rest, run.is_cut)
-        share = Share(seen, [], (), is_exhausted=False, is_stopped=False)
-        return together([share], Plan("replay", scenario=subject.fingerprint), 0.0)
+        statistics = Statistics()
+        statistics.add(world, run.made, run.is_at_rest, run.is_cut)
+        result = ShardResult(statistics, [], (), is_exhausted=False, is_stopped=False)
+        return merge_shards([result], Plan("replay", scenario=subject.fingerprint), 0.0)
 
     def _judge(self, subject: Subject, found: Explored) -> None:
         __tracebackhide__ = True

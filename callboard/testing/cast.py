@@ -30,8 +30,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.says import Policy as PurePolicy
-from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.replies import Policy as PurePolicy
+from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
 from callboard.replay.testing.sessions.scenario import Check
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
@@ -107,16 +107,16 @@ def policy_of(models: Sequence[Model]) -> PurePolicy:
     """What the models of a session say, each to the requests that name it."""
     known = {model.spec.name: model for model in models}
 
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         model = known.get(request.model.name)
         if model is None:
-            return Says(failure=ModelFailure("unknown_model", f"there is no model {request.model.name!r}"))
+            return Reply(failure=ModelFailure("unknown_model", f"there is no model {request.model.name!r}"))
         return _says(_at_once(model.call(request, lambda piece: None), "the model", _POLICY))
 
     return says
 
 
-def _says(answer: object) -> Says:
+def _says(answer: object) -> Reply:
     if not isinstance(answer, ModelAnswer):
         raise MisuseError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
     if answer.failure is not None:
@@ -124,9 +124,9 @@ def _says(answer: object) -> Says:
             if _NO_LOOP.search(answer.failure.message):
                 raise _waits("the model", _POLICY)
             raise MisuseError(answer.failure.message)
-        return Says(failure=answer.failure, usage=answer.usage)
+        return Reply(failure=answer.failure, usage=answer.usage)
     content = bytes(check_json(bytes(answer.content)))
-    return Says(content=content, stop_reason=answer.stop_reason, usage=answer.usage)
+    return Reply(content=content, stop_reason=answer.stop_reason, usage=answer.usage)
 
 
 def _at_once(value: object, who: str, instead: str) -> object:

@@ -126,7 +126,7 @@ class Scenario:
             replay_on(world, plan)
             return Simulation(self, world, plan)
         world.run(in_random_order(seed))
-        return Simulation(self, world, Schedule(tuple(one.move.chain for one in world.made)))
+        return Simulation(self, world, Schedule(tuple(one.move.strand for one in world.made)))
 
     def explore(
         self,
@@ -253,7 +253,7 @@ class Simulation:
         asyncio.run(_store(open_log(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
-        """The run as a message-sequence chart, its weather, and what it breaks."""
+        """The run as a message-sequence chart, its fault mix, and what it breaks."""
         told = [said] if (said := self.world.conditions()) else []
         return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
 

@@ -20,18 +20,18 @@ COUNTED_MAX = 200
 """Steps in which overtakings are counted: their pairs are."""
 
 
-class Guessed(msgspec.Struct):
+class Candidate(msgspec.Struct):
     """What came of a guess. since: for each move, the number of moves made before it was first offered."""
 
     run: Run
     since: list[int]
 
     @property
-    def chains(self) -> list[str]:
+    def strands(self) -> list[str]:
         """The moves made."""
-        return [move.chain for move in self.run.made]
+        return [move.strand for move in self.run.made]
 
-    def is_simpler_than(self, other: "Guessed") -> bool:
+    def is_simpler_than(self, other: "Candidate") -> bool:
         """Fewer outside moves, or as many and fewer steps, or as many and fewer overtakings."""
         mine, others = self._size(), other._size()
         return mine < others or (mine == others and self.overtakings() < other.overtakings())
@@ -46,21 +46,21 @@ class Guessed(msgspec.Struct):
         return sum(since[b] < since[a] for b in range(len(since)) for a in range(b))
 
 
-class _Guess:
+class _CandidateChooser:
     """Chooses by a guess, and notes since when each move was offered."""
 
-    def __init__(self, chains: Sequence[str]) -> None:
-        self._chains = iter(chains)
+    def __init__(self, strands: Sequence[str]) -> None:
+        self._strands = iter(strands)
         self._turns = Turns()
         self._offered_since: dict[str, int] = {}
         self.since: list[int] = []
 
     def first(self, offered: Sequence[Move]) -> Move | None:
         """The next move of the guess that is there."""
-        there = {move.chain: move for move in offered}
-        for chain in self._chains:
-            if chain in there:
-                return self._note(there[chain], offered)
+        there = {move.strand: move for move in offered}
+        for strand in self._strands:
+            if strand in there:
+                return self._note(there[strand], offered)
         return None
 
     def second(self, offered: Sequence[Move]) -> Move | None:
@@ -69,24 +69,24 @@ class _Guess:
 
     def _note(self, chosen: Move, offered: Sequence[Move]) -> Move:
         now, known = len(self.since), self._offered_since
-        self._offered_since = {move.chain: known.get(move.chain, now) for move in offered}
-        self.since.append(self._offered_since.pop(chosen.chain))
+        self._offered_since = {move.strand: known.get(move.strand, now) for move in offered}
+        self.since.append(self._offered_since.pop(chosen.strand))
         self._turns.first(offered)
         self._turns.to_back(chosen)
         return chosen
 
 
-def guess(
+def run_candidate(
     make_world: MakeWorld[W],
-    chains: Sequence[str],
+    strands: Sequence[str],
     monitors: Sequence[Monitor[W]],
     *,
     completes: bool,
     steps: int,
-) -> Guessed:
+) -> Candidate:
     """Make the run. steps: N of its bounds."""
-    chooser = _Guess(chains)
+    chooser = _CandidateChooser(strands)
     bounds = Bounds(steps)
-    length = max(len(chains), steps)
+    length = max(len(strands), steps)
     run = perform(make_world(), monitors, chooser.first, chooser.second, bounds, length, goes_on=completes)
-    return Guessed(run, chooser.since)
+    return Candidate(run, chooser.since)

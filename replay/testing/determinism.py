@@ -21,12 +21,12 @@ from typing import Any, Self
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.divergence import first_difference, shown
 from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.replica_process import HASH_SEED, Told, Twin, told
+from callboard.replay.testing.replica_process import HASH_SEED, Replica, StepRecord, step_record
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.shards import Share, share_of
-from callboard.replay.testing.state_digests import Notes
-from callboard.replay.testing.statistics import Seen
+from callboard.replay.testing.shards import ShardResult, run_shard
+from callboard.replay.testing.state_digests import StepDigests
+from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.world import Scenario, Step, World
 
 PROCESSES = 3
@@ -62,13 +62,13 @@ class Twins:
     def __init__(self, scenario: Scenario[Any], name: str = "", processes: int = PROCESSES) -> None:
         own = os.environ.get(HASH_SEED, "")
         seeds = [seed for seed in map(str, range(1, processes + 2)) if seed != own][:processes]
-        self.notes = Notes()
+        self.notes = StepDigests()
         self.runs = 0
         self._name = name
-        self._twins: list[Twin] = []
+        self._twins: list[Replica] = []
         try:
             for seed in seeds:
-                self._twins.append(Twin(scenario, seed))
+                self._twins.append(Replica(scenario, seed))
         except BaseException:
             self.close()
             raise
@@ -79,23 +79,23 @@ class Twins:
         Raises Nondeterminism.
         """
         made = world.trace()
-        schedule = Schedule(tuple(step.chain for step in made), self.notes.healed_at, steps)
-        twin = self._twins[self.runs % len(self._twins)]
+        schedule = Schedule(tuple(step.strand for step in made), self.notes.healed_at, steps)
+        replica = self._twins[self.runs % len(self._twins)]
         self.runs += 1
-        twin.make(schedule)
-        here, there = [note.digest for note in self.notes.of_steps], twin.digests()
+        replica.make(schedule)
+        here, there = [note.digest for note in self.notes.of_steps], replica.digests()
         if here == there:
             return
         at = next((k for k, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
         at = min(len(here), len(there)) if at is None else at
         step = made[at - 1] if 0 < at <= len(made) else None
-        actor, field, one, other = _difference(step, told(self.notes, at), twin.note(at))
-        raise Nondeterminism(actor, step, field, one, other, schedule.text(self._name), twin.hash_seed)
+        actor, field, one, other = _difference(step, step_record(self.notes, at), replica.note(at))
+        raise Nondeterminism(actor, step, field, one, other, schedule.text(self._name), replica.hash_seed)
 
     def close(self) -> None:
         """End them all."""
-        for twin in self._twins:
-            twin.close()
+        for replica in self._twins:
+            replica.close()
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +104,7 @@ class Twins:
         self.close()
 
 
-def _difference(step: Step | None, here: Told, there: Told) -> tuple[str, str, str, str]:
+def _difference(step: Step | None, here: StepRecord, there: StepRecord) -> tuple[str, str, str, str]:
     """Whose, where, and what is there in both."""
     first = [step.recipient, step.sender] if step else []
     names = dict.fromkeys([*first, *here.states, *there.states])
@@ -133,16 +133,16 @@ def _shown(difference: tuple[str, object, object]) -> tuple[str, str, str]:
 def explore_twice(
     scenario: Scenario[Any],
     plan: Plan,
-    begins: Callable[[Seen], bool] = lambda seen: True,
+    begins: Callable[[Statistics], bool] = lambda statistics: True,
     processes: int = PROCESSES,
-) -> Share:
+) -> ShardResult:
     """Run a campaign, and every run again elsewhere. begins: asked before each run, whether to go on.
 
     Raises Nondeterminism, and MisuseError for a scenario that other processes cannot find.
     """
     make_world, monitors = scenario()
     with Twins(scenario, plan.scenario, processes) as twins:
-        return share_of(
+        return run_shard(
             make_world,
             [twins.notes, *monitors],
             plan,

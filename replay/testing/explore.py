@@ -28,7 +28,7 @@ from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.shrink import Pair, Shrunk, shrink
-from callboard.replay.testing.statistics import Figures, Seen
+from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W, conditions_of
 
@@ -42,7 +42,7 @@ class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
     run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
-    conditions: what was chosen for that whole run, in words: the weather of a session with faults.
+    conditions: what was chosen for that whole run, in words: the fault mix of a session.
     schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
     need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
     the run completed. is_minimal: whether the search for it was finished.
@@ -134,19 +134,19 @@ class Campaign(Generic[W]):
         self._plan = plan
         self._scheduler = scheduler or scheduler_named(plan.scheduler, plan.seed)
         self._fair = Random(f"{plan.seed}/fair").random
-        self.seen = Seen()
+        self.statistics = Statistics()
         self.counterexamples: dict[str, Counterexample] = {}
         self.is_exhausted = False
         self._watch = Stopwatch()
 
     def run(self, stops: Callable[[], bool] = lambda: False) -> None:
         """Make runs until the plan is fulfilled or `stops()`, which is asked now and then."""
-        plan, seen = self._plan, self.seen
+        plan, statistics = self._plan, self.statistics
         watch = self._watch = Stopwatch()
-        while seen.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
-            if plan.seconds is not None and seen.runs and watch.seconds >= plan.seconds:
+        while statistics.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
+            if plan.seconds is not None and statistics.runs and watch.seconds >= plan.seconds:
                 return
-            if seen.runs % PROGRESS_RUNS == 0 and stops():
+            if statistics.runs % PROGRESS_RUNS == 0 and stops():
                 return
             if not self.one():
                 self.is_exhausted = True
@@ -154,10 +154,10 @@ class Campaign(Generic[W]):
 
     def one(self) -> bool:
         """One run; False if there is none left."""
-        world, scheduler, seen = self._make_world(), self._scheduler, self.seen
+        world, scheduler, statistics = self._make_world(), self._scheduler, self.statistics
         if not scheduler.begin(world):
             return False
-        is_sampled, widest = seen.is_sampled(), 0
+        is_sampled, widest = statistics.is_sampled(), 0
         first = choose = scheduler.choose
 
         def measured(offered: Sequence[Move]) -> Move | None:
@@ -170,9 +170,9 @@ class Campaign(Generic[W]):
         run = perform(world, self._monitors, first, self._any, self._plan.bounds)
         scheduler.finish(world)
         is_at_rest = run.is_at_rest and run.violation is None
-        seen.add(world, run.made, is_at_rest, run.is_cut, run.is_unfinished)
+        statistics.add(world, run.made, is_at_rest, run.is_cut, run.is_unfinished)
         if is_sampled:
-            seen.look_closely(world, run.made, widest)
+            statistics.look_closely(world, run.made, widest)
         if run.violation is not None and run.violation.rule not in self.counterexamples:
             self.counterexamples[run.violation.rule] = self._counterexample(
                 run, run.violation, conditions_of(world)
@@ -206,7 +206,7 @@ class Campaign(Generic[W]):
             decided_by=small.decided_by,
             is_minimal=small.is_minimal,
             found=run.schedule,
-            run=self.seen.runs,
+            run=self.statistics.runs,
             scheduler=self._scheduler.name,
             seed=plan.seed,
             scenario=plan.scenario,
@@ -226,7 +226,7 @@ def explore(
     scenario: str = "",
     keeps_going: bool = False,
     shrinks: bool = True,
-    progress: Callable[[Seen], None] | None = None,
+    progress: Callable[[Statistics], None] | None = None,
 ) -> Explored:
     """Run a campaign; for the options see `Plan`. scheduler: a name, or one that you made.
 
@@ -241,12 +241,12 @@ def explore(
 
     def stops() -> bool:
         if progress is not None:
-            progress(campaign.seen)
+            progress(campaign.statistics)
         return False
 
     campaign.run(stops)
     return Explored(
-        figures=Figures.of(campaign.seen),
+        figures=Figures.of(campaign.statistics),
         counterexamples=tuple(campaign.counterexamples.values()),
         unmet_goals=() if campaign.counterexamples else unmet(monitors),
         is_exhausted=campaign.is_exhausted,

@@ -35,7 +35,7 @@ def counterexample_lines(
         "",
         *_overtakings(found),
         f"{len(found.steps)} steps, {small}; found in run {found.run} by {found.scheduler} "
-        f"with {len(found.found.chains)} steps, seed {found.seed}",
+        f"with {len(found.found.strands)} steps, seed {found.seed}",
         *([f"found in {found.conditions}"] if found.conditions else []),
         command(found.text),
     ]
@@ -83,10 +83,10 @@ def figures_lines(explored: Explored) -> list[str]:
             f"{_count(len(figures.coverage), 'situation')} (role, state, message) "
             "in the runs looked at closely"
         )
-    faults = [  # the weather is a choice of faults, and none itself
+    faults = [  # a fault mix chooses faults and is none itself
         f"{name.removeprefix('fault: ')} {n:,}"
         for name, n in figures.faults.items()
-        if not name.startswith("weather ")
+        if not name.startswith("fault mix ")
     ]
     if faults:
         found.append("faults: " + ", ".join(faults))
@@ -110,5 +110,5 @@ def _bound(figures: Figures) -> str:
     chances = ", ".join(f"d={depth} 1/{1 / bound:,.0f}" for depth, bound in enumerate(figures.bounds, 1))
     return (
         f"a run of pct finds a bug of depth d with p >= {chances} "
-        f"(width {figures.widest}, {figures.chains} chains, {figures.longest} steps)"
+        f"(width {figures.widest}, {figures.strands} strands, {figures.longest} steps)"
     )

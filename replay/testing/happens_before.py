@@ -1,10 +1,10 @@
 """What happened before what: the partial order of a run, and its races.
 
 Rules
-  - Step a happened before step b if b handled what a posted, if both are of one chain, if they conflict (one
+  - Step a happened before step b if b handled what a posted, if both are of one strand, if they conflict (one
     actor, or something that both touched), or if there is a step between them in this sense.
   - A race is a pair in conflict, with nothing in between, that could have gone the other way: neither posted
-    the other's message, and they are of different chains.
+    the other's message, and they are of different strands.
   - A set of steps is the bits of a number: step 1 is bit 0.
 """
 
@@ -42,7 +42,7 @@ class Order:
                 latest.setdefault(name, []).append(index)
 
     def _predecessors(self, step: Step, latest: dict[str, list[int]]) -> list[int]:
-        """The steps that this one follows directly: the last of its actor, chain and things, its cause."""
+        """The steps that this one follows directly: the last of its actor, strand and things, its cause."""
         found = {latest[name][-1] for name in _names(step) if name in latest}
         if step.cause:
             found.add(step.cause - 1)
@@ -59,7 +59,7 @@ class Order:
                     if k != i:
                         rest |= self.before[k]
                 other = self.steps[i]
-                is_ordered = rest >> i & 1 or step.cause == i + 1 or other.chain == step.chain
+                is_ordered = rest >> i & 1 or step.cause == i + 1 or other.strand == step.strand
                 if not is_ordered and in_conflict(other, step):
                     found.append((i, j))
         return found
@@ -78,4 +78,4 @@ class Order:
 
 def _names(step: Step) -> list[str]:
     """What orders this step with others."""
-    return [f"actor {actor_of(step)}", f"chain {step.chain}", *(f"thing {name}" for name in step.touched)]
+    return [f"actor {actor_of(step)}", f"strand {step.strand}", *(f"thing {name}" for name in step.touched)]

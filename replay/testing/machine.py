@@ -63,18 +63,20 @@ class SessionMachine(RuleBasedStateMachine):
         )
 
     def _faults(self) -> list[Move]:
-        return [move for move in self.world.moves() if move.kind == "fault" and "weather" not in move.chain]
+        return [
+            move for move in self.world.moves() if move.kind == "fault" and "fault mix" not in move.strand
+        ]
 
     @rule()
     def wait(self) -> None:
         """Nothing happens: after the end there is nothing else."""
 
     @precondition(lambda self: self.world.down is None and not self.world.running and not self.world.failure)
-    @rule(place=st.integers(0, 1))
-    def ask(self, place: int) -> None:
+    @rule(index=st.integers(0, 1))
+    def ask(self, index: int) -> None:
         """The client asks."""
         self._asked += 1
-        self.world.ask(self.prompts[place % len(self.prompts)], request_id=f"r{self._asked}")
+        self.world.ask(self.prompts[index % len(self.prompts)], request_id=f"r{self._asked}")
 
     @precondition(lambda self: self.world.running and self.world.down is None and not self.world.failure)
     @rule()

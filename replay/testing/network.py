@@ -1,7 +1,7 @@
 """Actors on a network without order, which may lose messages or deliver them twice.
 
 Rules
-  - Every message under way is a chain of its own: any of them may be next. It is named by its sender,
+  - Every message under way is a strand of its own: any of them may be next. It is named by its sender,
     recipient and content, and numbered if the sender posted the like before: not if the like is under way
     just now, which is no doing of the sender's and would give it another name in another order.
   - duplicating: what was posted stays under way when it is delivered, and is under way once, however often it
@@ -26,7 +26,7 @@ class _Way(NamedTuple):
     """What a move does: deliver a message, which may stay under way; lose it; or let an actor wake."""
 
     send: Send
-    place: str = ""
+    key: str = ""
     takes: bool = True
     delivers: bool = True
 
@@ -53,7 +53,7 @@ class Network:
 
 
 class NetworkWorld:
-    """A run. states: of all actors, by name. under_way: messages by the name of their chain."""
+    """A run. states: of all actors, by name. under_way: messages by the name of their strand."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -73,37 +73,37 @@ class NetworkWorld:
         """Deliver, lose, or wake."""
         way = self._ways()[move]
         send, name = way.send, way.send.recipient
-        seq, cause = len(self._steps) + 1, self._causes.get(way.place or move.chain, 0)
-        self._steps.append(Step(seq, move.chain, move.kind, send.sender, name, move.label, cause))
-        if way.place and way.takes:
-            del self.under_way[way.place]
+        seq, cause = len(self._steps) + 1, self._causes.get(way.key or move.strand, 0)
+        self._steps.append(Step(seq, move.strand, move.kind, send.sender, name, move.label, cause))
+        if way.key and way.takes:
+            del self.under_way[way.key]
         if way.delivers:
             self.states[name], posts = self.network.actors[name].step(
                 self.states[name], send.sender, send.message
             )
             for recipient, post in posts:
                 self._post(Send(name, recipient, post), seq)
-        for chain in self._waking(name):
-            self._causes.setdefault(chain, seq)
+        for strand in self._waking(name):
+            self._causes.setdefault(strand, seq)
 
     def _ways(self) -> dict[Move, _Way]:
         network, ways = self.network, dict[Move, _Way]()
-        for place, send in self.under_way.items():
+        for key, send in self.under_way.items():
             name = send.recipient
             label = f"{name} handles {describe(send.message)} from {send.sender}"
-            ways[Move(place, name, label)] = _Way(send, place, not network.is_duplicating)
+            ways[Move(key, name, label)] = _Way(send, key, not network.is_duplicating)
             if network.is_lossy:
                 lost = Move(
-                    f"lose {place}", name, f"{describe(send.message)} from {send.sender} is lost", "fault"
+                    f"lose {key}", name, f"{describe(send.message)} from {send.sender} is lost", "fault"
                 )
-                ways[lost] = _Way(send, place, delivers=False)
+                ways[lost] = _Way(send, key, delivers=False)
         for name in network.actors:
-            for chain, (message, kind) in self._waking(name).items():
-                ways[Move(chain, name, chain, kind)] = _Way(Send(name, name, message))
+            for strand, (message, kind) in self._waking(name).items():
+                ways[Move(strand, name, strand, kind)] = _Way(Send(name, name, message))
         return ways
 
     def _waking(self, name: str) -> dict[str, tuple[object, MoveKind]]:
-        """What an actor may send itself now, by the name of its chain."""
+        """What an actor may send itself now, by the name of its strand."""
         actor, state = self.network.actors[name], self.states[name]
         found: list[tuple[object, MoveKind]] = []
         if actor.wakes is not None:
@@ -113,13 +113,13 @@ class NetworkWorld:
         return {f"{name} wakes {describe(message)}": (message, kind) for message, kind in found}
 
     def _post(self, send: Send, cause: int) -> None:
-        place = f"{send.sender}>{send.recipient} {describe(send.message)}"
+        key = f"{send.sender}>{send.recipient} {describe(send.message)}"
         if not self.network.is_duplicating:
-            self._posted[place] += 1
-            if self._posted[place] > 1:
-                place = f"{place} ({self._posted[place]})"
-        self.under_way.setdefault(place, send)
-        self._causes.setdefault(place, cause)
+            self._posted[key] += 1
+            if self._posted[key] > 1:
+                key = f"{key} ({self._posted[key]})"
+        self.under_way.setdefault(key, send)
+        self._causes.setdefault(key, cause)
 
     def digest(self) -> bytes:
         """Of all states and of all that is under way."""

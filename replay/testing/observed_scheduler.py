@@ -10,7 +10,7 @@ from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.world import Move, World
 
 
-class Watched:
+class ObservedScheduler:
     """The same scheduler. begins: asked before each run, whether there is to be one. finishes: told of each.
 
     is_stopped: there was not to be one, so it is not the scheduler that has tried everything.

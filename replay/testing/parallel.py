@@ -21,8 +21,8 @@ import msgspec
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.shards import Glance, Share, share_of
-from callboard.replay.testing.statistics import Seen
+from callboard.replay.testing.shards import CampaignProgress, ShardResult, run_shard
+from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.worker_process import check_named, start
 from callboard.replay.testing.world import Scenario
@@ -31,8 +31,11 @@ TOLD_EVERY_S = 0.25
 
 
 def explore_in_parallel(
-    scenario: Scenario[Any], plan: Plan, jobs: int, progress: Callable[[Glance], bool] = lambda glance: True
-) -> list[Share]:
+    scenario: Scenario[Any],
+    plan: Plan,
+    jobs: int,
+    progress: Callable[[CampaignProgress], bool] = lambda glance: True,
+) -> list[ShardResult]:
     """Run a campaign in `jobs` processes, or as many as there are runs.
 
     Raises MisuseError for less than one, and for a scenario that they cannot find; CallboardError if one of
@@ -42,15 +45,15 @@ def explore_in_parallel(
     if jobs < 1:
         raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
     jobs = min(jobs, plan.runs)
-    glances: dict[Connection, Glance] = {}
-    shares: dict[Connection, Share] = {}
+    glances: dict[Connection, CampaignProgress] = {}
+    shares: dict[Connection, ShardResult] = {}
     processes = []
     for job in range(jobs):
         runs = plan.runs // jobs + (job < plan.runs % jobs)
         part = msgspec.structs.replace(plan, seed=f"{plan.seed}/{job}", runs=runs)
         process, ours = start(_work, scenario, part)
         processes.append(process)
-        glances[ours] = Glance()
+        glances[ours] = CampaignProgress()
     try:
         _collect(glances, shares, plan, progress)
     finally:
@@ -64,10 +67,10 @@ def explore_in_parallel(
 
 
 def _collect(
-    glances: dict[Connection, Glance],
-    shares: dict[Connection, Share],
+    glances: dict[Connection, CampaignProgress],
+    shares: dict[Connection, ShardResult],
     plan: Plan,
-    progress: Callable[[Glance], bool],
+    progress: Callable[[CampaignProgress], bool],
 ) -> None:
     """Take in what they tell, until each has handed in its share."""
     open_ends, is_told = set(glances), False
@@ -75,14 +78,14 @@ def _collect(
         for ready in wait(list(open_ends), TOLD_EVERY_S):
             assert isinstance(ready, Connection)
             told = _received(ready)
-            if isinstance(told, Glance):
+            if isinstance(told, CampaignProgress):
                 glances[ready] = told
             else:
                 shares[ready] = told
-                glances[ready] = Glance.at(told.seen)
+                glances[ready] = CampaignProgress.at(told.statistics)
                 open_ends.discard(ready)
         is_over = any(share.counterexamples for share in shares.values()) and not plan.keeps_going
-        total = Glance(*map(sum, zip(*glances.values(), strict=True)))
+        total = CampaignProgress(*map(sum, zip(*glances.values(), strict=True)))
         goes_on = progress(total)
         if not is_told and (is_over or not goes_on):
             is_told = True
@@ -91,14 +94,14 @@ def _collect(
                     connection.send("stop")
 
 
-def _received(connection: Connection) -> Glance | Share:
+def _received(connection: Connection) -> CampaignProgress | ShardResult:
     try:
         told = connection.recv()
     except (EOFError, OSError) as error:
         raise CallboardError("a process of the campaign has ended; what it said is on stderr") from error
     if isinstance(told, str):
         raise CallboardError(told)
-    assert isinstance(told, Glance | Share)
+    assert isinstance(told, CampaignProgress | ShardResult)
     return told
 
 
@@ -109,17 +112,17 @@ def _work(connection: Connection, scenario: Scenario[Any], plan: Plan) -> None:
     """Run one job. Whoever asked for it may be gone: then there is nobody to tell."""
     watch, told_at = Stopwatch(), 0.0
 
-    def goes_on(seen: Seen) -> bool:
+    def goes_on(statistics: Statistics) -> bool:
         nonlocal told_at
         if watch.seconds - told_at >= TOLD_EVERY_S:
             told_at = watch.seconds
-            connection.send(Glance.at(seen))
+            connection.send(CampaignProgress.at(statistics))
             return not connection.poll()
         return True
 
     with suppress(OSError), connection:
         try:
-            connection.send(share_of(*scenario(), plan, goes_on))
+            connection.send(run_shard(*scenario(), plan, goes_on))
         except OSError:
             raise
         except Exception as error:

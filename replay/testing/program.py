@@ -10,10 +10,10 @@ Rules
   - States and messages are frozen values; a step changes nothing and reads nothing but its arguments. A
     message is a struct, a text, or a plain tuple with its name first: ("put", 3).
   - inbox="channel": messages from one sender to one recipient stay in order, all others race; a channel is
-    a chain ("alice>bob"). inbox="actor": a recipient has one inbox in the order of posting, as in a
-    session, and the inbox is the chain.
+    a strand ("alice>bob"). inbox="actor": a recipient has one inbox in the order of posting, as in a
+    session, and the inbox is the strand.
   - `wakes(state)` are messages that an actor may send itself at any time while it is in that state: timeouts,
-    retries, decisions of its own. `faults(state)` are those that nobody owes. Each is a chain of its own
+    retries, decisions of its own. `faults(state)` are those that nobody owes. Each is a strand of its own
     ("bob wakes Timeout"), named by the message.
   - What senders of `clients` send is a client's move.
   - The world is lean: it keeps states, queues and what is offered; what a chart or the reduction needs (who
@@ -89,8 +89,8 @@ class Program:
         """The move by which an actor gets a message from itself."""
         found = self._wakes.get((name, message))
         if found is None:
-            chain = f"{name} wakes {describe(message)}"
-            found = self._wakes[name, message] = Move(chain, name, chain, kind)
+            strand = f"{name} wakes {describe(message)}"
+            found = self._wakes[name, message] = Move(strand, name, strand, kind)
         return found
 
 
@@ -105,20 +105,20 @@ class _Routes(dict[str, "_Heads"]):
         program, sender = self._program, self._sender
         if recipient not in program.actors:
             raise MisuseError(f"{sender} posts to {recipient!r}, there is {', '.join(program.actors)}")
-        chain = f"{sender}>{recipient}" if program.inbox == "channel" else f"inbox {recipient}"
+        strand = f"{sender}>{recipient}" if program.inbox == "channel" else f"inbox {recipient}"
         kind: MoveKind = "client" if sender in program.clients else "deliver"
-        found = self[recipient] = _Heads(chain, sender, recipient, kind)
+        found = self[recipient] = _Heads(strand, sender, recipient, kind)
         return found
 
 
 class _Heads(dict[object, Move]):
     """A text or class of messages -> the move by which one is handled. Of one sender and one recipient."""
 
-    __slots__ = ("chain", "kind", "recipient", "sender")
+    __slots__ = ("kind", "recipient", "sender", "strand")
 
-    def __init__(self, chain: str, sender: str, recipient: str, kind: MoveKind) -> None:
+    def __init__(self, strand: str, sender: str, recipient: str, kind: MoveKind) -> None:
         super().__init__()
-        self.chain, self.sender, self.recipient, self.kind = chain, sender, recipient, kind
+        self.strand, self.sender, self.recipient, self.kind = strand, sender, recipient, kind
 
     def of(self, message: object) -> Move:
         """The move by which `message` is handled."""
@@ -127,7 +127,7 @@ class _Heads(dict[object, Move]):
     def __missing__(self, kind: object) -> Move:
         name = kind.__name__ if isinstance(kind, type) else str(kind)
         label = f"{self.recipient} handles {name} from {self.sender}"
-        found = self[kind] = Move(self.chain, self.recipient, label, self.kind)
+        found = self[kind] = Move(self.strand, self.recipient, label, self.kind)
         return found
 
 
@@ -145,7 +145,7 @@ def tag(message: object) -> str:
 
 
 def describe(message: object) -> str:
-    """A message with all that is in it, for names of chains: a text as it is."""
+    """A message with all that is in it, for names of strands: a text as it is."""
     return message if isinstance(message, str) else repr(message)
 
 
@@ -167,7 +167,7 @@ class ProgramWorld:
         self._offered: list[Move] = []
         self._places: dict[str, int] = {}
         for heads, message in program.starts:
-            self._queues.setdefault(heads.chain, []).append((heads, message))
+            self._queues.setdefault(heads.strand, []).append((heads, message))
         for queue in self._queues.values():
             self._offer(queue[0][0].of(queue[0][1]))
         for name in program.actors if program.restless else ():
@@ -184,24 +184,24 @@ class ProgramWorld:
         microseconds with all that is around it, so posting is not a function of its own.
         """
         self._made.append(move)
-        chain, name = move.chain, move.actor
+        strand, name = move.strand, move.actor
         queues, offered, places, program = self._queues, self._offered, self._places, self.program
-        queue = queues.get(chain)
+        queue = queues.get(strand)
         if queue:
             heads, message = queue.pop(0)
             sender = heads.sender
             if queue:
                 heads, later = queue[0]
                 kind = later.__class__
-                offered[places[chain]] = heads[kind if kind is not str and kind is not tuple else key(later)]
+                offered[places[strand]] = heads[kind if kind is not str and kind is not tuple else key(later)]
             else:  # the last move takes the place of the one that is gone
-                place = places.pop(chain)
+                index = places.pop(strand)
                 last = offered.pop()
-                if place < len(offered):
-                    offered[place] = last
-                    places[last.chain] = place
+                if index < len(offered):
+                    offered[index] = last
+                    places[last.strand] = index
         else:
-            sender, message = name, self._wakes[chain]
+            sender, message = name, self._wakes[strand]
         states = self.states
         states[name], posts = program.steps[name](states[name], sender, message)
         self._posted = posts
@@ -209,29 +209,29 @@ class ProgramWorld:
             routes = program.routes[name]
             for recipient, post in posts:
                 heads = routes[recipient]
-                chain = heads.chain
-                queue = queues.get(chain)
+                strand = heads.strand
+                queue = queues.get(strand)
                 if queue:
                     queue.append((heads, post))
                     continue
-                queues[chain] = [(heads, post)]
-                places[chain] = len(offered)
+                queues[strand] = [(heads, post)]
+                places[strand] = len(offered)
                 kind = post.__class__
                 offered.append(heads[kind if kind is not str and kind is not tuple else key(post)])
         if name in program.restless:
             self._stir(name)
 
     def _offer(self, move: Move) -> None:
-        self._places[move.chain] = len(self._offered)
+        self._places[move.strand] = len(self._offered)
         self._offered.append(move)
 
-    def _withdraw(self, chain: str) -> None:
+    def _withdraw(self, strand: str) -> None:
         """The last move takes the place of the one that is gone."""
-        place = self._places.pop(chain)
+        index = self._places.pop(strand)
         last = self._offered.pop()
-        if place < len(self._offered):
-            self._offered[place] = last
-            self._places[last.chain] = place
+        if index < len(self._offered):
+            self._offered[index] = last
+            self._places[last.strand] = index
 
     def _stir(self, name: str) -> None:
         """Offer what the actor may send itself in the state that it is in now, if that has changed."""
@@ -243,11 +243,11 @@ class ProgramWorld:
             return
         self._stirred[name] = wakes, faults
         for message in before[0] + before[1]:
-            self._withdraw(self.program.wake(name, message, "port").chain)
+            self._withdraw(self.program.wake(name, message, "port").strand)
         moves = [(self.program.wake(name, message, "port"), message) for message in wakes]
         moves += [(self.program.wake(name, message, "fault"), message) for message in faults]
         for move, message in moves:
-            self._wakes[move.chain] = message
+            self._wakes[move.strand] = message
             self._offer(move)
 
     def touched(self) -> Collection[str]:
@@ -255,7 +255,7 @@ class ProgramWorld:
         if self.program.inbox == "channel" or not self._made:
             return ()
         routes = self.program.routes[self._made[-1].actor]
-        return {routes[recipient].chain for recipient, _ in self._posted}
+        return {routes[recipient].strand for recipient, _ in self._posted}
 
     def fork(self) -> "ProgramWorld":
         """A world in the same state that goes its own way."""
@@ -267,15 +267,15 @@ class ProgramWorld:
             self._places.copy(),
         )
         other._stirred = self._stirred.copy()
-        other._queues = {chain: queue.copy() for chain, queue in self._queues.items() if queue}
+        other._queues = {strand: queue.copy() for strand, queue in self._queues.items() if queue}
         other._made, other._offered = self._made.copy(), self._offered.copy()
         return other
 
     def digest(self) -> bytes:
         """Of all states and of all queues."""
         parts = [canonical(state) for state in self.states.values()]
-        for chain in sorted(chain for chain, queue in self._queues.items() if queue):
-            parts.append(canonical((chain, *((heads.sender, one) for heads, one in self._queues[chain]))))
+        for strand in sorted(strand for strand, queue in self._queues.items() if queue):
+            parts.append(canonical((strand, *((heads.sender, one) for heads, one in self._queues[strand]))))
         return blake2b(b"\0".join(parts), digest_size=16).digest()
 
     def trace(self) -> Sequence[Step]:
@@ -305,18 +305,18 @@ class _Tracer(ProgramWorld):
         super().__init__(program)
         self.steps: list[Step] = []
         self.handled: list[tuple[str, object, object]] = []
-        self._causes = {chain: [0] * len(queue) for chain, queue in self._queues.items()}
+        self._causes = {strand: [0] * len(queue) for strand, queue in self._queues.items()}
         self._awake_since = dict.fromkeys(self._wakes, 0)
 
     def make(self, move: Move) -> None:
         """The same, with a note."""
-        chain, name = move.chain, move.actor
-        queue = self._queues.get(chain)
+        strand, name = move.strand, move.actor
+        queue = self._queues.get(strand)
         if queue:
             sender, message = queue[0][0].sender, queue[0][1]
-            cause = self._causes[chain].pop(0)
+            cause = self._causes[strand].pop(0)
         else:
-            sender, message, cause = name, self._wakes[chain], self._awake_since[chain]
+            sender, message, cause = name, self._wakes[strand], self._awake_since[strand]
         self.handled.append((name, self.states[name], message))
         self._posted = _NOTHING
         seq = len(self.steps) + 1
@@ -324,9 +324,9 @@ class _Tracer(ProgramWorld):
             super().make(move)
         finally:
             touched = tuple(sorted(self.touched())) if self.program.inbox == "actor" else ()
-            self.steps.append(Step(seq, chain, move.kind, sender, name, move.label, cause, touched))
+            self.steps.append(Step(seq, strand, move.kind, sender, name, move.label, cause, touched))
         routes = self.program.routes[name]
         for recipient, _ in self._posted:
-            self._causes.setdefault(routes[recipient].chain, []).append(seq)
+            self._causes.setdefault(routes[recipient].strand, []).append(seq)
         if self._wakes or self._awake_since:
-            self._awake_since = {chain: self._awake_since.get(chain, seq) for chain in self._wakes}
+            self._awake_since = {strand: self._awake_since.get(strand, seq) for strand in self._wakes}

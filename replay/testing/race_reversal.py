@@ -19,7 +19,7 @@ from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is to be made. head: the chains up to and with the race, which is swapped. rest: the others."""
+    """What is to be made. head: the strands up to and with the race, which is swapped. rest: the others."""
 
     head: list[str]
     rest: list[str]
@@ -27,26 +27,26 @@ class Plan(msgspec.Struct, frozen=True):
 
 def plan_of(order: Order, i: int, j: int) -> Plan:
     """The run of `order` with the step at index j, and what it needs, before that at index i."""
-    chains = [step.chain for step in order.steps]
+    strands = [step.strand for step in order.steps]
     instead = order.without(i, j)
-    rest = [chains[k] for k in range(i, len(chains)) if k not in instead]
-    return Plan(chains[:i] + [chains[k] for k in instead], rest)
+    rest = [strands[k] for k in range(i, len(strands)) if k not in instead]
+    return Plan(strands[:i] + [strands[k] for k in instead], rest)
 
 
-class _Patient:
+class _PlanChooser:
     """Chooses the moves of a plan, and waits for those that are not there. left: what was not made."""
 
-    def __init__(self, chains: Sequence[str]) -> None:
-        self.left = list(chains)
+    def __init__(self, strands: Sequence[str]) -> None:
+        self.left = list(strands)
         self._turns = Turns()
 
     def first(self, offered: Sequence[Move]) -> Move | None:
         """The next move of the plan that is there; whose turn it is, if there is none."""
-        there = {move.chain: move for move in offered}
-        for place, chain in enumerate(self.left):
-            if chain in there:
-                del self.left[place]
-                return self._take(there[chain], offered)
+        there = {move.strand: move for move in offered}
+        for index, strand in enumerate(self.left):
+            if strand in there:
+                del self.left[index]
+                return self._take(there[strand], offered)
         owed = not_faults(offered)
         return self.second(owed) if self.left and owed else None
 
@@ -60,7 +60,7 @@ class _Patient:
         return chosen
 
 
-class Swapped(msgspec.Struct):
+class ReversedRun(msgspec.Struct):
     """The run of a plan. left: the steps that it has lost."""
 
     run: Run
@@ -70,15 +70,17 @@ class Swapped(msgspec.Struct):
     @property
     def holds(self) -> bool:
         """Whether it is the other way round, lost nothing, and kept every rule to its end."""
-        head = [move.chain for move in self.run.made[: len(self.plan.head)]]
+        head = [move.strand for move in self.run.made[: len(self.plan.head)]]
         is_good = self.run.violation is None and self.run.is_at_rest
         return is_good and not self.left and head == self.plan.head
 
 
-def swap(make_world: MakeWorld[W], plan: Plan, monitors: Sequence[Monitor[W]], steps: int) -> Swapped:
+def reverse_race(
+    make_world: MakeWorld[W], plan: Plan, monitors: Sequence[Monitor[W]], steps: int
+) -> ReversedRun:
     """Make the run. steps: N of its bounds."""
-    patient = _Patient([*plan.head, *plan.rest])
+    patient = _PlanChooser([*plan.head, *plan.rest])
     length = len(patient.left) + steps
     bounds = Bounds(steps, Bounds(steps).steps_in_all + length)
     run = perform(make_world(), monitors, patient.first, patient.second, bounds, length, goes_on=True)
-    return Swapped(run, plan, patient.left)
+    return ReversedRun(run, plan, patient.left)

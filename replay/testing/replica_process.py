@@ -17,21 +17,21 @@ from typing import Any, NamedTuple, Self
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.state_digests import Notes, plain, plain_event
+from callboard.replay.testing.state_digests import StepDigests, plain, plain_event
 from callboard.replay.testing.worker_process import check_named, start
 from callboard.replay.testing.world import Scenario
 
 HASH_SEED = "PYTHONHASHSEED"
 
 
-class Told(NamedTuple):
+class StepRecord(NamedTuple):
     """A note as JSON values. states: of those who changed, by name. posts: the new events."""
 
     states: dict[str, Any]
     posts: list[Any]
 
 
-class Twin:
+class Replica:
     """The other process. hash_seed: its PYTHONHASHSEED."""
 
     def __init__(self, scenario: Scenario[Any], hash_seed: str) -> None:
@@ -48,10 +48,10 @@ class Twin:
         found: list[bytes] = self._receive()
         return found
 
-    def note(self, step: int) -> Told:
+    def note(self, step: int) -> StepRecord:
         """What there was after a step of the last run."""
         self._send(("note", step))
-        found: Told = self._receive()
+        found: StepRecord = self._receive()
         return found
 
     def close(self) -> None:
@@ -105,11 +105,11 @@ def _serve(connection: Connection, scenario: Scenario[Any]) -> None:
             connection.recv()
             connection.send(CallboardError(f"the scenario cannot be made in another process: {error!r}"))
             return
-        notes = Notes()
+        notes = StepDigests()
         while (asked := connection.recv()) is not None:
             what, about = asked
             if what == "note":
-                connection.send(told(notes, about))
+                connection.send(step_record(notes, about))
                 continue
             try:
                 with suppress(ScheduleMisfit):
@@ -119,12 +119,12 @@ def _serve(connection: Connection, scenario: Scenario[Any]) -> None:
                 connection.send(CallboardError(str(error)))
 
 
-def told(notes: Notes, step: int) -> Told:
+def step_record(notes: StepDigests, step: int) -> StepRecord:
     """A note of a run as JSON values. Nothing for a step that was not made."""
     if step >= len(notes.of_steps):
-        return Told({}, [])
+        return StepRecord({}, [])
     note = notes.of_steps[step]
-    return Told(
+    return StepRecord(
         {name: plain(state) for name, state in note.states.items()},
         [plain_event(event) for event in note.posts],
     )

@@ -72,7 +72,7 @@ class Run(msgspec.Struct):
     @property
     def schedule(self) -> Schedule:
         """The moves of this run."""
-        return Schedule(tuple(move.chain for move in self.made), self.healed_at, self.steps)
+        return Schedule(tuple(move.strand for move in self.made), self.healed_at, self.steps)
 
 
 def not_faults(moves: Sequence[Move]) -> Sequence[Move]:

@@ -1,10 +1,10 @@
 """A schedule as text: the whole of a run, short enough for a command line, refused where it does not fit.
 
 Rules
-  - A run is the chains that moved, in order, and the step after which its faults were over. Nothing else: no
+  - A run is the strands that moved, in order, and the step after which its faults were over. Nothing else: no
     seed, no scheduler; so a schedule outlives every change of the explorer.
   - The text is `1.FINGERPRINT.BODY`: the version of the format; eight hex digits of the scenario, so that
-    it is not replayed on another one; the chains, packed. It has no character that a shell would change.
+    it is not replayed on another one; the strands, packed. It has no character that a shell would change.
   - Code that has changed is tried all the same (that is how one sees that a bug is gone), and the first step
     that the world does not offer is an error that names it.
 """
@@ -35,31 +35,31 @@ class ScheduleMisfit(MisuseError):
     """The world does not offer what the schedule wants. at: the step, from 1."""
 
     def __init__(self, at: int, wanted: str, offered: Sequence[Move]) -> None:
-        there = ", ".join(move.chain for move in offered) or "nothing"
+        there = ", ".join(move.strand for move in offered) or "nothing"
         super().__init__(
             f"the schedule fits no longer at step {at}: wanted {wanted}, there is {there}. The code has "
             "changed since it was recorded: explore again, or go back to the code that it was recorded with"
         )
         self.at = at
         self.wanted = wanted
-        self.offered = tuple(move.chain for move in offered)
+        self.offered = tuple(move.strand for move in offered)
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The moves of a run. chains: who moved, step by step.
+    """The moves of a run. strands: who moved, step by step.
 
     healed_at: the number of steps after which the faults were over; None: never. steps: the number after
     which they would have been; rules that may be broken for a while are measured by it.
     """
 
-    chains: tuple[str, ...]
+    strands: tuple[str, ...]
     healed_at: int | None = None
     steps: int = STEPS_MAX
 
     def text(self, scenario: str = "") -> str:
         """As text, for this scenario."""
-        names = {name: index for index, name in enumerate(dict.fromkeys(self.chains))}
-        body = (list(names), [names[chain] for chain in self.chains], self.healed_at, self.steps)
+        names = {name: index for index, name in enumerate(dict.fromkeys(self.strands))}
+        body = (list(names), [names[strand] for strand in self.strands], self.healed_at, self.steps)
         packed = base64.urlsafe_b64encode(zlib.compress(msgspec.msgpack.encode(body), 9))
         return f"{VERSION}.{fingerprint(scenario)}.{packed.decode().rstrip('=')}"
 

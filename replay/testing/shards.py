@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from callboard.replay.testing.explore import Campaign, Counterexample, Explored, Plan
 from callboard.replay.testing.monitors import unmet
-from callboard.replay.testing.observed_scheduler import Watched
+from callboard.replay.testing.observed_scheduler import ObservedScheduler
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
-from callboard.replay.testing.statistics import Figures, Seen
+from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.world import MakeWorld, Monitor, W, World
 
 
-class Glance(NamedTuple):
+class CampaignProgress(NamedTuple):
     """How far a campaign is. faults: how many struck. kinds: how many different ones.
 
-    The weather of a session is a choice of faults, and none itself.
+    The choice of a fault mix does not count as a fault.
     """
 
     runs: int = 0
@@ -28,35 +28,39 @@ class Glance(NamedTuple):
     kinds: int = 0
 
     @classmethod
-    def at(cls, seen: Seen) -> "Glance":
+    def at(cls, statistics: Statistics) -> "CampaignProgress":
         """At what was seen so far."""
-        struck = [count for name, count in seen.faults.items() if not name.startswith("weather ")]
-        return cls(seen.runs, len(seen.orders), len(seen.coverage), sum(struck), len(struck))
+        injected = [count for name, count in statistics.faults.items() if not name.startswith("fault mix ")]
+        return cls(
+            statistics.runs, len(statistics.orders), len(statistics.coverage), sum(injected), len(injected)
+        )
 
 
-class Share(NamedTuple):
+class ShardResult(NamedTuple):
     """What a part of a campaign found. is_stopped: it was told to end before it was through."""
 
-    seen: Seen
+    statistics: Statistics
     counterexamples: list[Counterexample]
     unmet_goals: tuple[str, ...]
     is_exhausted: bool
     is_stopped: bool
 
 
-def share_of(
+def run_shard(
     make_world: MakeWorld[W],
     monitors: Sequence[Monitor[W]],
     plan: Plan,
-    begins: Callable[[Seen], bool] = lambda seen: True,
+    begins: Callable[[Statistics], bool] = lambda statistics: True,
     finishes: Callable[[World], None] = lambda world: None,
-) -> Share:
+) -> ShardResult:
     """Run a campaign. begins: asked before each run, whether to go on. finishes: told after each run."""
-    scheduler = Watched(scheduler_named(plan.scheduler, plan.seed), lambda: begins(campaign.seen), finishes)
+    scheduler = ObservedScheduler(
+        scheduler_named(plan.scheduler, plan.seed), lambda: begins(campaign.statistics), finishes
+    )
     campaign = Campaign(make_world, monitors, plan, scheduler)
     campaign.run()
-    return Share(
-        campaign.seen,
+    return ShardResult(
+        campaign.statistics,
         list(campaign.counterexamples.values()),
         unmet(monitors),
         campaign.is_exhausted and not scheduler.is_stopped,
@@ -64,19 +68,19 @@ def share_of(
     )
 
 
-def together(shares: Sequence[Share], plan: Plan, seconds: float) -> Explored:
+def merge_shards(shares: Sequence[ShardResult], plan: Plan, seconds: float) -> Explored:
     """The campaign that these are parts of. Of each rule the smallest counterexample is kept."""
-    seen = Seen()
+    statistics = Statistics()
     found: dict[str, Counterexample] = {}
     for share in shares:
-        seen.merge(share.seen)
+        statistics.merge(share.statistics)
         for one in share.counterexamples:
             known = found.get(one.violation.rule)
             if known is None or len(one.steps) < len(known.steps):
                 found[one.violation.rule] = one
     goals = [goal for goal in shares[0].unmet_goals if all(goal in share.unmet_goals for share in shares)]
     return Explored(
-        figures=Figures.of(seen),
+        figures=Figures.of(statistics),
         counterexamples=tuple(found.values()),
         unmet_goals=() if found else tuple(goals),
         is_exhausted=any(share.is_exhausted for share in shares),

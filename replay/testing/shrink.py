@@ -3,7 +3,7 @@
 Rules
   - Only what breaks the same rule counts; another violation met on the way is another bug.
   - First faults and client moves are dropped, even where the rule is then broken later; then all of one
-    chain, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002); the
+    strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002); the
     order of dropping is that of DEMi (Scott et al., NSDI 2016), whose results are 1 to 4.6 times the size
     of the smallest.
   - What is left is brought closer to first come, first served: a move that could have been made earlier is,
@@ -20,9 +20,9 @@ from typing import Generic, TypeAlias
 
 import msgspec
 
-from callboard.replay.testing.candidate import Guessed, guess
+from callboard.replay.testing.candidate import Candidate, run_candidate
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.race_reversal import Plan, plan_of, swap
+from callboard.replay.testing.race_reversal import Plan, plan_of, reverse_race
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
@@ -75,19 +75,21 @@ class _Search(Generic[W]):
         self._left = budget_steps
         self._is_over = is_over
         self.tries = 0
-        self.best = Guessed(run, [0] * len(run.made))
+        self.best = Candidate(run, [0] * len(run.made))
 
     def measure(self) -> None:
         """Measure the first run; a guess that completes otherwise than the run did leaves it as it is."""
-        found = self.make(self.best.chains)
+        found = self.make(self.best.strands)
         if self.breaks(found):
             self.best = found
 
-    def make(self, chains: Sequence[str], completes: bool = False) -> Guessed:
+    def make(self, strands: Sequence[str], completes: bool = False) -> Candidate:
         """Make the run of a guess. Raises _Spent."""
         self._check_means()
         completes |= self._completes
-        found = guess(self._make_world, chains, self._monitors, completes=completes, steps=self._steps)
+        found = run_candidate(
+            self._make_world, strands, self._monitors, completes=completes, steps=self._steps
+        )
         self._left -= len(found.run.made) + 1
         self.tries += 1
         return found
@@ -96,13 +98,13 @@ class _Search(Generic[W]):
         if self._left <= 0 or self._is_over():
             raise _Spent
 
-    def breaks(self, found: Guessed) -> bool:
+    def breaks(self, found: Candidate) -> bool:
         """Whether the same rule is broken."""
         return found.run.violation is not None and found.run.violation.rule == self._rule
 
-    def attempt(self, chains: Sequence[str], completes: bool = False) -> bool:
+    def attempt(self, strands: Sequence[str], completes: bool = False) -> bool:
         """Whether this is better than the best so far; then it is the best."""
-        found = self.make(chains, completes)
+        found = self.make(strands, completes)
         if not self.breaks(found) or not found.is_simpler_than(self.best):
             return False
         self.best = found
@@ -111,45 +113,45 @@ class _Search(Generic[W]):
     # --- what is tried ------------------------------------------------------------
 
     def drop_outside(self) -> bool:
-        """Try without each chain of faults or of a client, whatever else it then takes to break the rule."""
+        """Try without each strand of faults or of a client, whatever else it then takes to break the rule."""
         made, better = self.best.run.made, False
         for kind in ("fault", "client"):
-            for chain in dict.fromkeys(move.chain for move in made if move.kind == kind):
-                chains = [one for one in self.best.chains if one != chain]
-                better |= self.attempt(chains, completes=True)
+            for strand in dict.fromkeys(move.strand for move in made if move.kind == kind):
+                strands = [one for one in self.best.strands if one != strand]
+                better |= self.attempt(strands, completes=True)
         return better
 
     def drop_chains(self) -> bool:
-        """Try without each chain, those of the last steps first."""
+        """Try without each strand, those of the last steps first."""
         better = False
-        for chain in dict.fromkeys(reversed(self.best.chains)):
-            better |= self.attempt([one for one in self.best.chains if one != chain])
+        for strand in dict.fromkeys(reversed(self.best.strands)):
+            better |= self.attempt([one for one in self.best.strands if one != strand])
         return better
 
     def drop_stretches(self) -> bool:
         """Try without each stretch of steps, from half of all down to single ones."""
-        better, length = False, max(len(self.best.chains) // 2, 1)
+        better, length = False, max(len(self.best.strands) // 2, 1)
         while length:
-            at = len(self.best.chains) - length
+            at = len(self.best.strands) - length
             while at >= 0:
-                chains = self.best.chains
-                if self.attempt(chains[:at] + chains[at + length :]):
+                strands = self.best.strands
+                if self.attempt(strands[:at] + strands[at + length :]):
                     better = True
-                at = min(at, len(self.best.chains)) - length
+                at = min(at, len(self.best.strands)) - length
             length //= 2
         return better
 
     def move_up(self) -> bool:
         """Try each step where it could first have been made, or one place earlier."""
         better = False
-        for b in range(1, len(self.best.chains)):
-            if b >= len(self.best.chains):
+        for b in range(1, len(self.best.strands)):
+            if b >= len(self.best.strands):
                 break
             earliest = self.best.since[b]
-            for place in dict.fromkeys((earliest, b - 1)):
-                chains = self.best.chains
-                moved = [*chains[:place], chains[b], *chains[place:b], *chains[b + 1 :]]
-                if earliest <= place < b and self.attempt(moved):
+            for index in dict.fromkeys((earliest, b - 1)):
+                strands = self.best.strands
+                moved = [*strands[:index], strands[b], *strands[index:b], *strands[b + 1 :]]
+                if earliest <= index < b and self.attempt(moved):
                     better = True
                     break
         return better
@@ -162,13 +164,13 @@ class _Search(Generic[W]):
         for i, j in sorted(order.races()):
             plan = plan_of(order, i, j)
             other = self.make(plan.head + plan.rest)
-            if other.chains[: len(plan.head)] == plan.head and not self.breaks(other):
+            if other.strands[: len(plan.head)] == plan.head and not self.breaks(other):
                 yield (i + 1, j + 1), plan
 
     def is_decided_by(self, plan: Plan) -> bool:
         """Whether every rule is kept where a race goes the other way and nothing is lost. Raises _Spent."""
         self._check_means()
-        other = swap(self._make_world, plan, self._monitors, self._steps)
+        other = reverse_race(self._make_world, plan, self._monitors, self._steps)
         self._left -= len(other.run.made) + 1
         self.tries += 1
         return other.holds

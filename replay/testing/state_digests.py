@@ -26,7 +26,7 @@ from callboard.replay.testing.world import Violation, World
 from callboard.replay.to_jsonable import shown
 
 
-class Note(NamedTuple):
+class StepDigest(NamedTuple):
     """What there is after a step. digest: of all that is new. states: that changed. posts: new events."""
 
     digest: bytes
@@ -34,14 +34,14 @@ class Note(NamedTuple):
     posts: Sequence[Event]
 
 
-class Notes:
+class StepDigests:
     """A monitor that finds nothing wrong. of_steps: a note of the start, and of each step.
 
     healed_at: after how many steps the faults were over, as far as steps were made since.
     """
 
     def __init__(self) -> None:
-        self.of_steps: list[Note] = []
+        self.of_steps: list[StepDigest] = []
         self.healed_at: int | None = None
         self._known: dict[str, object] = {}
         self._log: Sequence[Event] = ()
@@ -61,7 +61,7 @@ class Notes:
         changed = {name: state for name, state in states.items() if known.get(name) is not state}
         posts = self._new(world)
         self._known = dict(states)
-        self.of_steps.append(Note(_digest(world, changed, posts), changed, posts))
+        self.of_steps.append(StepDigest(_digest(world, changed, posts), changed, posts))
         return None
 
     def at_rest(self, world: World, at: int) -> Violation | None:

@@ -3,7 +3,7 @@
 Rules
   - Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
     hashes in sets of a fixed size: a full one says "at least".
-  - Coverage, width and chains are taken of the first runs and then of some: they cost as much as the run.
+  - Coverage, width and strands are taken of the first runs and then of some: they cost as much as the run.
   - bound: the least probability with which one run of PCT at depth d hits a bug of that depth; see `pct`. It
     holds for runs no longer and no wider than those that were seen.
 """
@@ -65,16 +65,16 @@ def order_hash(made: Sequence[Move]) -> bytes:
     return blake2b(text.encode(), digest_size=8).digest()
 
 
-class Seen:
+class Statistics:
     """The figures of a campaign so far.
 
-    longest: steps of the longest run. widest: most moves offered at once. chains: most of them in one run.
+    longest: steps of the longest run. widest: most moves offered at once. strands: most of them in one run.
     cut: runs given up because the rest was known. at_rest: runs that came to their end. unfinished: runs
     that a bound ended before.
     """
 
     def __init__(self) -> None:
-        self.runs = self.steps = self.longest = self.widest = self.chains = 0
+        self.runs = self.steps = self.longest = self.widest = self.strands = 0
         self.cut = self.at_rest = self.unfinished = 0
         self.orders = Distinct()
         self.ends = Distinct()
@@ -110,7 +110,7 @@ class Seen:
     def look_closely(self, world: World, made: Sequence[Move], widest: int) -> None:
         """Count what is taken of some runs only."""
         self.widest = max(self.widest, widest)
-        self.chains = max(self.chains, len({move.chain for move in made}))
+        self.strands = max(self.strands, len({move.strand for move in made}))
         if isinstance(world, Covers):
             self.coverage.update(world.coverage())
 
@@ -119,11 +119,11 @@ class Seen:
             if move.kind == "fault" and (move.label in self.faults or len(self.faults) < FAULTS_MAX):
                 self.faults[move.label] += 1
 
-    def merge(self, other: "Seen") -> None:
+    def merge(self, other: "Statistics") -> None:
         """Add the figures of another process."""
         for name in ("runs", "steps", "cut", "at_rest", "unfinished"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("longest", "widest", "chains"):
+        for name in ("longest", "widest", "strands"):
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
         self.orders.update(other.orders.hashes)
         self.ends.update(other.ends.hashes)
@@ -132,8 +132,8 @@ class Seen:
 
     def bound(self, depth: int) -> float:
         """The least probability that one run hits a bug of this depth."""
-        chains, steps = max(self.widest**2, self.chains, 1), max(self.longest, 1)
-        return 1.0 / (chains * float(steps) ** (depth - 1))
+        strands, steps = max(self.widest**2, self.strands, 1), max(self.longest, 1)
+        return 1.0 / (strands * float(steps) ** (depth - 1))
 
     def runs_for(self, depth: int, certainty: float = 0.999) -> int:
         """How many runs of PCT at this depth find a bug of it with this certainty."""
@@ -150,7 +150,7 @@ class Figures(msgspec.Struct, frozen=True):
     unfinished: int
     longest: int
     widest: int
-    chains: int
+    strands: int
     orders: int
     orders_at_least: bool
     ends: int
@@ -160,22 +160,22 @@ class Figures(msgspec.Struct, frozen=True):
     bounds: tuple[float, float, float]
 
     @classmethod
-    def of(cls, seen: Seen) -> "Figures":
+    def of(cls, statistics: Statistics) -> "Figures":
         """Of what was seen. bounds: for depth 1, 2 and 3."""
         return cls(
-            runs=seen.runs,
-            steps=seen.steps,
-            at_rest=seen.at_rest,
-            cut=seen.cut,
-            unfinished=seen.unfinished,
-            longest=seen.longest,
-            widest=seen.widest,
-            chains=seen.chains,
-            orders=len(seen.orders),
-            orders_at_least=seen.orders.is_full,
-            ends=len(seen.ends),
-            ends_at_least=seen.ends.is_full,
-            coverage=tuple(sorted(seen.coverage)),
-            faults=dict(sorted(seen.faults.items())),
-            bounds=(seen.bound(1), seen.bound(2), seen.bound(3)),
+            runs=statistics.runs,
+            steps=statistics.steps,
+            at_rest=statistics.at_rest,
+            cut=statistics.cut,
+            unfinished=statistics.unfinished,
+            longest=statistics.longest,
+            widest=statistics.widest,
+            strands=statistics.strands,
+            orders=len(statistics.orders),
+            orders_at_least=statistics.orders.is_full,
+            ends=len(statistics.ends),
+            ends_at_least=statistics.ends.is_full,
+            coverage=tuple(sorted(statistics.coverage)),
+            faults=dict(sorted(statistics.faults.items())),
+            bounds=(statistics.bound(1), statistics.bound(2), statistics.bound(3)),
         )

@@ -21,7 +21,7 @@ from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import KINDS, Faults
-from callboard.replay.testing.sessions.says import Says, Use
+from callboard.replay.testing.sessions.replies import Reply, Use
 from callboard.replay.testing.sessions.scenario import (
     NO_LIMITS,
     Check,
@@ -146,13 +146,13 @@ def schema_cases() -> SearchStrategy[SchemaCase]:
 class Script(msgspec.Struct, frozen=True):
     """A policy that prints: what each profile says, turn by turn; after that, "done"."""
 
-    replies: dict[str, tuple[Says, ...]]
+    replies: dict[str, tuple[Reply, ...]]
 
-    def __call__(self, request: ModelRequest) -> Says:
+    def __call__(self, request: ModelRequest) -> Reply:
         """The reply of this turn. An attempt after a failed one is answered."""
         own = self.replies.get(request.profile, ())
-        says = own[request.turn - 1] if request.turn <= len(own) else Says("done")
-        return Says("done") if request.attempt > 1 and (says.failure or says.is_lost) else says
+        says = own[request.turn - 1] if request.turn <= len(own) else Reply("done")
+        return Reply("done") if request.attempt > 1 and (says.failure or says.is_lost) else says
 
 
 class _Member(NamedTuple):
@@ -161,7 +161,7 @@ class _Member(NamedTuple):
     tools: list[str]
     may: list[int]
     limits: Limits
-    says: list[Says | list[tuple[str, int]]]
+    says: list[Reply | list[tuple[str, int]]]
 
 
 _CALLS = ("nonsense", "tool", "task", "task with schema", "race", "report", "wrong report")
@@ -172,9 +172,9 @@ def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Mem
     """delegates: whether the first thing it does is a task for somebody."""
     calls = [call for call in _CALLS if (tools or call != "tool") and (reports or "report" not in call)]
     acts = st.lists(st.tuples(st.sampled_from(calls), st.integers(0, 3)), min_size=1, max_size=3)
-    fails = st.sampled_from(FAILURES).map(lambda failure: Says(failure=failure, usage=None))
-    unmetered = st.just(Says("unmetered", usage=None))
-    says = st.lists(st.one_of(_texts.map(Says), acts, fails, unmetered), max_size=4)
+    fails = st.sampled_from(FAILURES).map(lambda failure: Reply(failure=failure, usage=None))
+    unmetered = st.just(Reply("unmetered", usage=None))
+    says = st.lists(st.one_of(_texts.map(Reply), acts, fails, unmetered), max_size=4)
     if delegates:
         tasks = st.lists(st.tuples(st.sampled_from(list(_TASKS)), st.integers(0, 3)), min_size=1, max_size=2)
         says = st.builds(lambda first, rest: [first, *rest[:3]], tasks, says)
@@ -219,8 +219,8 @@ def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tu
     members = draw(_casts(most, reports, tools))
     names = ["host", *(f"agent{number}" for number in range(1, len(members)))]
     profiles, replies = [], {}
-    for place, (name, member) in enumerate(zip(names, members, strict=True)):
-        later = names[place + 1 :]
+    for index, (name, member) in enumerate(zip(names, members, strict=True)):
+        later = names[index + 1 :]
         may = sorted({later[number % len(later)] for number in member.may}) if later else []
         profiles.append(_profile(name, may, member))
         replies[name] = tuple(_reply(one, may, member.tools) for one in member.says)
@@ -240,10 +240,10 @@ def _profile(name: str, may: list[str], member: _Member) -> Profile:
     )
 
 
-def _reply(made: Says | list[tuple[str, int]], may: list[str], tools: list[str]) -> Says:
-    if isinstance(made, Says):
+def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]) -> Reply:
+    if isinstance(made, Reply):
         return made
-    return Says("I act", tuple(_use(call, number, may, tools) for call, number in made), "tool_use")
+    return Reply("I act", tuple(_use(call, number, may, tools) for call, number in made), "tool_use")
 
 
 def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:

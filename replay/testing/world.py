@@ -3,9 +3,9 @@
 Rules
   - Everything that a run does is the order in which moves are made. A world has no clock and no chance of its
     own: the same moves from the same start lead to the same states.
-  - A chain is totally ordered: at any moment it offers at most one move. Two answers of one port request that
-    exclude each other (it answers, it fails) are two chains. So a schedule is a list of chain names.
-  - Names are the same in every schedule: chains, actors and labels are built from what an actor did (the
+  - A strand is totally ordered: at any moment it offers at most one move. Two answers of one port request
+    that exclude each other (it answers, it fails) are two strands. So a schedule is a list of strand names.
+  - Names are the same in every schedule: strands, actors and labels are built from what an actor did (the
     third turn of host.1), never from what all actors did together (event 17). Schedules shrink, and partial
     orders are counted, by these names.
   - Two moves conflict (their order may matter) if they have the same actor, or if their steps touch the same
@@ -24,13 +24,13 @@ MoveKind: TypeAlias = Literal["deliver", "port", "client", "fault"]
 class Move(msgspec.Struct, frozen=True, gc=False):
     """One thing that can happen next.
 
-    chain: what it belongs to: an actor's inbox ("inbox host.1"), one port request with its answer
+    strand: what it belongs to: an actor's inbox ("inbox host.1"), one port request with its answer
     ("model host.1/3"), a client, a fault.
     actor: whose state it changes; two moves of one actor conflict.
     label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
     """
 
-    chain: str
+    strand: str
     actor: str
     label: str
     kind: MoveKind = "deliver"
@@ -41,13 +41,13 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     seq: its place in the run, from 1. sender and recipient: of the message that it delivered.
     cause: the seq of the step that posted that message; 0 if it was there from the start.
-    chain, kind, label: of the move. actor: of the move; empty: the recipient.
+    strand, kind, label: of the move. actor: of the move; empty: the recipient.
     touched: what else its order decides, besides the state of its actor: the inboxes that it added to, where
     one inbox takes the messages of several senders; slots or a budget that others draw on too.
     """
 
     seq: int
-    chain: str
+    strand: str
     kind: MoveKind
     sender: str
     recipient: str

@@ -28,7 +28,7 @@ from callboard.actors.protocol.value_types import ModelFailure, Settled
 from callboard.actors.supervisor.decider import decide_supervisor, initial_supervisor
 from callboard.actors.supervisor.state import Record, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tools.supervisor_phases import AgentStatus, SessionStatus, agent_status, session_status
 
@@ -81,11 +81,11 @@ class AgentHarness:
     ) -> list[AnyMessage]:
         return self.hears(self.begin(schema, who, limits, prompt))
 
-    def reads(self, says: Says, usage: Usage | None = USED) -> list[AnyMessage]:
+    def reads(self, says: Reply, usage: Usage | None = USED) -> list[AnyMessage]:
         """Let the model answer the open turn, and return the posts."""
         return self.hears(self.reply(says, usage))
 
-    def reply(self, says: Says, usage: Usage | None = USED) -> ModelReplied:
+    def reply(self, says: Reply, usage: Usage | None = USED) -> ModelReplied:
         turn, attempt = self.state.turn, self.state.attempt
         if says.failure is not None:
             return ModelReplied(turn, attempt, "error", usage=usage, failure=says.failure)

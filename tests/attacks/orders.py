@@ -15,21 +15,21 @@ from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.invariants import check_log
+from callboard.replay.testing.sessions.breach_cache import BreachCache
 from callboard.replay.testing.sessions.faults import Faults
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
-from callboard.replay.testing.sessions.verdicts import Verdicts
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from callboard.replay.testing.world import Move
 from callboard.replay.verify import Verifier
 from tests.determinism import drawn
 
 SCHEMA = {"type": "object", "required": ["n"]}
-Policy = Callable[[ModelRequest], Says]
+Policy = Callable[[ModelRequest], Reply]
 
 
 def faults(*kinds: str, most: int = 1) -> Faults:
-    return Faults(frozenset(kinds), most=most, weathers=0)
+    return Faults(frozenset(kinds), most=most, fault_mixes=0)
 
 
 def scenario(
@@ -55,7 +55,7 @@ class _Runs:
 
     def __init__(self, made: Scenario) -> None:
         self.world = Worlds(made)
-        self._verdicts = Verdicts()
+        self._verdicts = BreachCache()
 
     def checked(self, world: SessionWorld) -> SessionWorld:
         """Return the world; raise AssertionError if its log breaks a rule or does not replay."""
@@ -109,8 +109,8 @@ def every_moment(made: Scenario) -> Iterator[SessionWorld]:
     while _usual(world := _after(runs.world(), place)):
         for fault in range(len(_faults(world))):
             lost = 0
-            while (struck := _struck(_after(runs.world(), place), fault, lost)) is not None:
-                yield runs.checked(finished(struck))
+            while (injected := _struck(_after(runs.world(), place), fault, lost)) is not None:
+                yield runs.checked(finished(injected))
                 lost += 1
         place += 1
 
@@ -126,7 +126,7 @@ def _struck(world: SessionWorld, fault: int, lost: int) -> SessionWorld | None:
     """A world in which a fault has struck, and the last so many events are lost; None if that cannot be."""
     world.make(_faults(world)[fault])
     for _ in range(lost):
-        losing = [move for move in world.moves() if move.chain == "fault lose one"]
+        losing = [move for move in world.moves() if move.strand == "fault lose one"]
         if not losing:
             return None
         world.make(losing[0])
@@ -151,9 +151,9 @@ def finished(world: SessionWorld) -> SessionWorld:
 def reporting(*values: object) -> Policy:
     """A kid that reports all of these in one turn."""
 
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.address == "host":
-            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")
         return calls(*[("report_back", value) for value in values])
 
     return says

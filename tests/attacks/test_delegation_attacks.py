@@ -19,7 +19,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.says import NOMINAL, Says, calls, report, task
+from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.runtime.log.memory import MemoryLog
 from tests.attacks.orders import SCHEMA, every_order, played, scenario
@@ -32,8 +32,8 @@ def denials(world: SessionWorld) -> list[str]:
 # --- G1: a child spawns children at the greatest depth -------------------------------------------------
 
 
-def _digs_on(request: ModelRequest) -> Says:
-    return calls(task("kid"), task("kid")) if request.turn == 1 else Says("as deep as it goes")
+def _digs_on(request: ModelRequest) -> Reply:
+    return calls(task("kid"), task("kid")) if request.turn == 1 else Reply("as deep as it goes")
 
 
 def test_g1_a_child_at_the_greatest_depth_gets_no_children_and_no_tool_for_them() -> None:
@@ -58,10 +58,10 @@ def test_g1_in_whatever_order_no_one_is_deeper() -> None:
 # --- G2: ten thousand children in one turn ---------------------------------------------------------------
 
 
-def _fans_out(request: ModelRequest) -> Says:
+def _fans_out(request: ModelRequest) -> Reply:
     if request.address == "host" and request.turn == 1:
         return calls(*[task("kid", str(number)) for number in range(10_000)])
-    return Says("done")
+    return Reply("done")
 
 
 @pytest.mark.slow
@@ -90,12 +90,12 @@ def test_g6_a_report_cannot_say_whose_it_is() -> None:
 
 @pytest.mark.slow
 def test_g6_what_a_model_writes_into_its_report_is_a_value_and_names_nobody() -> None:
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.address == "host":
             kids = (task("kid", output_schema=SCHEMA), task("kid", output_schema=SCHEMA))
-            return calls(*kids) if request.turn == 1 else Says("done")
+            return calls(*kids) if request.turn == 1 else Reply("done")
         if request.address == "host.1":
-            return Says("", (("look", {}),), "tool_use") if request.turn == 1 else report({"n": "mine"})
+            return Reply("", (("look", {}),), "tool_use") if request.turn == 1 else report({"n": "mine"})
         forged = {"n": 0, "address": "host.1", "sender": "host.1", "delegation": 1, "turn": 1, "call": 0}
         return report(forged)
 
@@ -107,10 +107,10 @@ def test_g6_what_a_model_writes_into_its_report_is_a_value_and_names_nobody() ->
 
 
 def test_g6_a_forged_turn_and_call_still_report_to_the_senders_own_delegation() -> None:
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.address == "host" and request.turn == 1:
             return calls(task("kid", output_schema=SCHEMA), task("kid", output_schema=SCHEMA))
-        return Says("done") if request.address == "host" else calls(("look", {}))
+        return Reply("done") if request.address == "host" else calls(("look", {}))
 
     world = SessionWorld(scenario(says))
     while len(world.of(Begin)) < 3:
@@ -133,9 +133,9 @@ def test_g7_no_message_of_an_agent_names_a_recipient() -> None:
 
 
 def test_g7_whatever_a_model_says_an_agent_speaks_to_the_supervisor_and_its_tools_alone() -> None:
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.turn > 2:
-            return Says("done")
+            return Reply("done")
         return calls(
             task("host"),
             task("host.1"),
@@ -156,10 +156,10 @@ def test_g7_whatever_a_model_says_an_agent_speaks_to_the_supervisor_and_its_tool
 # --- G8: several children want the last unit of a budget -------------------------------------------------
 
 
-def _spends(request: ModelRequest) -> Says:
+def _spends(request: ModelRequest) -> Reply:
     if request.address == "host":
-        return calls(*[task("kid")] * 4) if request.turn == 1 else Says("done")
-    return Says("spent", percent=100)
+        return calls(*[task("kid")] * 4) if request.turn == 1 else Reply("done")
+    return Reply("spent", percent=100)
 
 
 @pytest.mark.slow
@@ -184,9 +184,9 @@ def test_g8_of_four_children_exactly_those_get_a_turn_for_whom_there_is_room() -
 
 
 def test_g8_the_last_token_is_spent_and_the_one_beyond_is_not() -> None:
-    need = played(scenario(lambda request: Says("done"))).of(TurnRequested)[0].need.tokens
+    need = played(scenario(lambda request: Reply("done"))).of(TurnRequested)[0].need.tokens
     for limit, kind in ((need, "answered"), (need - 1, "budget")):
-        made = scenario(lambda request: Says("done", percent=100), limits=Limits(tokens=limit))
+        made = scenario(lambda request: Reply("done", percent=100), limits=Limits(tokens=limit))
         for world in every_order(made):
             assert world.ended.kind == kind
 
@@ -195,9 +195,9 @@ def test_g8_the_last_token_is_spent_and_the_one_beyond_is_not() -> None:
 
 
 def test_g9_a_circle_of_agents_ends_at_the_depth_limit() -> None:
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         other = {"host": "a", "a": "b", "b": "a"}[request.profile]
-        return calls(task(other)) if request.turn == 1 else Says("done")
+        return calls(task(other)) if request.turn == 1 else Reply("done")
 
     circle: dict[str, tuple[str, ...]] = {"host": ("a",), "a": ("b",), "b": ("a",)}
     world = played(scenario(says, agents=circle, limits=Limits(max_depth=7)))

@@ -13,7 +13,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
-from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from tests.attacks.orders import (
     SCHEMA,
     every_moment,
@@ -40,9 +40,9 @@ def test_g3_of_two_reports_in_one_reply_the_first_wins_and_the_second_is_late() 
 # --- G4: a report after the end --------------------------------------------------------------------------
 
 
-def _late(request: ModelRequest) -> Says:
+def _late(request: ModelRequest) -> Reply:
     if request.address == "host":
-        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")
     return report({"n": request.turn})
 
 
@@ -70,10 +70,10 @@ def test_g4_a_report_and_an_end_in_every_order(kinds: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 def test_g4_a_racer_that_was_ended_cannot_win_while_the_other_still_runs() -> None:
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.address == "host":
             kids = task("kid", copies=2, output_schema=SCHEMA)
-            return calls(kids) if request.turn == 1 else Says("done")
+            return calls(kids) if request.turn == 1 else Reply("done")
         return report({"by": request.address, "n": 1})
 
     made = scenario(says, kid_limits=Limits(deadline_s=5.0), may_fail=faults("jump"))
@@ -93,11 +93,11 @@ def test_g4_an_end_at_every_moment_of_the_usual_run(kinds: tuple[str, ...]) -> N
 def test_g4_when_the_budget_ends_the_child_its_report_counts_if_it_came_first() -> None:
     """The first turn uses the child's budget up; what it reports in it stands, a next turn does not come."""
 
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.address == "host":
-            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")
         value = {"n": 1} if request.turn == 2 else {"m": 1}
-        return Says("", (("report_back", value),), "tool_use", usage=Usage(5_000, 100))
+        return Reply("", (("report_back", value),), "tool_use", usage=Usage(5_000, 100))
 
     for world in every_order(scenario(says, kid_limits=Limits(tokens=6_000))):
         assert verdicts(world) == ["invalid"]
@@ -131,9 +131,9 @@ def test_g5_of_an_invalid_and_two_valid_reports_the_first_valid_one_wins() -> No
 
 @pytest.mark.slow
 def test_g5_over_several_turns_as_well() -> None:
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.address == "host":
-            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+            return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")
         return report({"m": 1}) if request.turn == 1 else reporting({"n": 2}, {"n": 3})(request)
 
     for world in every_order(scenario(says)):

@@ -20,7 +20,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
-from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.runtime.log.hash_chain import Sealed
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, Head
@@ -37,9 +37,9 @@ from tests.attacks.orders import (
 from tests.poison import poison_supervisor
 
 
-def _accepted(request: ModelRequest) -> Says:
+def _accepted(request: ModelRequest) -> Reply:
     if request.address == "host":
-        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")
     return report({"n": 1})
 
 

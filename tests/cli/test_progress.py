@@ -6,10 +6,10 @@ import pytest
 
 from callboard.cli import progress
 from callboard.cli.progress import Progress, reporting
-from callboard.replay.testing.shards import Glance
-from callboard.replay.testing.statistics import Seen
+from callboard.replay.testing.shards import CampaignProgress
+from callboard.replay.testing.statistics import Statistics
 
-GLANCE = Glance(runs=1_204, orders=611, situations=84, faults=312, kinds=14)
+GLANCE = CampaignProgress(runs=1_204, orders=611, situations=84, faults=312, kinds=14)
 
 
 class Screen(io.StringIO):
@@ -40,7 +40,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_glance_is_one_line_with_what_matters_most_first() -> None:
     told = Progress(io.StringIO(), 10_000).line(GLANCE, 2.0)
     assert told == "1,204 of 10,000 runs, 602/s, 2.0s, 611 orders, 84 situations, 312 faults of 14 kinds"
-    assert Progress(io.StringIO()).line(Glance(), 0.0) == "0 runs, 0.0s, 0 orders, 0 situations"
+    assert Progress(io.StringIO()).line(CampaignProgress(), 0.0) == "0 runs, 0.0s, 0 orders, 0 situations"
 
 
 @pytest.mark.usefixtures("_often")
@@ -61,14 +61,14 @@ def test_on_a_terminal_the_line_is_drawn_over_itself_cut_and_wiped_away() -> Non
 @pytest.mark.usefixtures("_often")
 def test_elsewhere_it_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     shows = Progress(io.StringIO())
-    seen = Seen()
+    seen = Statistics()
     seen.runs = 7
     assert shows.begins(seen)
     assert capsys.readouterr().err.startswith("7 runs, ")
 
 
 def test_nothing_is_shown_of_what_is_over_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Progress(io.StringIO()).begins(Seen())
+    assert Progress(io.StringIO()).begins(Statistics())
     assert capsys.readouterr().err == ""
 
 
@@ -77,7 +77,7 @@ def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
     before = signal.getsignal(signal.SIGINT)
     with os.fdopen(theirs, "wb"), reporting(Progress(Screen(theirs))) as shows:
         signal.raise_signal(signal.SIGINT)
-        assert (shows.is_stopped, shows.begins(Seen()), shows.glance(GLANCE)) == (True, False, False)
+        assert (shows.is_stopped, shows.begins(Statistics()), shows.glance(GLANCE)) == (True, False, False)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before

@@ -55,10 +55,10 @@ class SeenOutcome(msgspec.Struct, frozen=True, tag_field="note"):
     usage: str
 
 
-Seen = SeenEvent | SeenHead | SeenOutcome
+Statistics = SeenEvent | SeenHead | SeenOutcome
 
 
-class Notes:
+class StepDigests:
     """A file that is only ever appended to; a line that a death cut off is ended by the next one.
 
     may_write: while it is not set, whoever wants to note something waits.
@@ -80,9 +80,9 @@ def read_effects(path: Path) -> list[Effect]:
     return _read(path, Effect)
 
 
-def read_seen(path: Path) -> list[Seen]:
+def read_seen(path: Path) -> list[Statistics]:
     """What the program was told, in order."""
-    return _read(path, Seen)  # type: ignore[arg-type]  # a union is as good as a type here
+    return _read(path, Statistics)  # type: ignore[arg-type]  # a union is as good as a type here
 
 
 def _read(path: Path, kind: type[T]) -> list[T]:

@@ -42,7 +42,7 @@ from callboard.runtime.log.sqlite.rows import Chunk
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.sessions.board import Board
-from tests.crash.notes import Notes, SeenHead
+from tests.crash.notes import SeenHead, StepDigests
 
 RANDOM: Final = "at random"
 TORN: Final = "in a torn write"
@@ -157,7 +157,7 @@ def _bound_files(size: int) -> None:
 class DyingLog(SQLiteLog):
     """The default store, which notes what it acknowledged and passes the points around it."""
 
-    def __init__(self, path: Path, reaper: Reaper, seen: Notes) -> None:
+    def __init__(self, path: Path, reaper: Reaper, seen: StepDigests) -> None:
         super().__init__(path)
         self._reaper = reaper
         self._seen = seen

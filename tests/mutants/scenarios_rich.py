@@ -5,9 +5,9 @@ from typing import Final
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import Faults, faults
-from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
-from tests.mutants.wording import (
+from tests.mutants.scripts import (
     BAD,
     BETTER,
     BUSY,
@@ -118,9 +118,9 @@ def slots() -> Scenario:
 def retries() -> Scenario:
     """Models that fail, with and without use; back-off; attempts that are used up."""
 
-    def flaky(request: ModelRequest) -> Says:
+    def flaky(request: ModelRequest) -> Reply:
         if request.attempt <= place(request):
-            return Says(failure=BUSY, usage=None, percent=40)
+            return Reply(failure=BUSY, usage=None, percent=40)
         return calls(LOOK) if request.turn == 1 else DONE
 
     policy = script(
@@ -182,7 +182,7 @@ def reports() -> Scenario:
     policy = script(
         host=[calls(task("kid", copies=2, output_schema=SCHEMA), task("poor", output_schema=SCHEMA)), DONE],
         kid=[by_place(calls(BAD, LOOK, GOOD), calls(BAD, BAD)), calls(BETTER, GOOD), calls(BAD, BETTER)],
-        poor=[Says("let me think"), calls(BAD), calls(LOOK, BAD), calls(BAD), calls(GOOD)],
+        poor=[Reply("let me think"), calls(BAD), calls(LOOK, BAD), calls(BAD), calls(GOOD)],
     )
     limits = Limits(max_report_attempts=3, max_iterations=4)
     people = [

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
-from tests.mutants.wording import (
+from tests.mutants.scripts import (
     BAD,
     BROKEN,
     BUSY,
@@ -35,7 +35,7 @@ def deaths() -> Scenario:
         kid=[by_place(calls(LOOK), calls(PUT, LOOK), calls(SAVE, LOOK), calls(LOOK)), DONE],
     )
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], writes=["save"], repeats=["put"])]
-    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=15, seed=100))
+    return Scenario(people, policy, [ask()], faults=faults("crash", fault_mixes=15, seed=100))
 
 
 def repeats() -> Scenario:
@@ -45,7 +45,7 @@ def repeats() -> Scenario:
         kid=[by_place(calls(LOOK), calls(*[PUT] * 8)), DONE],
     )
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["put"])]
-    chosen = faults("crash", "unstarted", weathers=7, seed=217)
+    chosen = faults("crash", "unstarted", fault_mixes=7, seed=217)
     return Scenario(people, policy, [ask()], faults=chosen)
 
 
@@ -56,7 +56,7 @@ def asked_again() -> Scenario:
         kid=[by_place(calls(LOOK), calls(*[PAY] * 6)), DONE],
     )
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], asks=["pay"])]
-    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=7, seed=5))
+    return Scenario(people, policy, [ask()], faults=faults("crash", fault_mixes=7, seed=5))
 
 
 def in_time() -> Scenario:
@@ -83,26 +83,26 @@ def in_time() -> Scenario:
         profile("helper", [], ["look"]),
         profile("steady", [], ["look"]),
     ]
-    return Scenario(people, policy, [ask()], faults=faults("jump", most=3, weathers=0))
+    return Scenario(people, policy, [ask()], faults=faults("jump", most=3, fault_mixes=0))
 
 
 def alone() -> Scenario:
     """A host without anybody, which reports ask after ask, and is cancelled while that is checked."""
 
-    def host(request: ModelRequest) -> Says:
+    def host(request: ModelRequest) -> Reply:
         is_busy = request.attempt == 1 and request.turn % 2 == 0
-        return Says(failure=BUSY, usage=None) if is_busy else calls(BAD, GOOD)
+        return Reply(failure=BUSY, usage=None) if is_busy else calls(BAD, GOOD)
 
     policy = script(host=[host] * 6)
     asked = [ask("one", SCHEMA), ask("two", OTHER, request_id="r2"), ask("three", SCHEMA, request_id="r3")]
-    chosen = faults("cancel", weathers=7, seed=5)
+    chosen = faults("cancel", fault_mixes=7, seed=5)
     return Scenario([profile("host")], policy, asked, closes=True, faults=chosen)
 
 
 def fresh_schemas() -> Scenario:
     """Schemas that nobody has asked about before, two levels below one who loses a race."""
 
-    def fresh(request: ModelRequest) -> Says:
+    def fresh(request: ModelRequest) -> Reply:
         schema = {**SCHEMA, "title": request.address}
         return calls(task("kid", output_schema=schema), task("kid", copies=2, output_schema=schema))
 
@@ -189,12 +189,12 @@ def approvals() -> Scenario:
         kid=[by_place(calls(LOOK), calls(*[SEND] * 6)), DONE],
     )
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["send"], asks=["send"])]
-    return Scenario(people, policy, [ask()], faults=faults("crash", weathers=7, seed=217))
+    return Scenario(people, policy, [ask()], faults=faults("crash", fault_mixes=7, seed=217))
 
 
 def one_crash_after_the_other() -> Scenario:
     """Write tools, and processes that die again before what they resumed with is on disk."""
     policy = script(host=[calls(SAVE, SAVE), DONE])
     return Scenario(
-        [profile("host", writes=["save"])], policy, [ask()], faults=faults("crash", most=3, weathers=0)
+        [profile("host", writes=["save"])], policy, [ask()], faults=faults("crash", most=3, fault_mixes=0)
     )

@@ -54,8 +54,13 @@ SECOND: Final = (
         "delegation-before-its-settlement",
         "A delegation is decided on before the call that made it is charged.",
         "supervisor.decider",
-        "        settle(work, sender, body.settled)\n        on_delegate(work, sender, body)\n",
-        "        on_delegate(work, sender, body)\n        settle(work, sender, body.settled)\n",
+        "    if row.settles:\n        settle(work, sender, body.settled or row.unaccounted)\n    row.handle(work, sender, body)\n",
+        '    is_late = type(body).__name__ == "Delegate"\n'
+        "    if row.settles and not is_late:\n"
+        "        settle(work, sender, body.settled or row.unaccounted)\n"
+        "    row.handle(work, sender, body)\n"
+        "    if is_late:\n"
+        "        settle(work, sender, body.settled)\n",
     ),
     Mutant(
         "delegation-without-a-closing-turn",

@@ -292,17 +292,17 @@ def test_a_campaign_with_all_faults_finds_nothing() -> None:
     assert any(name.startswith("fault: ") for name in found.explored.figures.faults)
 
 
-def test_a_run_and_an_example_name_their_weather_in_words() -> None:
+def test_a_run_and_an_example_name_their_fault_mix_in_words() -> None:
     scenario = Scenario(
         HOST, policy, faults="all", monitors=[always("Nobody saves.", lambda w: not w.effects)]
     )
     one = scenario.simulate(seed=5)
-    assert one.world.weather is not None
-    assert str(one.world.weather) in one.lines()
+    assert one.world.fault_mix is not None
+    assert str(one.world.fault_mix) in one.lines()
     found = scenario.explore(runs=50)
     (example,) = found.counterexamples
-    (number,) = [chain.split()[-1] for chain in example.found.chains if chain.startswith("fault weather ")]
-    assert example.conditions == str(scenario.pure.faults.weather(int(number)))
+    (number,) = [strand.split()[-1] for strand in example.found.strands if strand.startswith("fault mix ")]
+    assert example.conditions == str(scenario.pure.faults.fault_mix(int(number)))
     assert f"found in {example.conditions}" in str(found)
 
 
@@ -328,7 +328,7 @@ def test_a_rule_of_ones_own_that_does_not_hold_is_found_shrunk_and_replayed() ->
         found.raise_if_broken()
     again = found.replay()
     assert any(effect.tool == "save" for effect in again.world.effects)
-    assert len(again.schedule.chains) <= 12, "nothing that it does not need"
+    assert len(again.schedule.strands) <= 12, "nothing that it does not need"
 
 
 def test_a_goal_that_no_run_reaches_fails_the_campaign() -> None:
@@ -409,7 +409,7 @@ def test_a_rule_that_is_broken_before_the_first_step_is_told_and_replays(
     (one,) = found.counterexamples
     assert one.violation.rule in ("never", "Nothing raises LookupError: 2 events, and none of them")
     assert str(found).startswith(f"broken at the start: {one.violation.rule}\n\n(no step was made)")
-    assert found.replay().schedule.chains == ()
+    assert found.replay().schedule.strands == ()
 
 
 def test_a_session_without_end_is_told_and_may_have_more_steps() -> None:

@@ -176,7 +176,7 @@ class Facts:
         call = (event.sender, body.turn, body.call)
         start = self._next_ordinal.get(event.sender, 1)
         self._next_ordinal[event.sender] = start + len(body.profiles)
-        copies = [child_of(event.sender, start + place) for place in range(len(body.profiles))]
+        copies = [child_of(event.sender, start + index) for index in range(len(body.profiles))]
         self.copies[call] = copies
         self.works_on.update(dict.fromkeys(copies, call))
 

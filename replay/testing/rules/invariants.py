@@ -16,7 +16,7 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, SessionClosed
-from callboard.replay.testing.rules.answers import AnswerInTime, Cancelled, Closed
+from callboard.replay.testing.rules.admission import Closing, FirstCome
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.budgets import (
     Budgets,
@@ -38,8 +38,8 @@ from callboard.replay.testing.rules.ends import (
 from callboard.replay.testing.rules.facts import Facts, Handled
 from callboard.replay.testing.rules.isolation import Approvals, Isolation, Narrowing
 from callboard.replay.testing.rules.ledger import Ledger
-from callboard.replay.testing.rules.line import Closing, FirstCome
-from callboard.replay.testing.rules.once import OneStop
+from callboard.replay.testing.rules.one_stop import OneStop
+from callboard.replay.testing.rules.outcomes import AnswerInTime, Cancelled, Closed
 from callboard.replay.testing.rules.reasons import Deserved
 from callboard.replay.testing.rules.reports import FirstValidWins
 from callboard.replay.testing.rules.spending import Spending
@@ -104,7 +104,7 @@ def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, 
     for message in get_args(AnyMessage):
         names = ("on_any", f"on_{message.__name__}")
         found[message] = tuple(
-            (place, name) for place, one in enumerate(kinds) for name in names if hasattr(one, name)
+            (index, name) for index, one in enumerate(kinds) for name in names if hasattr(one, name)
         )
     return found
 
@@ -157,7 +157,7 @@ class LogChecker:
 
     def _hears_of(self, kind: type) -> list[Hears]:
         """Who looks at messages of a kind."""
-        found = self._hears[kind] = [getattr(self._all[place], name) for place, name in self._methods[kind]]
+        found = self._hears[kind] = [getattr(self._all[index], name) for index, name in self._methods[kind]]
         return found
 
     def _handled(self, handled: Handled) -> None:

@@ -138,8 +138,8 @@ class Ledger:
     def could_ever_fit(self, who: str) -> bool:
         """Whether the last wish of an agent fits beside what is spent and what its ancestors must keep."""
         kept = self.wishes.get(who, NOTHING)
-        for place, scope in enumerate(self.above(who)):
-            kept = add(kept, scope.closing) if place else kept
+        for index, scope in enumerate(self.above(who)):
+            kept = add(kept, scope.closing) if index else kept
             if not scope.may_hold(kept):
                 return False
         return True

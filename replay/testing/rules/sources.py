@@ -65,16 +65,16 @@ class Sources:
         named = self._named.pop(who, [])
         expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
         known, is_forgetful = self._known.get(who, set()), who in self._forgetful
-        for place, message in enumerate(request.messages[start:], start):
+        for index, message in enumerate(request.messages[start:], start):
             for part in _parts_in(message):
                 if expected and expected[0][1] == part:
                     expected.popleft()
                 elif _is_phrase(part):
                     continue
                 elif part not in known:
-                    yield _breach("provenance", seq, f"message {place} of {who} came in no message to it")
+                    yield _breach("provenance", seq, f"message {index} of {who} came in no message to it")
                 elif not is_forgetful:
-                    yield _breach("new", seq, f"message {place} of {who} has content of no event in `new`")
+                    yield _breach("new", seq, f"message {index} of {who} has content of no event in `new`")
         if expected and not is_forgetful:
             yield _breach("new", seq, f"{who} names event {expected[0][0]}, which adds nothing here")
 

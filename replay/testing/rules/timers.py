@@ -74,11 +74,11 @@ class Timers(Invariant):
                 self._doubtful = event.seq, "the grace is over, and the outcome is not told"
             elif purpose == "deadline" and self._runs(who, event.seq):
                 self._doubtful = event.seq, f"the time of {who} is over, and it still runs"
-        for place, output in enumerate(outputs):
+        for index, output in enumerate(outputs):
             if isinstance(output.body, AskEnded) and output.body.in_doubt and purpose != _GRACE:
                 self.broken(output.seq, "an outcome leaves agents in doubt before the grace is over")
             if isinstance(output.body, SetTimer):
-                self._for[output.body.timer] = _purpose(event, output.body, outputs[place + 1 :], place == 0)
+                self._for[output.body.timer] = _purpose(event, output.body, outputs[index + 1 :], index == 0)
             elif isinstance(output.body, CancelTimer):
                 self._for.pop(output.body.timer, None)
             elif isinstance(output.body, Begin):

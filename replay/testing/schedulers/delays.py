@@ -1,7 +1,7 @@
 """Delay bounding: first come, first served, except that a few times the one whose turn it is must wait.
 
 Rules
-  - The default order is a queue of chains: who moved goes to the back, who is new goes to the back. It is
+  - The default order is a queue of strands: who moved goes to the back, who is new goes to the back. It is
     fair and the same for every run.
   - A run has `delays` points, drawn over the length of the longest run so far, at which the first in the
     queue is sent to the back instead. Most bugs need one or two of them (Emmi, Qadeer, Rakamaric, POPL
@@ -18,7 +18,7 @@ STEPS_AT_FIRST = 30
 
 
 class Turns:
-    """The queue of chains: who has waited longest goes first."""
+    """The queue of strands: who has waited longest goes first."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -34,17 +34,17 @@ class Turns:
         places = self._places
         best, least = offered[0], 1 << 60
         for move in offered:
-            place = places.get(move.chain)
-            if place is None:
-                place = places[move.chain] = self._next
+            index = places.get(move.strand)
+            if index is None:
+                index = places[move.strand] = self._next
                 self._next += 1
-            if place < least:
-                best, least = move, place
+            if index < least:
+                best, least = move, index
         return best
 
     def to_back(self, move: Move) -> None:
-        """This chain goes to the back of the queue."""
-        self._places[move.chain] = self._next
+        """This strand goes to the back of the queue."""
+        self._places[move.strand] = self._next
         self._next += 1
 
 

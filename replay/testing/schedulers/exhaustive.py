@@ -35,7 +35,7 @@ class _Asleep(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """A state on the current path. todo: chains to try, in order. tried: those that were.
+    """A state on the current path. todo: strands to try, in order. tried: those that were.
 
     made: what the last of them touched. after: the actor that moved before. preemptions: on the way here.
     """
@@ -52,15 +52,15 @@ class _Node(msgspec.Struct):
     def current(self) -> str:
         return self.tried[-1]
 
-    def plan(self, chain: str) -> None:
-        if chain not in self.todo and chain not in self.tried:
-            self.todo.append(chain)
+    def plan(self, strand: str) -> None:
+        if strand not in self.todo and strand not in self.tried:
+            self.todo.append(strand)
 
     def plan_vanished(self, moves: dict[str, Move]) -> None:
         """Plan what the current move made impossible. moves: those that are offered after it."""
-        for chain, move in self.offered.items():
-            if chain != self.current and moves.get(chain) != move:
-                self.plan(chain)
+        for strand, move in self.offered.items():
+            if strand != self.current and moves.get(strand) != move:
+                self.plan(strand)
 
 
 class Exhaustive:
@@ -109,9 +109,9 @@ class Exhaustive:
             if self._reduces and node.tried and node.made is not None:
                 node.asleep[node.current] = node.made
             while node.todo:
-                chain = node.todo.pop(0)
-                if chain not in node.asleep:
-                    node.tried.append(chain)
+                strand = node.todo.pop(0)
+                if strand not in node.asleep:
+                    node.tried.append(strand)
                     return True
             nodes.pop()
         return False
@@ -130,7 +130,7 @@ class Exhaustive:
         node = nodes[self._depth]
         self._depth += 1
         for move in offered:
-            if move.chain == node.current:
+            if move.strand == node.current:
                 return move
         raise MisuseError(
             f"the world is not deterministic: {node.current} was offered after the same {self._depth - 1} "
@@ -143,31 +143,31 @@ class Exhaustive:
         node.made = _Asleep(node.offered[node.current].actor, frozenset(self._touched()))
 
     def _new_node(self, offered: Sequence[Move]) -> _Node:
-        moves = {move.chain: move for move in offered}
+        moves = {move.strand: move for move in offered}
         parent = self._nodes[-1] if self._nodes else None
         if not self._reduces:
             return self._full_node(moves, parent)
         node = _Node(moves, [], [], {})
         if parent is not None and parent.made is not None:
             made = parent.made
-            node.asleep = {chain: one for chain, one in parent.asleep.items() if not one.conflicts(made)}
+            node.asleep = {strand: one for strand, one in parent.asleep.items() if not one.conflicts(made)}
             parent.plan_vanished(moves)
-        for chain in moves:
-            if chain not in node.asleep:
-                node.tried.append(chain)
+        for strand in moves:
+            if strand not in node.asleep:
+                node.tried.append(strand)
                 break
         return node
 
     def _full_node(self, moves: dict[str, Move], parent: _Node | None) -> _Node:
-        chains = list(moves)
+        strands = list(moves)
         if parent is None:
-            return _Node(moves, chains[1:], chains[:1], {})
+            return _Node(moves, strands[1:], strands[:1], {})
         actor = parent.offered[parent.current].actor
         could_go_on = any(move.actor == parent.after for move in parent.offered.values())
         used = parent.preemptions + (could_go_on and actor != parent.after)
         if self._preemptions is not None and used >= self._preemptions:
-            chains = [chain for chain in chains if moves[chain].actor == actor] or chains
-        return _Node(moves, chains[1:], chains[:1], {}, None, actor, used)
+            strands = [strand for strand in strands if moves[strand].actor == actor] or strands
+        return _Node(moves, strands[1:], strands[:1], {}, None, actor, used)
 
     def finish(self, world: World) -> None:
         """Plan for each race of the run one in which it goes the other way."""
@@ -176,16 +176,16 @@ class Exhaustive:
         self._note_last()
         steps = world.trace()
         has_gone_on = len(steps) > self._depth
-        self._nodes[-1].plan_vanished({} if has_gone_on else {move.chain: move for move in world.moves()})
+        self._nodes[-1].plan_vanished({} if has_gone_on else {move.strand: move for move in world.moves()})
         order = Order(steps[: self._depth])
         for i, j in order.races(self._new_from):
             self._plan(order, i, j)
 
     def _plan(self, order: Order, i: int, j: int) -> None:
         node = self._nodes[i]
-        chains = [order.steps[k].chain for k in order.initials(order.without(i, j))]
+        strands = [order.steps[k].strand for k in order.initials(order.without(i, j))]
         known = {*node.todo, *node.tried, *node.asleep}
-        if known.isdisjoint(chains):
-            possible = [chain for chain in chains if chain in node.offered]
-            for chain in possible[:1] or list(node.offered):
-                node.plan(chain)
+        if known.isdisjoint(strands):
+            possible = [strand for strand in strands if strand in node.offered]
+            for strand in possible[:1] or list(node.offered):
+                node.plan(strand)

@@ -1,13 +1,13 @@
-"""PCT over chains: the chain of the highest priority moves, and at a few random points it falls to the
+"""PCT over strands: the strand of the highest priority moves, and at a few random points it falls to the
 bottom.
 
 Rules
-  - Chains get random priorities when they first appear. A bug of depth d needs d orderings to hold: the
-    priorities give one, d - 1 points at which the leading chain is put last give the others.
-  - A campaign of w chains and n steps hits a bug of depth d with a probability of at least 1/(w n^(d-1)) a
-    run (Burckhardt et al., ASPLOS 2010, with chains for threads). Where chains are found online for a
+  - Strands get random priorities when they first appear. A bug of depth d needs d orderings to hold: the
+    priorities give one, d - 1 points at which the leading strand is put last give the others.
+  - A campaign of w strands and n steps hits a bug of depth d with a probability of at least 1/(w n^(d-1)) a
+    run (Burckhardt et al., ASPLOS 2010, with strands for threads). Where strands are found online for a
     partial order of width w there are at most w^2 of them, hence 1/(w^2 n^(d-1)) (Ozkan et al., PCTCP,
-    OOPSLA 2018). Chains are given here, so `Seen.bound` counts both and states the weaker.
+    OOPSLA 2018). Strands are given here, so `Statistics.bound` counts both and states the weaker.
   - d is cycled, since one that is too large hurts: with d = 3 a needle of 20 steps was found by 15 of 30
     campaigns, with d = 1 by all.
   - n is the longest run seen so far.
@@ -25,7 +25,7 @@ STEPS_AT_FIRST = 30
 
 
 class Pct:
-    """Priorities for chains, with d - 1 points at which the leader falls back. depths: cycled run by run."""
+    """Priorities for strands, with d - 1 points at which the leader falls back. depths: cycled run by run."""
 
     name = "pct"
 
@@ -51,14 +51,14 @@ class Pct:
         return True
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """The move of the leading chain; at a point of change, of the one after it."""
+        """The move of the leading strand; at a point of change, of the one after it."""
         self._at += 1
         if len(offered) == 1:
             return offered[0]
         best = first_of(offered, self._priorities, self._random)
         if self._at in self._falls:
             self._lowest -= 1.0
-            self._priorities[best.chain] = self._lowest
+            self._priorities[best.strand] = self._lowest
             best = first_of(offered, self._priorities, self._random)
         return best
 

@@ -15,7 +15,7 @@ from callboard.replay.testing.world import Move, World
 
 
 class Pos:
-    """Priorities for the next event of each chain, drawn anew after a race."""
+    """Priorities for the next event of each strand, drawn anew after a race."""
 
     name = "pos"
 
@@ -31,13 +31,13 @@ class Pos:
     def choose(self, offered: Sequence[Move]) -> Move | None:
         """The move of the highest priority; whatever races with it draws again."""
         if len(offered) == 1:
-            self._priorities.pop(offered[0].chain, None)
+            self._priorities.pop(offered[0].strand, None)
             return offered[0]
         priorities = self._priorities
         best = first_of(offered, priorities, self._random)
         for move in offered:
             if move.actor == best.actor:
-                del priorities[move.chain]
+                del priorities[move.strand]
         return best
 
     def finish(self, world: World) -> None:

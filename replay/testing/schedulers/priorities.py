@@ -1,4 +1,4 @@
-"""Random priorities of chains, as POS and PCT have them."""
+"""Random priorities of strands, as POS and PCT have them."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,12 +6,12 @@ from callboard.replay.testing.world import Move
 
 
 def first_of(offered: Sequence[Move], priorities: dict[str, float], draw: Callable[[], float]) -> Move:
-    """The move whose chain has the highest priority; a chain that has none draws one, which is kept."""
+    """The move whose strand has the highest priority; a strand that has none draws one, which is kept."""
     best, highest = offered[0], -float("inf")
     for move in offered:
-        priority = priorities.get(move.chain)
+        priority = priorities.get(move.strand)
         if priority is None:
-            priority = priorities[move.chain] = draw()
+            priority = priorities[move.strand] = draw()
         if priority > highest:
             best, highest = move, priority
     return best

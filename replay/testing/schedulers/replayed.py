@@ -20,7 +20,7 @@ class Replay:
     name = "replay"
 
     def __init__(self, schedule: Schedule) -> None:
-        self._chains = schedule.chains
+        self._strands = schedule.strands
         self._at = 0
         self._runs = 0
 
@@ -31,13 +31,13 @@ class Replay:
         return self._runs == 1
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """The move of the chain whose turn it is; None at the end. Raises ScheduleMisfit."""
-        if self._at == len(self._chains):
+        """The move of the strand whose turn it is; None at the end. Raises ScheduleMisfit."""
+        if self._at == len(self._strands):
             return None
-        wanted = self._chains[self._at]
+        wanted = self._strands[self._at]
         self._at += 1
         for move in offered:
-            if move.chain == wanted:
+            if move.strand == wanted:
                 return move
         raise ScheduleMisfit(self._at, wanted, offered)
 
@@ -53,9 +53,9 @@ def replay(make_world: MakeWorld[W], schedule: Schedule, monitors: Sequence[Moni
 def replay_on(world: W, schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
     """The same, on a world at its start that the caller keeps."""
     choose = Replay(schedule).choose
-    length = len(schedule.chains)
+    length = len(schedule.strands)
     heal_at = length + 1 if schedule.healed_at is None else schedule.healed_at
     run = perform(world, monitors, choose, choose, Bounds(schedule.steps, length + 1), heal_at)
     if not run.violation and len(run.made) < length:
-        raise ScheduleMisfit(len(run.made) + 1, schedule.chains[len(run.made)], ())
+        raise ScheduleMisfit(len(run.made) + 1, schedule.strands[len(run.made)], ())
     return run

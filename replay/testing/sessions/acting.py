@@ -20,7 +20,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
-from callboard.replay.testing.sessions.faults import Weather
+from callboard.replay.testing.sessions.faults import FaultMix
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import Scenario
 
@@ -45,13 +45,14 @@ class Acting(Board):
     """A session in progress, with all that faults can touch.
 
     durable: up to which seq the log is on disk for sure. effects: tools that ran. down: what the last process
-    left, while there is none. struck: the faults so far; weather: which are offered, if one was chosen.
+    left, while there is none. injected: the faults so far. fault_mix: which are offered, if one was
+    chosen.
     """
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
         super().__init__(scenario, memory)
-        self.weather: Weather | None = None
-        self.struck: list[str] = []
+        self.fault_mix: FaultMix | None = None
+        self.injected: list[str] = []
         self.durable = 0
         self.effects: list[Effect] = []
         self.down: Down | None = None
@@ -63,47 +64,47 @@ class Acting(Board):
 
     # --- ports ----------------------------------------------------------------------
 
-    def reply(self, chain: str, fault: str = "") -> None:
-        """A port answers the request of a chain, or a timer fires."""
-        request = self.requests.get(chain)
+    def reply(self, strand: str, fault: str = "") -> None:
+        """A port answers the request of a strand, or a timer fires."""
+        request = self.requests.get(strand)
         if request is None:
-            self.fire(chain)
+            self.fire(strand)
             return
-        event, bent = request.event, fault or request.bent
+        event, fault_mode = request.event, fault or request.fault_mode
         self.close_request(request)
         if event.seq in self.aborted and fault != "finished":
             is_unstarted = fault == "unstarted"
             answer = self.gate.cancelled(event) if is_unstarted else ports.given_up(event, self.gate)
         else:
-            answer = self._answer(request, bent)
+            answer = self._answer(request, fault_mode)
             if self.memory is not None:
-                answer = self.memory.answer(event, bent, answer)
+                answer = self.memory.answer(event, fault_mode, answer)
         self.answer(event, answer)
         if fault == "twice":
             self.answer(event, answer)
 
-    def _answer(self, request: Request, bent: str) -> Post:
+    def _answer(self, request: Request, fault_mode: str) -> Post:
         event, body = request.event, request.event.body
         if isinstance(body, CallModel):
             asked = self.asked[event.seq]
-            says = ports.policy_says(self.scenario, asked)
+            reply = ports.policy_reply(self.scenario, asked)
             wish = self.gate.wish_of(event)
-            return ports.replied(asked, wish, ports.bent_says(bent, says) if bent else says)
+            return ports.replied(asked, wish, ports.faulty_reply(fault_mode, reply) if fault_mode else reply)
         if isinstance(body, CallTool):
-            return self._use(event, body, bent)
+            return self._use(event, body, fault_mode)
         if isinstance(body, RequestApproval):
             self.durable = max(self.durable, self.start_of(event))
-            return ports.given(self.scenario, event, body, bent)
+            return ports.given(self.scenario, event, body, fault_mode)
         if isinstance(body, CheckSchema):
-            return ports.checked(self.scenario, body, bent)
+            return ports.checked(self.scenario, body, fault_mode)
         return self.scenario.others[type(body)](event)
 
-    def _use(self, event: Event, call: CallTool, bent: str) -> Post:
+    def _use(self, event: Event, call: CallTool, fault_mode: str) -> Post:
         if call.effect != "read":
             self.durable = max(self.durable, self.start_of(event))
         answer = self.act(event, call)
         limits = self.agent(event.sender).limits
-        return ports.bent_tool(bent, event, call, limits.tool_timeout_s or 0.0) or answer
+        return ports.faulty_tool_answer(fault_mode, event, call, limits.tool_timeout_s or 0.0) or answer
 
     def act(self, event: Event, call: CallTool) -> Post:
         """A tool runs, and has its effect."""

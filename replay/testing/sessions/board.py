@@ -34,9 +34,9 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.names import (
     approval_subject,
-    check_chain,
+    check_strand,
     model_subject,
-    timer_chain,
+    timer_strand,
     tool_subject,
 )
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
@@ -53,15 +53,15 @@ class Request(NamedTuple):
     """A port request that has no answer. bent: a fault that its answer will show, if any."""
 
     event: Event
-    chain: str
-    bent: str = ""
+    strand: str
+    fault_mode: str = ""
 
 
 class Board:
     """One session in progress.
 
-    offers: what can happen next, by chain. later: what can happen once the clock is there, in milliseconds
-    since 1970. requests: those that ports have and have not answered, by chain. asked: what models were
+    offers: what can happen next, by strand. later: what can happen once the clock is there, in milliseconds
+    since 1970. requests: those that ports have and have not answered, by strand. asked: what models were
     asked, by the seq of the grant. decided: called for every decision, for those who want to watch.
     step: which one is being made; posters: by which step each event of the log was posted.
     failure: why the session can go no further, as a live one would say it.
@@ -91,10 +91,10 @@ class Board:
         self.is_continued = False
         self.failure: Exception | None = None
         self.rescued = ""
-        self.seen: set[tuple[str, str, type]] = set()
+        self.situations: set[tuple[str, str, type]] = set()
         self.step = 0
         self.posters = [0]
-        self._chains: dict[int, str] = {}
+        self._strands: dict[int, str] = {}
         self._announced: dict[int, int] = {}
 
     @property
@@ -152,7 +152,7 @@ class Board:
         core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
         before = core.state_of(address)
-        self.seen.add((address, before.phase, type(event.body)))
+        self.situations.add((address, before.phase, type(event.body)))
         try:
             posts = core.decide(event, error) if error else core.decide_safely(event)
         except Exception as raised:  # the supervisor's
@@ -197,20 +197,22 @@ class Board:
         body = request.body
         if isinstance(body, CallModel):
             self._note(request, body)
-            chain, label = f"model {model_subject(body.agent, self.gate.wish_of(request))}", "answers"
+            strand, label = f"model {model_subject(body.agent, self.gate.wish_of(request))}", "answers"
         elif isinstance(body, CallTool):
-            chain, label = f"tool {tool_subject(request.sender, body)}", "returns"
+            strand, label = f"tool {tool_subject(request.sender, body)}", "returns"
         elif isinstance(body, RequestApproval):
-            chain, label = f"approval {approval_subject(request.sender, body)}", f"is given for {body.tool}"
+            strand, label = f"approval {approval_subject(request.sender, body)}", f"is given for {body.tool}"
         elif isinstance(body, CheckSchema):
-            chain, label = check_chain(self.supervisor, body.check, self.log), "answers"
+            strand, label = check_strand(self.supervisor, body.check, self.log), "answers"
         else:
-            chain, label = f"{request.recipient} {owner_of(request)}", "answers"
-        while chain in self.requests:  # two of one name are two all the same
-            chain += " again"
-        self.requests[chain] = Request(request, chain)
-        self._chains[request.seq] = chain
-        self.offers[chain] = self.names.other(chain, f"ports {owner_of(request)}", "port", f"{chain} {label}")
+            strand, label = f"{request.recipient} {owner_of(request)}", "answers"
+        while strand in self.requests:  # two of one name are two all the same
+            strand += " again"
+        self.requests[strand] = Request(request, strand)
+        self._strands[request.seq] = strand
+        self.offers[strand] = self.names.other(
+            strand, f"ports {owner_of(request)}", "port", f"{strand} {label}"
+        )
 
     def _note(self, request: Event, grant: CallModel) -> None:
         """What the model is asked, as the agent's state says at the moment of the grant."""
@@ -226,38 +228,38 @@ class Board:
 
     def close_request(self, request: Request) -> None:
         """A port is done with a request."""
-        self.requests.pop(request.chain, None)
-        self._chains.pop(request.event.seq, None)
-        self.offers.pop(request.chain, None)
-        self.later.pop(request.chain, None)
+        self.requests.pop(request.strand, None)
+        self._strands.pop(request.event.seq, None)
+        self.offers.pop(request.strand, None)
+        self.later.pop(request.strand, None)
 
-    def actor_of(self, chain: str) -> str:
+    def actor_of(self, strand: str) -> str:
         """Which moves a port's answer conflicts with: the other answers to the same agent."""
-        request = self.requests.get(chain)
-        return f"ports {owner_of(request.event)}" if request else chain
+        request = self.requests.get(strand)
+        return f"ports {owner_of(request.event)}" if request else strand
 
-    def delay(self, request: Request, bent: str, after_ms: int) -> None:
+    def delay(self, request: Request, fault_mode: str, after_ms: int) -> None:
         """A port takes its time over a request."""
-        self.requests[request.chain] = request._replace(bent=bent)
-        self.offers.pop(request.chain, None)
-        self.later[request.chain] = self.now + after_ms
+        self.requests[request.strand] = request._replace(fault_mode=fault_mode)
+        self.offers.pop(request.strand, None)
+        self.later[request.strand] = self.now + after_ms
 
     def ignore(self, request: Request) -> None:
         """Nobody answers a request, unless its agent is stopped."""
-        self.requests[request.chain] = request._replace(bent="ignored")
-        self.offers.pop(request.chain, None)
+        self.requests[request.strand] = request._replace(fault_mode="ignored")
+        self.offers.pop(request.strand, None)
 
     def abort(self, request: Event) -> None:
         """Let a port give up, at once unless it is one that cannot."""
         self.aborted.add(request.seq)
-        chain = self._chains.get(request.seq, "")
-        if chain in self.later:
-            if self.requests[chain].bent == "never" and isinstance(request.body, CallTool):
-                self.later[chain] = self.now + GRACE_MS
+        strand = self._strands.get(request.seq, "")
+        if strand in self.later:
+            if self.requests[strand].fault_mode == "never" and isinstance(request.body, CallTool):
+                self.later[strand] = self.now + GRACE_MS
             else:
-                self._due(chain)
-        elif chain and chain not in self.offers:  # nobody was going to answer
-            self._due(chain)
+                self._due(strand)
+        elif strand and strand not in self.offers:  # nobody was going to answer
+            self._due(strand)
 
     # --- going on -------------------------------------------------------------------
 
@@ -269,7 +271,7 @@ class Board:
         self.core = recovered.core
         self._remember_decisions(self.core)
         self.core.move_to(self._open_inbox, self.tell)
-        for memory in (self.offers, self.later, self.requests, self.timers, self._chains, self._announced):
+        for memory in (self.offers, self.later, self.requests, self.timers, self._strands, self._announced):
             memory.clear()
         self.asked.clear()
         self.is_continued = True
@@ -284,42 +286,42 @@ class Board:
     def arm(self, arm: Arm) -> None:
         """Set a timer, or put it off."""
         timer = arm.timer
-        chain = self.timers[timer][0] if timer in self.timers else timer_chain(self.supervisor, timer)
-        self.timers[timer] = (chain, arm.request)
-        self.later[chain] = arm.at + arm.after_ms
+        strand = self.timers[timer][0] if timer in self.timers else timer_strand(self.supervisor, timer)
+        self.timers[timer] = (strand, arm.request)
+        self.later[strand] = arm.at + arm.after_ms
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
-        chain, _ = self.timers.pop(timer, ("", 0))
-        self.later.pop(chain, None)
-        self.offers.pop(chain, None)
+        strand, _ = self.timers.pop(timer, ("", 0))
+        self.later.pop(strand, None)
+        self.offers.pop(strand, None)
 
-    def fire(self, chain: str) -> None:
+    def fire(self, strand: str) -> None:
         """A timer fires."""
-        timer, request = next((timer, seq) for timer, (name, seq) in self.timers.items() if name == chain)
-        self.offers.pop(chain, None)
-        self.later.pop(chain, None)
+        timer, request = next((timer, seq) for timer, (name, seq) in self.timers.items() if name == strand)
+        self.offers.pop(strand, None)
+        self.later.pop(strand, None)
         self.post(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
 
     def jump(self) -> None:
         """Put the clock forward to whatever is due next, and offer it."""
         if self.later:
             self.now = max(self.now, min(self.later.values()))
-            for chain in [chain for chain, due in self.later.items() if due <= self.now]:
-                self._due(chain)
+            for strand in [strand for strand, due in self.later.items() if due <= self.now]:
+                self._due(strand)
 
     def wake(self) -> None:
         """Nothing else can happen: jump. Remember it if only a deadline can still end what hangs."""
-        is_ignored = any(request.bent == "ignored" for request in self.requests.values())
+        is_ignored = any(request.fault_mode == "ignored" for request in self.requests.values())
         if not self.rescued and self.later and self.running and not is_ignored:
-            is_last_hope = all(chain.startswith(RESCUES) for chain in self.later)
+            is_last_hope = all(strand.startswith(RESCUES) for strand in self.later)
             self.rescued = min(self.later) if is_last_hope else ""
         self.jump()
 
-    def _due(self, chain: str) -> None:
-        self.later.pop(chain, None)
-        label = "" if chain in self.requests else f"{chain} fires"
-        self.offers[chain] = self.names.other(chain, self.actor_of(chain), "port", label)
+    def _due(self, strand: str) -> None:
+        self.later.pop(strand, None)
+        label = "" if strand in self.requests else f"{strand} fires"
+        self.offers[strand] = self.names.other(strand, self.actor_of(strand), "port", label)
 
     # --- looking --------------------------------------------------------------------
 

@@ -42,8 +42,8 @@ def losses(world: Acting) -> list[Move]:
     """What the crash may have lost besides, of the end of the log."""
     if len(world.log) <= world.durable:
         return []
-    chains = ("fault lose one", "fault lose half")
-    return [world.names.other(chain, "process", "fault", chain.replace(" ", ": ", 1)) for chain in chains]
+    strands = ("fault lose one", "fault lose half")
+    return [world.names.other(strand, "process", "fault", strand.replace(" ", ": ", 1)) for strand in strands]
 
 
 def lose(world: Acting, how_much: str) -> None:

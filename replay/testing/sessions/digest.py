@@ -82,8 +82,8 @@ def digest_of(board: Board) -> bytes:
         },
         "offers": sorted(board.offers),
         "later": sorted(board.later.items()),
-        "requests": sorted((one.chain, one.bent) for one in board.requests.values()),
-        "aborted": sorted(one.chain for one in board.requests.values() if one.event.seq in board.aborted),
+        "requests": sorted((one.strand, one.fault_mode) for one in board.requests.values()),
+        "aborted": sorted(one.strand for one in board.requests.values() if one.event.seq in board.aborted),
         "now": board.now,
         "failure": type(board.failure).__name__,
     }

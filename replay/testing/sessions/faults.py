@@ -14,12 +14,12 @@
 Rules
   - A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". So a schedule
     holds them, and dropping one leaves the others where they are.
-  - In a *weather* a few kinds are on, each at a rate, and at most one fault is offered before each step: else
-    a world that can break in thirty places does nothing but break. Which weather reigns is the first move of
-    the run; every eighth is calm. (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out finds more
-    than mixing all of them.)
-  - Without a weather every fault is offered all the time, so that every run of any weather is a run without
-    it too. That is how a counterexample shrinks: the weather is dropped first.
+  - In a *fault mix* a few kinds are on, each at a rate, and at most one fault is offered before each step. A
+    world that can break in thirty places would do nothing but break otherwise. The first move of a run
+    chooses its mix; every eighth is calm. (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out
+    finds more than mixing all of them.)
+  - Without a mix every fault is offered all the time, so that every run of any mix is a run without it too.
+    That is how a counterexample shrinks: the mix is dropped first.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -63,7 +63,7 @@ _RATES: Final = (0.1, 0.25, 0.5)
 _BIG: Final = 1 << 32
 
 
-class Weather(msgspec.Struct, frozen=True):
+class FaultMix(msgspec.Struct, frozen=True):
     """What fails in a run. rate: before which part of the steps a fault is offered. shares: by kind, from 0
     to 1, how often one that comes up is let through; kinds that are not listed are off."""
 
@@ -73,16 +73,16 @@ class Weather(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {share:g}" for kind, share in self.shares.items())
-        return f"weather {self.number}: {self.rate:g} of the steps; {kinds or 'nothing fails'}"
+        return f"fault mix {self.number}: {self.rate:g} of the steps; {kinds or 'nothing fails'}"
 
-    def offers(self, step: int, strikes: Callable[[], Mapping[str, Move]]) -> Move | None:
+    def offers(self, step: int, injectable: Callable[[], Mapping[str, Move]]) -> Move | None:
         """The fault that is offered before this step, out of those that can strike."""
         draw = _mixed(self.number, step)
         if draw >= self.rate * _BIG:
             return None
         by_kind: dict[str, list[Move]] = {}
-        for chain, move in strikes().items():
-            if self.shares.get(kind := kind_of(chain)):
+        for strand, move in injectable().items():
+            if self.shares.get(kind := kind_of(strand)):
                 by_kind.setdefault(kind, []).append(move)
         if not by_kind:
             return None
@@ -96,12 +96,12 @@ class Weather(msgspec.Struct, frozen=True):
 class Faults(msgspec.Struct, frozen=True):
     """What may fail. kinds: which faults there are. most: faults of one run.
 
-    weathers: how many there are to choose from; 0: every fault is offered all the time. seed: of these.
+    fault_mixes: how many there are to choose from; 0: every fault is offered all the time. seed: of these.
     """
 
     kinds: frozenset[str] = frozenset()
     most: int = 4
-    weathers: int = 31
+    fault_mixes: int = 31
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Faults(msgspec.Struct, frozen=True):
             raise MisuseError(
                 f"kinds={self.kinds!r:.80}: give a set of kinds, or use faults('crash', 'cancel')"
             )
-        for name, number in (("most", self.most), ("weathers", self.weathers)):
+        for name, number in (("most", self.most), ("fault_mixes", self.fault_mixes)):
             if type(number) is not int or number < 0:
                 raise MisuseError(f"{name}={number!r:.80}: give a number, 0 or more")
         if unknown := sorted(self.kinds - KINDS):
@@ -121,34 +121,34 @@ class Faults(msgspec.Struct, frozen=True):
         """Those of a menu that are on, in its order."""
         return tuple(kind for kind in menu if kind in self.kinds)
 
-    def weather(self, number: int) -> Weather:
-        """One of the weathers: always the same for a seed and a number. Every eighth is calm."""
+    def fault_mix(self, number: int) -> FaultMix:
+        """Return a fault mix: always the same for a seed and a number. Every eighth is calm."""
         if number % CALM_EVERY == 0:
-            return Weather(number, 0.0, {})
+            return FaultMix(number, 0.0, {})
         shares = {}
         for kind in sorted(self.kinds):
             share = _SHARES[_hash(f"{self.seed}/{number}/{kind}") % len(_SHARES)]
             if share:
                 shares[kind] = share
-        return Weather(number, _RATES[_hash(f"{self.seed}/{number}") % len(_RATES)], shares)
+        return FaultMix(number, _RATES[_hash(f"{self.seed}/{number}") % len(_RATES)], shares)
 
 
 NO_FAULTS: Final = Faults()
 """Nothing fails."""
 
 
-def faults(*kinds: str, most: int = 4, weathers: int = 31, seed: int = 0) -> Faults:
+def faults(*kinds: str, most: int = 4, fault_mixes: int = 31, seed: int = 0) -> Faults:
     """Faults of these kinds; of every kind if none is named. Raises MisuseError for one there is not."""
-    return Faults(_chosen(kinds), most, weathers, seed)
+    return Faults(_chosen(kinds), most, fault_mixes, seed)
 
 
 def _chosen(kinds: Iterable[str]) -> frozenset[str]:
     return frozenset(kinds) or KINDS
 
 
-def kind_of(chain: str) -> str:
-    """The kind of a fault, from the name of its chain."""
-    return chain.split(" ", 2)[1]
+def kind_of(strand: str) -> str:
+    """The kind of a fault, from the name of its strand."""
+    return strand.split(" ", 2)[1]
 
 
 def _hash(text: str) -> int:

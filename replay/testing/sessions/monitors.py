@@ -25,9 +25,9 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
-from callboard.replay.testing.sessions.leavings import GivenUp, Resumes
-from callboard.replay.testing.sessions.verdicts import Verdicts
-from callboard.replay.testing.sessions.watching import OfSessions
+from callboard.replay.testing.sessions.abandoned_calls import GivenUp, Resumes
+from callboard.replay.testing.sessions.breach_cache import BreachCache
+from callboard.replay.testing.sessions.session_monitor import SessionMonitor
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 from callboard.replay.verify import Verifier
@@ -39,7 +39,7 @@ FAILED: Final = "A session fails only where the store does."
 REPLAY: Final = "The deciders, run again on the log, post what they posted."
 
 
-class LogRules(OfSessions):
+class LogRules(SessionMonitor):
     """Every invariant, held against the whole log in the end: what is broken once stays in the log.
 
     kinds: the invariants; all that need nothing but a log if not given.
@@ -49,7 +49,7 @@ class LogRules(OfSessions):
 
     def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
         self._kinds = kinds
-        self._verdicts = Verdicts()
+        self._verdicts = BreachCache()
 
     def found(self, world: SessionWorld) -> list[Breach]:
         """All that the log breaks."""
@@ -69,7 +69,7 @@ class LogRules(OfSessions):
         return self.at_rest(world, at)
 
 
-class NothingLeft(OfSessions):
+class NothingLeft(SessionMonitor):
     """At rest everything is over."""
 
     name = "nothing-left"
@@ -116,7 +116,7 @@ def _rests(state: object) -> bool:
     return isinstance(state, AgentState) and state.phase in ("idle", "new")
 
 
-class NoRescue(OfSessions):
+class NoRescue(SessionMonitor):
     """Deadlines are for what hangs, and nothing hangs."""
 
     name = "no-rescue"
@@ -131,7 +131,7 @@ class NoRescue(OfSessions):
         return Violation(self.rule, at) if world.rescued else None
 
 
-class Effects(OfSessions):
+class Effects(SessionMonitor):
     """What tools did to the world, against the log."""
 
     name = "effects"
@@ -172,7 +172,7 @@ def _repeated(world: SessionWorld) -> list[tuple[str, int, int]]:
     return [(who, one.turn, one.call) for who, one in given if one.is_repeat and one.verdict == "approved"]
 
 
-class FailsByFault(OfSessions):
+class FailsByFault(SessionMonitor):
     """A session that can go no further says why."""
 
     name = "fails-by-fault"
@@ -184,13 +184,13 @@ class FailsByFault(OfSessions):
         return "" if error is None or isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
 
 
-class Requests(OfSessions):
+class Requests(SessionMonitor):
     """What models were asked. rule: the one that was broken."""
 
     name = "requests"
 
     def __init__(self) -> None:
-        self._verdicts = Verdicts()
+        self._verdicts = BreachCache()
 
     def found(self, world: SessionWorld) -> list[Breach]:
         """All that the requests break."""
@@ -207,7 +207,7 @@ class Requests(OfSessions):
         return Violation(found[0].rule, at) if found else None
 
 
-class Replays(OfSessions):
+class Replays(SessionMonitor):
     """Replay identity. every: look at one run out of so many; it costs as much as the run."""
 
     name = "replay"
@@ -231,7 +231,7 @@ class Replays(OfSessions):
         return "" if found is None else "; ".join(found.lines()[:3])
 
 
-def session_monitors(replay_every: int = 20) -> list[OfSessions]:
+def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """All rules of sessions. replay_every: in how many runs the log is replayed; 1 for each."""
     at_rest = [LogRules(), NothingLeft(), NoRescue(), Effects(), FailsByFault(), Requests()]
     return [*at_rest, GivenUp(), Resumes(), Replays(replay_every)]

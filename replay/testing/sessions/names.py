@@ -68,11 +68,11 @@ class Names:
             )
         return move
 
-    def other(self, chain: str, actor: str, kind: MoveKind, label: str = "") -> Move:
-        """Any other move; one chain always means one move."""
-        move = self._others.get(chain)
+    def other(self, strand: str, actor: str, kind: MoveKind, label: str = "") -> Move:
+        """Any other move; one strand always means one move."""
+        move = self._others.get(strand)
         if move is None:
-            move = self._others[chain] = Move(chain, actor, label or chain, kind)
+            move = self._others[strand] = Move(strand, actor, label or strand, kind)
         return move
 
 
@@ -104,7 +104,7 @@ def approval_subject(sender: str, request: RequestApproval) -> str:
     return f"{sender}/{request.turn}.{request.call}" + (" again" if request.is_repeat else "")
 
 
-def timer_chain(state: SupervisorState, number: int) -> str:
+def timer_strand(state: SupervisorState, number: int) -> str:
     """A timer, by what it is for."""
     timer = state.timers.get(number)
     if timer is None:
@@ -112,7 +112,7 @@ def timer_chain(state: SupervisorState, number: int) -> str:
     return f"timer {timer.purpose} {timer.address}".rstrip()
 
 
-def check_chain(state: SupervisorState, number: int, log: Sequence[Event]) -> str:
+def check_strand(state: SupervisorState, number: int, log: Sequence[Event]) -> str:
     """A question to the schema port, by the delegation it is about: they are asked one after the other."""
     check = state.checks.get(number)
     if check is None:

@@ -19,7 +19,7 @@ from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
-from callboard.replay.testing.sessions.says import Says, Use, task
+from callboard.replay.testing.sessions.replies import Reply, Use, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 
@@ -68,7 +68,7 @@ class Plan:
             return NO_FAULTS
         if self.seed % 3:
             return faults(most=3, seed=self.seed)
-        return faults("jump", "slow", "never", "overloaded", "unstarted", "finished", most=12, weathers=0)
+        return faults("jump", "slow", "never", "overloaded", "unstarted", "finished", most=12, fault_mixes=0)
 
     def chance(self, *about: object) -> Random:
         """A source of chance for one question."""
@@ -130,7 +130,7 @@ class Plan:
 
     # --- what the models say ------------------------------------------------------
 
-    def says(self, request: ModelRequest) -> Says:
+    def says(self, request: ModelRequest) -> Reply:
         """The policy: a function of who asks, in which turn and attempt."""
         dice = self.chance("says", request.address, request.turn, request.attempt)
         return msgspec.structs.replace(self._reply(request, dice), **self._used(dice))
@@ -141,29 +141,29 @@ class Plan:
             return {"percent": dice.choice([None, 10, 100])}
         return {"percent": dice.choice([0, 10, 50, 100, None]), "usage": None}
 
-    def _reply(self, request: ModelRequest, dice: Random) -> Says:
+    def _reply(self, request: ModelRequest, dice: Random) -> Reply:
         roll = dice.random()
         if roll < 0.02:
-            return Says(is_lost=True)
+            return Reply(is_lost=True)
         if roll < 0.07:
-            return Says(failure=dice.choice(FAILURES))
+            return Reply(failure=dice.choice(FAILURES))
         if roll < 0.11:
-            return Says(content=dice.choice([b"[]", b"[1]", b'"no"', b"[ ]"]))
+            return Reply(content=dice.choice([b"[]", b"[1]", b'"no"', b"[ ]"]))
         if roll < 0.15:
             stop = dice.choice(["refusal", "model_context_window_exceeded", "pause_turn", "max_tokens"])
-            return Says("partly", stop_reason=stop)
+            return Reply("partly", stop_reason=stop)
         if roll < 0.25 + 0.1 * request.turn:
             return self._last_words(request, dice)
         uses = tuple(self._use(dice) for _ in range(dice.choice([1, 2, 2, 3])))
         if _may_report(request) and dice.random() < 0.2:
             uses = (*uses, _report(dice), _report(dice))
-        return Says("I act", uses, dice.choice(["tool_use"] * 9 + ["max_tokens"]))
+        return Reply("I act", uses, dice.choice(["tool_use"] * 9 + ["max_tokens"]))
 
-    def _last_words(self, request: ModelRequest, dice: Random) -> Says:
+    def _last_words(self, request: ModelRequest, dice: Random) -> Reply:
         if not _may_report(request) or dice.random() < 0.3:
-            return Says(dice.choice(["done", "done", ""]))
+            return Reply(dice.choice(["done", "done", ""]))
         uses = tuple(_report(dice) for _ in range(dice.choice([1, 1, 1, 2, 3])))
-        return Says("I report", uses, "tool_use")
+        return Reply("I report", uses, "tool_use")
 
     def _use(self, dice: Random) -> Use:
         kind = dice.choice(["look"] * 3 + ["save", "put", "pay"] + [TASK] * 6 + ["unknown", REPORT_BACK])

@@ -31,7 +31,7 @@ from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.actors.session.port_gate import PortGate
-from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario
 
 UNKNOWN_EFFECT: Final = text_json("It was cancelled while it ran; whether it had its effect is not known.")
@@ -50,7 +50,7 @@ FAILURES: Final = {
 _NOT_A_REPORT: Final[dict[str, object]] = {"\u2400 no schema asks for this": True}
 
 
-def policy_says(scenario: Scenario, request: ModelRequest) -> Says:
+def policy_reply(scenario: Scenario, request: ModelRequest) -> Reply:
     """What the policy says; one that raises makes a failed call, as a live model does.
 
     MisuseError passes: a policy that cannot be simulated is no model that failed.
@@ -61,18 +61,18 @@ def policy_says(scenario: Scenario, request: ModelRequest) -> Says:
         raise
     except Exception as error:
         why = f"{type(error).__name__}: {error}"[:500]
-        return Says(failure=ModelFailure("model_crashed", why), usage=None)
+        return Reply(failure=ModelFailure("model_crashed", why), usage=None)
 
 
-def replied(request: ModelRequest, wish: TurnRequested, says: Says) -> Post:
+def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
     """Make a model's answer, as it goes into the log."""
     turn, attempt, agent = wish.turn, wish.attempt, request.address
-    if says.is_lost:
+    if reply.is_lost:
         return Post(agent, ModelReplied(turn, attempt, "lost"))
-    usage = says.used(wish.need, request.model.max_tokens)
-    if says.failure is not None:
-        return Post(agent, ModelReplied(turn, attempt, "error", usage=usage, failure=says.failure))
-    return Post(agent, ModelReplied(turn, attempt, "ok", says.blocks(turn), says.stop_reason, usage))
+    usage = reply.used(wish.need, request.model.max_tokens)
+    if reply.failure is not None:
+        return Post(agent, ModelReplied(turn, attempt, "error", usage=usage, failure=reply.failure))
+    return Post(agent, ModelReplied(turn, attempt, "ok", reply.blocks(turn), reply.stop_reason, usage))
 
 
 def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
@@ -125,15 +125,15 @@ def given_up(request: Event, gate: PortGate) -> Post:
 # --- answers that a fault bends ---------------------------------------------------
 
 
-def bent_says(fault: str, says: Says) -> Says:
+def faulty_reply(fault: str, reply: Reply) -> Reply:
     """What the model says instead, by this fault."""
     if fault in FAILURES:
-        return Says(failure=FAILURES[fault], usage=None)
-    bend = _BENT.get(fault)
-    return bend(says) if bend else says
+        return Reply(failure=FAILURES[fault], usage=None)
+    bend = _FAULTY.get(fault)
+    return bend(reply) if bend else reply
 
 
-def bent_tool(fault: str, request: Event, call: CallTool, timeout_s: float) -> Post | None:
+def faulty_tool_answer(fault: str, request: Event, call: CallTool, timeout_s: float) -> Post | None:
     """What the tool answers instead, by this fault; None: what it always answers."""
     if fault == "raises":
         return Post(request.sender, _tool_error(call, "RuntimeError: a fault"))
@@ -148,33 +148,33 @@ def _tool_error(call: CallTool, text: str) -> ToolReturned:
     return ToolReturned(call.turn, call.call, "error", text_json(text))
 
 
-def _invalid_report(says: Says) -> Says:
-    uses = tuple((name, _NOT_A_REPORT if name == REPORT_BACK else value) for name, value in says.calls)
-    if uses == says.calls:
+def _invalid_report(reply: Reply) -> Reply:
+    uses = tuple((name, _NOT_A_REPORT if name == REPORT_BACK else value) for name, value in reply.calls)
+    if uses == reply.calls:
         uses = ((REPORT_BACK, _NOT_A_REPORT),)
-    return replace(says, calls=uses, stop_reason="tool_use")
+    return replace(reply, calls=uses, stop_reason="tool_use")
 
 
-def _many_reports(says: Says) -> Says:
+def _many_reports(reply: Reply) -> Reply:
     """An invalid one, then what it was going to report, twice."""
-    own = [use for use in says.calls if use[0] == REPORT_BACK] or [(REPORT_BACK, {"value": says.text})]
-    return replace(says, calls=((REPORT_BACK, _NOT_A_REPORT), *own, *own), stop_reason="tool_use")
+    own = [use for use in reply.calls if use[0] == REPORT_BACK] or [(REPORT_BACK, {"value": reply.text})]
+    return replace(reply, calls=((REPORT_BACK, _NOT_A_REPORT), *own, *own), stop_reason="tool_use")
 
 
-def _unknown_tool(says: Says) -> Says:
-    return replace(says, calls=(*says.calls, ("no-such-tool", {})), stop_reason="tool_use")
+def _unknown_tool(reply: Reply) -> Reply:
+    return replace(reply, calls=(*reply.calls, ("no-such-tool", {})), stop_reason="tool_use")
 
 
-def _bad_arguments(says: Says) -> Says:
-    return replace(says, calls=tuple((name, {"\u2400": [name]}) for name, _ in says.calls))
+def _bad_arguments(reply: Reply) -> Reply:
+    return replace(reply, calls=tuple((name, {"\u2400": [name]}) for name, _ in reply.calls))
 
 
-_BENT: Final[dict[str, Callable[[Says], Says]]] = {
-    "garbage": lambda says: replace(says, content=b'{"no": "list of blocks"}'),
-    "refusal": lambda says: Says("I will not.", stop_reason="refusal"),
-    "blank": lambda says: Says(""),
-    "greedy": lambda says: replace(says, percent=100),
-    "unmetered": lambda says: replace(says, usage=None, percent=None),
+_FAULTY: Final[dict[str, Callable[[Reply], Reply]]] = {
+    "garbage": lambda reply: replace(reply, content=b'{"no": "list of blocks"}'),
+    "refusal": lambda reply: Reply("I will not.", stop_reason="refusal"),
+    "blank": lambda reply: Reply(""),
+    "greedy": lambda reply: replace(reply, percent=100),
+    "unmetered": lambda reply: replace(reply, usage=None, percent=None),
     "invalid_report": _invalid_report,
     "many_reports": _many_reports,
     "unknown_tool": _unknown_tool,

@@ -12,7 +12,7 @@
 The world starts where the session is open and the first ask is posted. It is at rest when nobody can move
 and the clock has nothing left. Every log it leaves verifies, whatever the order and the faults.
 
-    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"), asks=[ask()]))
+    world = SessionWorld(Scenario([profile("host")], lambda request: Reply("done"), asks=[ask()]))
     world.run().ended.text
 """
 
@@ -36,9 +36,9 @@ from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.acting import Acting
 from callboard.replay.testing.sessions.crash import losses, resume
 from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of
+from callboard.replay.testing.sessions.injection import fault_mixes, inject, injectable
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
-from callboard.replay.testing.sessions.strikes import strike, strikes, weathers
 from callboard.replay.testing.world import Move, Step
 
 M = TypeVar("M", bound=Message)
@@ -81,14 +81,14 @@ class SessionWorld(Acting):
         if self.down is not None:
             offers += losses(self)
             return
-        if not self.made and self.scenario.faults.weathers:
-            offers += weathers(self)
+        if not self.made and self.scenario.faults.fault_mixes:
+            offers += fault_mixes(self)
             return
-        if len(self.struck) >= self.scenario.faults.most:
+        if len(self.injected) >= self.scenario.faults.most:
             return
-        if self.weather is None:
-            offers += strikes(self).values()
-        elif (fault := self.weather.offers(len(self.made), lambda: strikes(self))) is not None:
+        if self.fault_mix is None:
+            offers += injectable(self).values()
+        elif (fault := self.fault_mix.offers(len(self.made), lambda: injectable(self))) is not None:
             offers.append(fault)
 
     def make(self, move: Move) -> None:
@@ -99,14 +99,14 @@ class SessionWorld(Acting):
             self.made.append(_Made(move, self.inboxes[move.actor][0], self.log, len(self.log), self.posters))
             self.deliver(move.actor)
         else:
-            event = self._struck(move) if kind == "fault" else self._requested(move.chain)
+            event = self._struck(move) if kind == "fault" else self._requested(move.strand)
             self.made.append(_Made(move, event, self.log, len(self.log), self.posters))
             if kind == "port":
-                self.reply(move.chain)
+                self.reply(move.strand)
             elif kind == "client":
-                self._go_on(move.chain)
+                self._go_on(move.strand)
             else:
-                strike(self, move.chain)
+                inject(self, move.strand)
         self.look_ahead()
 
     def look_ahead(self) -> None:
@@ -114,23 +114,27 @@ class SessionWorld(Acting):
         if self.offers or self.failure is not None or self.down is not None:
             return
         self.wake()
-        if not self.offers and self.running and any(one.bent == "ignored" for one in self.requests.values()):
+        if (
+            not self.offers
+            and self.running
+            and any(one.fault_mode == "ignored" for one in self.requests.values())
+        ):
             self.offers[GIVES_UP] = self.names.other(GIVES_UP, CLIENT, "client", "the client gives up")
 
-    def _requested(self, chain: str) -> Event | None:
-        request = self.requests.get(chain)
+    def _requested(self, strand: str) -> Event | None:
+        request = self.requests.get(strand)
         return request.event if request else None
 
     def _struck(self, move: Move) -> Event | None:
         """What a fault strikes: a request, or the message that an actor was to handle."""
-        where = (*move.chain.split(" ", 2), "")[2]
+        where = (*move.strand.split(" ", 2), "")[2]
         inbox = self.inboxes.get(where)
         return inbox[0] if inbox else self._requested(where)
 
-    def _go_on(self, chain: str) -> None:
-        if chain == CLIENT:
+    def _go_on(self, strand: str) -> None:
+        if strand == CLIENT:
             self.speak()
-        elif chain == GIVES_UP:
+        elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))
         else:
@@ -141,12 +145,12 @@ class SessionWorld(Acting):
         self.is_faulty = False
 
     def conditions(self) -> str:
-        """The weather in words: which kinds of faults are on, and how often they are let through."""
-        return "" if self.weather is None else str(self.weather)
+        """Return the fault mix in words: which kinds of faults are on, and how often each is let through."""
+        return "" if self.fault_mix is None else str(self.fault_mix)
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
         """(supervisor, host or sub-agent; its phase; the kind of message) for every message handled."""
-        return {(_role(address), phase, kind.__name__) for address, phase, kind in self.seen}
+        return {(_role(address), phase, kind.__name__) for address, phase, kind in self.situations}
 
     def digest(self) -> bytes:
         """Of all states and of what is under way, without the numbers that depend on the whole order."""
@@ -157,8 +161,8 @@ class SessionWorld(Acting):
         nexts = [(one.log, one.start) for one in self.made[1:]]
         ends = [*nexts, (self.log, len(self.log))][: len(self.made)]
         return [
-            _step(place, made, end if log is made.log else len(made.log))
-            for place, (made, (log, end)) in enumerate(zip(self.made, ends, strict=True), 1)
+            _step(index, made, end if log is made.log else len(made.log))
+            for index, (made, (log, end)) in enumerate(zip(self.made, ends, strict=True), 1)
         ]
 
     # --- by hand --------------------------------------------------------------------
@@ -242,7 +246,7 @@ class Worlds:
         return SessionWorld(self.scenario, self._memory)
 
 
-def _step(place: int, made: _Made, end: int) -> Step:
+def _step(index: int, made: _Made, end: int) -> Step:
     move, event, log, start, posters = made
     touched = set()
     for one in log[start:end]:
@@ -253,8 +257,8 @@ def _step(place: int, made: _Made, end: int) -> Step:
         elif type(one.body) in PORT_REQUESTS:
             touched.add(f"ports {owner_of(one)}")
     return Step(
-        place,
-        move.chain,
+        index,
+        move.strand,
         move.kind,
         event.sender if event else move.actor,
         event.recipient if event else move.actor,

@@ -26,14 +26,14 @@ _PARTS = ("bodies", "hash_chain", "lasting", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
 from callboard.replay.testing.stores.bodies import BodyCases  # noqa: E402  # after the line above
+from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # likewise
 from callboard.replay.testing.stores.hash_chain import ChainCases  # noqa: E402  # likewise
-from callboard.replay.testing.stores.lasting import LastingCases  # noqa: E402  # likewise
-from callboard.replay.testing.stores.place import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # likewise
+from callboard.replay.testing.stores.store_place import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # likewise
 
 __all__ = ["StoreContract", "StorePlace"]
 
 
-class StoreContract(WritingCases, ReadingCases, BodyCases, ChainCases, LastingCases):
+class StoreContract(WritingCases, ReadingCases, BodyCases, ChainCases, DurabilityCases):
     """Every case, for a store that is found at the fixture `place`."""

@@ -4,7 +4,7 @@ import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.replay.testing.stores.events import added, events, large, run
-from callboard.replay.testing.stores.place import StorePlace, opened
+from callboard.replay.testing.stores.store_place import StorePlace, opened
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Head
 

@@ -6,7 +6,7 @@ import pytest
 
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.replay.testing.stores.events import added, events, large, run, same
-from callboard.replay.testing.stores.place import StorePlace, opened
+from callboard.replay.testing.stores.store_place import StorePlace, opened
 
 
 class ReadingCases:

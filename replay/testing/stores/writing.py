@@ -14,7 +14,7 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.events import add, added, event, events, large, run, same
-from callboard.replay.testing.stores.place import StorePlace, opened
+from callboard.replay.testing.stores.store_place import StorePlace, opened
 from callboard.runtime.log.protocol import Append, Head
 
 

@@ -21,8 +21,8 @@ from callboard.actors.protocol.profiles import Approval, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.resumes import go_on
-from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import Approve, Scenario, approves, ask, profile, tool_spec
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import AgentHarness
@@ -34,8 +34,8 @@ def who(approval: Approval) -> Profile:
     return Profile(plain.name, "", plain.instructions, (spec,), model=plain.model)
 
 
-def pays(request: ModelRequest) -> Says:
-    return calls(("pay", {"euros": 5})) if request.turn == 1 else Says("done")
+def pays(request: ModelRequest) -> Reply:
+    return calls(("pay", {"euros": 5})) if request.turn == 1 else Reply("done")
 
 
 def scenario(approval: Approval = "before", approve: Approve = approves) -> Scenario:

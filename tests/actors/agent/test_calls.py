@@ -9,7 +9,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, TurnRequested, TurnSettled
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import ARGUMENTS, SCHEMA, USED, AgentHarness, kinds
 
@@ -27,14 +27,14 @@ def results(agent: AgentHarness) -> list[dict[str, object]]:
 def delegated(**arguments: object) -> Delegate | str:
     """Return the `Delegate` of a `task` call with these arguments, or its error."""
     agent = begun()
-    (body, *_) = agent.reads(Says("", (("task", arguments),), "tool_use"))
+    (body, *_) = agent.reads(Reply("", (("task", arguments),), "tool_use"))
     return body if isinstance(body, Delegate) else str(results(agent)[0]["content"])
 
 
 def test_a_tool_call_goes_out_with_its_effect_and_the_arguments_as_they_were_written() -> None:
     agent = begun()
     content = b'[{"type":"tool_use","id":"t","name":"save","input":{ "b" : 1, "a" : [] }}]'
-    (call, _) = agent.reads(Says(content=content, stop_reason="tool_use"))
+    (call, _) = agent.reads(Reply(content=content, stop_reason="tool_use"))
     assert call == CallTool(1, 0, "save", "write", Json(b'{ "b" : 1, "a" : [] }'), "t")
     assert agent.last[0].recipient == "tools"
 
@@ -64,7 +64,7 @@ def test_the_known_calls_of_a_turn_run_although_others_are_unknown() -> None:
 def test_calls_with_one_id_are_told_apart_by_their_place() -> None:
     agent = begun()
     block = '{"type":"tool_use","id":"same","name":"look","input":{}}'
-    agent.reads(Says(content=f"[{block},{block}]".encode(), stop_reason="tool_use"))
+    agent.reads(Reply(content=f"[{block},{block}]".encode(), stop_reason="tool_use"))
     agent.hears(agent.returned(1, "second"))
     agent.hears(agent.returned(0, "first"))
     assert [(one["tool_use_id"], one["content"]) for one in results(agent)] == [
@@ -75,7 +75,7 @@ def test_calls_with_one_id_are_told_apart_by_their_place() -> None:
 
 def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
     agent = begun(SCHEMA)
-    says = Says("", (("look", {}), ("report_back", {"n": 1})), "max_tokens")
+    says = Reply("", (("look", {}), ("report_back", {"n": 1})), "max_tokens")
     assert kinds(agent.reads(says)) == ["CallTool", "TurnSettled"]
     agent.hears(agent.returned(0))
     assert [one["content"] for one in results(agent)] == ["done", prompts.TRUNCATED]
@@ -83,7 +83,7 @@ def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
 
 def test_a_single_call_that_was_cut_costs_a_turn() -> None:
     agent = begun()
-    assert kinds(agent.reads(Says("", (("look", {}),), "max_tokens"))) == ["TurnRequested"]
+    assert kinds(agent.reads(Reply("", (("look", {}),), "max_tokens"))) == ["TurnRequested"]
 
 
 def test_report_back_without_a_schema_is_an_unknown_tool() -> None:

@@ -21,7 +21,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem, Settled
-from callboard.replay.testing.sessions.says import Says, calls, report
+from callboard.replay.testing.sessions.replies import Reply, calls, report
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, USED, AgentHarness, kinds
 
@@ -76,7 +76,7 @@ def test_without_known_usage_the_answers_own_bytes_are_added_to_the_bound() -> N
 def test_the_cost_of_an_answer_is_worked_out_at_the_prices_in_begin() -> None:
     agent = AgentHarness()
     agent.begins(who=profile("dear", prices=Prices(1_000_000, 2_000_000)))
-    (finished,) = agent.reads(Says("done"))
+    (finished,) = agent.reads(Reply("done"))
     assert isinstance(finished, Finished)
     assert finished.settled == Settled(Usage(7, 3, cost=13))
 
@@ -85,20 +85,20 @@ def test_the_cost_of_an_answer_is_worked_out_at_the_prices_in_begin() -> None:
 
 
 def test_text_alone_is_the_answer_of_one_that_owes_no_report() -> None:
-    (finished,) = begun().reads(Says("Paris"))
+    (finished,) = begun().reads(Reply("Paris"))
     assert finished == Finished("answered", "Paris", settled=Settled(USED))
 
 
 @pytest.mark.parametrize("content", [b"[]", b"[ ]", b'[{"type":"text","text":""}]'])
 def test_an_empty_answer_is_no_summary_and_leaves_no_trace(content: bytes) -> None:
     agent = begun()
-    (finished,) = agent.reads(Says(content=content))
+    (finished,) = agent.reads(Reply(content=content))
     assert finished == Finished("answered", "(no summary)", settled=Settled(USED))
     assert len(agent.conversation()) == 1
 
 
 def test_an_answer_cut_at_max_tokens_is_an_answer_that_says_so() -> None:
-    (finished,) = begun().reads(Says("Par", stop_reason="max_tokens"))
+    (finished,) = begun().reads(Reply("Par", stop_reason="max_tokens"))
     assert finished == Finished("answered", "Par", "its answer was cut at max_tokens", Settled(USED))
 
 
@@ -106,21 +106,21 @@ def test_an_answer_cut_at_max_tokens_is_an_answer_that_says_so() -> None:
     ("stop_reason", "kind"), [("refusal", "model_refused"), ("model_context_window_exceeded", "context_full")]
 )
 def test_a_refusal_and_a_full_context_end_with_what_was_said(stop_reason: str, kind: str) -> None:
-    (finished,) = begun().reads(Says("I will not", (("look", {}),), stop_reason))
+    (finished,) = begun().reads(Reply("I will not", (("look", {}),), stop_reason))
     assert isinstance(finished, Finished)
     assert (finished.kind, finished.text) == (kind, "I will not")
 
 
 def test_a_paused_turn_goes_on_in_another_turn_with_nothing_added() -> None:
     agent = begun()
-    (wish,) = agent.reads(Says("searching", stop_reason="pause_turn"))
+    (wish,) = agent.reads(Reply("searching", stop_reason="pause_turn"))
     assert isinstance(wish, TurnRequested)
     assert (wish.turn, wish.new, wish.settled) == (2, (2,), Settled(USED, "searching"))
     assert [one["role"] for one in agent.conversation()] == ["user", "assistant"]
 
 
 def test_the_last_turn_cannot_be_paused() -> None:
-    (finished,) = begun(max_iterations=1).reads(Says("searching", stop_reason="pause_turn"))
+    (finished,) = begun(max_iterations=1).reads(Reply("searching", stop_reason="pause_turn"))
     assert isinstance(finished, Finished)
     assert (finished.kind, finished.text) == ("iteration_cap", "searching")
 
@@ -129,7 +129,7 @@ def test_a_pause_after_an_invalid_report_ends_as_an_invalid_report() -> None:
     agent = begun(SCHEMA, max_iterations=2)
     agent.calls("report_back")
     agent.hears(ReportJudged(1, 0, "invalid"))
-    (finished,) = agent.reads(Says("searching", stop_reason="pause_turn"))
+    (finished,) = agent.reads(Reply("searching", stop_reason="pause_turn"))
     assert isinstance(finished, Finished)
     assert finished.kind == "invalid_report"
 
@@ -137,7 +137,7 @@ def test_a_pause_after_an_invalid_report_ends_as_an_invalid_report() -> None:
 def test_blocks_are_kept_byte_for_byte() -> None:
     agent = begun()
     content = b'[ {"type":"thinking","signature":"s\\u00e9","thinking":""}, {"text":"x","type":"text"} ]'
-    agent.reads(Says(content=content, stop_reason="pause_turn"))
+    agent.reads(Reply(content=content, stop_reason="pause_turn"))
     assert content in bytes(list(agent.state.history.values())[-1])
 
 
@@ -147,7 +147,7 @@ def test_blocks_are_kept_byte_for_byte() -> None:
 def test_a_retry_settles_waits_and_asks_for_the_same_request_again() -> None:
     agent = begun()
     digest = agent.state.digest
-    (wish,) = agent.reads(Says(failure=RETRYABLE), usage=Usage(input_tokens=2))
+    (wish,) = agent.reads(Reply(failure=RETRYABLE), usage=Usage(input_tokens=2))
     assert isinstance(wish, TurnRequested)
     assert (wish.turn, wish.attempt, wish.digest, wish.new) == (1, 2, digest, ())
     assert wish.settled == Settled(Usage(input_tokens=2))
@@ -157,29 +157,29 @@ def test_a_retry_settles_waits_and_asks_for_the_same_request_again() -> None:
 @pytest.mark.parametrize("attempts", [1, 2, 6])
 def test_a_model_is_tried_as_often_as_the_limit_says_and_not_once_more(attempts: int) -> None:
     agent = begun(max_model_attempts=attempts)
-    said = [agent.reads(Says(failure=RETRYABLE))[0] for _ in range(attempts)]
+    said = [agent.reads(Reply(failure=RETRYABLE))[0] for _ in range(attempts)]
     assert kinds(said) == ["TurnRequested"] * (attempts - 1) + ["Finished"]
     assert said[-1] == Finished("model_error", detail="overloaded: ", settled=Settled(USED))
 
 
 def test_what_cannot_be_mended_ends_at_once_with_the_services_own_words() -> None:
-    (finished,) = begun().reads(Says(failure=FINAL))
+    (finished,) = begun().reads(Reply(failure=FINAL))
     assert isinstance(finished, Finished)
     assert (finished.kind, finished.detail) == ("model_error", "invalid_request: no such model")
 
 
 def test_a_context_that_the_service_refuses_as_too_long_is_context_full() -> None:
-    (finished,) = begun().reads(Says(failure=ModelFailure("context_full")))
+    (finished,) = begun().reads(Reply(failure=ModelFailure("context_full")))
     assert isinstance(finished, Finished)
     assert finished.kind == "context_full"
 
 
 def test_garbage_is_charged_and_tried_again() -> None:
     agent = begun(max_model_attempts=2)
-    (wish,) = agent.reads(Says(content=b'{"no":"list"}'))
+    (wish,) = agent.reads(Reply(content=b'{"no":"list"}'))
     assert isinstance(wish, TurnRequested)
     assert (wish.attempt, wish.settled) == (2, Settled(USED))
-    (finished,) = agent.reads(Says(content=b"[1]"))
+    (finished,) = agent.reads(Reply(content=b"[1]"))
     assert isinstance(finished, Finished)
     assert finished.detail == "garbage: the answer's content cannot be read"
 
@@ -189,7 +189,7 @@ def test_a_lost_answer_is_asked_for_again_at_once_even_in_the_last_attempt() -> 
     (wish,) = agent.hears(ModelReplied(1, 1, "lost"))
     assert isinstance(wish, TurnRequested)
     assert (wish.attempt, wish.after_ms, wish.settled) == (2, 0, Settled())
-    (finished,) = agent.reads(Says(failure=RETRYABLE))
+    (finished,) = agent.reads(Reply(failure=RETRYABLE))
     assert isinstance(finished, Finished)
     assert finished.kind == "model_error"
 
@@ -203,9 +203,9 @@ def test_an_answer_that_explains_nothing_is_a_model_error(status: str, code: str
 
 def test_a_retry_of_a_forced_turn_is_forced_as_well() -> None:
     agent = begun(SCHEMA)
-    agent.reads(Says("hm"))
+    agent.reads(Reply("hm"))
     assert agent.state.is_forced
-    agent.reads(Says(failure=RETRYABLE))
+    agent.reads(Reply(failure=RETRYABLE))
     assert agent.state.is_forced
 
 
@@ -233,8 +233,8 @@ def test_the_last_words_are_kept_when_the_last_turn_has_none() -> None:
 
 def test_retries_use_no_turns() -> None:
     agent = begun(max_iterations=1)
-    agent.reads(Says(failure=RETRYABLE))
-    (finished,) = agent.reads(Says("done"))
+    agent.reads(Reply(failure=RETRYABLE))
+    (finished,) = agent.reads(Reply("done"))
     assert isinstance(finished, Finished)
     assert finished.kind == "answered"
 
@@ -254,26 +254,26 @@ def test_turns_and_report_attempts_count_anew_in_every_ask() -> None:
 
 def test_silence_without_a_report_is_told_once_and_then_forced() -> None:
     agent = begun(SCHEMA)
-    (wish,) = agent.reads(Says("I think it is 3"))
+    (wish,) = agent.reads(Reply("I think it is 3"))
     assert isinstance(wish, TurnRequested)
     assert wish.settled == Settled(USED, "I think it is 3")
     assert agent.conversation()[-1] == {"role": "user", "content": prompts.REPORT_NOW}
-    (finished,) = agent.reads(Says("as I said: 3"))
+    (finished,) = agent.reads(Reply("as I said: 3"))
     assert finished == Finished("no_report", "as I said: 3", settled=Settled(USED))
 
 
 def test_silence_in_the_last_turn_is_no_report_at_once() -> None:
-    (finished,) = begun(SCHEMA, max_iterations=1).reads(Says("3"))
+    (finished,) = begun(SCHEMA, max_iterations=1).reads(Reply("3"))
     assert finished == Finished("no_report", "3", settled=Settled(USED))
 
 
 def test_one_that_was_told_and_acts_first_is_not_told_again() -> None:
     agent = begun(SCHEMA)
-    agent.reads(Says("hm"))
+    agent.reads(Reply("hm"))
     agent.calls("look")
     agent.hears(agent.returned(0))
     assert not agent.state.is_forced
-    (finished,) = agent.reads(Says("still nothing"))
+    (finished,) = agent.reads(Reply("still nothing"))
     assert isinstance(finished, Finished)
     assert finished.kind == "no_report"
 

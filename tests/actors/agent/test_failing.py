@@ -9,7 +9,7 @@ from callboard.actors.protocol import prompts
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop, Stopped, ToolStarted, TurnRequested
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.replies import Reply
 from tests.actors.harness import USED, AgentHarness
 
 
@@ -21,7 +21,7 @@ def begun() -> AgentHarness:
 
 def test_an_agent_that_fails_on_its_models_answer_still_settles_it() -> None:
     agent = begun()
-    assert agent.fails(agent.reply(Says("done"))) == []
+    assert agent.fails(agent.reply(Reply("done"))) == []
     assert agent.state.phase == "failed"
     assert agent.hears(Stop("crashed", (1, 1))) == [Stopped(Settled(USED))]
 
@@ -38,7 +38,7 @@ def test_an_agent_that_fails_on_anything_else_waits_for_its_model() -> None:
     agent = begun()
     agent.fails(ToolStarted(1, 0))
     assert agent.hears(Stop("crashed", (1, 1))) == []
-    assert agent.reads(Says("done")) == [Stopped(Settled(USED))]
+    assert agent.reads(Reply("done")) == [Stopped(Settled(USED))]
 
 
 def test_a_failed_agent_whose_wish_was_never_granted_waits_for_nothing() -> None:
@@ -50,14 +50,14 @@ def test_a_failed_agent_whose_wish_was_never_granted_waits_for_nothing() -> None
 def test_a_failed_agent_hears_its_models_answer_before_its_stop() -> None:
     agent = begun()
     agent.fails(ToolStarted(1, 0))
-    assert agent.reads(Says("done")) == []
+    assert agent.reads(Reply("done")) == []
     assert agent.hears(Stop("crashed", (1, 1))) == [Stopped(Settled(USED))]
 
 
 def test_an_agent_that_fails_on_its_stop_drains_all_the_same() -> None:
     agent = begun()
     assert agent.fails(Stop("cancelled", (1, 1))) == []
-    assert agent.reads(Says("done")) == [Stopped(Settled(USED))]
+    assert agent.reads(Reply("done")) == [Stopped(Settled(USED))]
 
 
 def test_an_agent_that_fails_on_begin_is_stopped_and_may_begin_again() -> None:
@@ -104,7 +104,7 @@ def test_an_agent_that_cannot_even_drain_rests_at_once(monkeypatch: pytest.Monke
 
 def test_an_agent_at_rest_that_fails_on_a_stray_message_stays_at_rest() -> None:
     agent = begun()
-    agent.reads(Says("done"))
+    agent.reads(Reply("done"))
     before = agent.state
     assert agent.fails(ToolStarted(1, 0)) == []
     assert agent.state == before

@@ -21,7 +21,7 @@ from callboard.actors.protocol.messages import (
     ToolReturned,
     ToolStarted,
 )
-from callboard.replay.testing.sessions.says import Says, calls, report
+from callboard.replay.testing.sessions.replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 
 Told = list[str]
@@ -66,7 +66,7 @@ def stopping() -> AgentHarness:
 
 def idle() -> AgentHarness:
     agent = thinking()
-    agent.reads(Says(failure=FINAL))
+    agent.reads(Reply(failure=FINAL))
     return agent
 
 
@@ -109,7 +109,7 @@ def begin(agent: AgentHarness) -> Begin:
     return AgentHarness().begin(SCHEMA)
 
 
-def reply(says: Says) -> Callable[[AgentHarness], AgentInput]:
+def reply(says: Reply) -> Callable[[AgentHarness], AgentInput]:
     return lambda agent: agent.reply(says)
 
 
@@ -150,7 +150,7 @@ class Row(NamedTuple):
 ROWS = [
     Row("new", begin, "thinking", ["TurnRequested"]),
     Row("new", stop(), "idle", ["Stopped"]),
-    Row("new", reply(Says("hi")), "new"),
+    Row("new", reply(Reply("hi")), "new"),
     Row("new", tool(), "new"),
     Row("new", ended(), "new"),
     Row("new", judged("late"), "new"),
@@ -163,12 +163,12 @@ ROWS = [
     Row("thinking", stop(1, 2), "idle", ["Stopped"]),
     Row("thinking", reply(calls(("look", {}))), "acting", ["CallTool", "TurnSettled"]),
     Row("thinking", reply(report({"n": 1})), "judging", ["ReportBack"]),
-    Row("thinking", reply(Says("I am done")), "thinking", ["TurnRequested"]),
-    Row("thinking", reply(Says(failure=RETRYABLE)), "thinking", ["TurnRequested"]),
-    Row("thinking", reply(Says(failure=FINAL)), "idle", ["Finished"]),
-    Row("thinking", reply(Says("no", stop_reason="refusal")), "idle", ["Finished"]),
-    Row("thinking", lambda agent: ModelReplied(1, 2, "ok", agent.reply(Says("x")).content), "thinking"),
-    Row("thinking", lambda agent: ModelReplied(2, 1, "ok", agent.reply(Says("x")).content), "thinking"),
+    Row("thinking", reply(Reply("I am done")), "thinking", ["TurnRequested"]),
+    Row("thinking", reply(Reply(failure=RETRYABLE)), "thinking", ["TurnRequested"]),
+    Row("thinking", reply(Reply(failure=FINAL)), "idle", ["Finished"]),
+    Row("thinking", reply(Reply("no", stop_reason="refusal")), "idle", ["Finished"]),
+    Row("thinking", lambda agent: ModelReplied(1, 2, "ok", agent.reply(Reply("x")).content), "thinking"),
+    Row("thinking", lambda agent: ModelReplied(2, 1, "ok", agent.reply(Reply("x")).content), "thinking"),
     Row("thinking", tool(), "thinking"),
     Row("thinking", ended(), "thinking"),
     Row("thinking", judged("late"), "thinking"),
@@ -178,7 +178,7 @@ ROWS = [
     Row("acting", begin, "acting"),
     Row("acting", stop(), "stopping"),
     Row("acting", stop(), "idle", ["Stopped"], (tool(),)),
-    Row("acting", reply(Says("again")), "acting"),
+    Row("acting", reply(Reply("again")), "acting"),
     Row("acting", tool(), "acting"),
     Row("acting", tool(), "judging", ["ReportBack"], (ended(),)),
     Row("acting", tool(), "thinking", ["TurnRequested"], start=acting_on("look")),
@@ -204,7 +204,7 @@ ROWS = [
     #
     Row("judging", begin, "judging"),
     Row("judging", stop(), "idle", ["Stopped"]),
-    Row("judging", reply(Says("again")), "judging"),
+    Row("judging", reply(Reply("again")), "judging"),
     Row("judging", tool(), "judging"),
     Row("judging", ended(0), "judging"),
     Row("judging", judged("invalid"), "judging"),
@@ -218,7 +218,7 @@ ROWS = [
     Row("failed", begin, "failed"),
     Row("failed", stop(), "stopping"),
     Row("failed", stop(), "idle", ["Stopped"], (tool(),)),
-    Row("failed", reply(Says("hi")), "failed"),
+    Row("failed", reply(Reply("hi")), "failed"),
     Row("failed", tool(), "failed"),
     Row("failed", ended(), "failed"),
     Row("failed", ended(), "failed", [], (tool(),)),
@@ -228,9 +228,9 @@ ROWS = [
     #
     Row("stopping", begin, "stopping"),
     Row("stopping", stop(), "stopping"),
-    Row("stopping", reply(Says("hi")), "stopping"),
-    Row("stopping", reply(Says("hi")), "idle", ["Stopped"], start=stopped_while_thinking),
-    Row("stopping", reply(Says(failure=FINAL)), "idle", ["Stopped"], start=stopped_while_thinking),
+    Row("stopping", reply(Reply("hi")), "stopping"),
+    Row("stopping", reply(Reply("hi")), "idle", ["Stopped"], start=stopped_while_thinking),
+    Row("stopping", reply(Reply(failure=FINAL)), "idle", ["Stopped"], start=stopped_while_thinking),
     Row("stopping", tool(), "idle", ["Stopped"]),
     Row("stopping", tool(5), "stopping"),
     Row("stopping", ended(), "stopping"),
@@ -243,7 +243,7 @@ ROWS = [
     Row("idle", begin, "thinking", ["TurnRequested"]),
     Row("idle", stop(), "idle"),
     Row("idle", stop(1, 1), "idle"),
-    Row("idle", reply(Says("hi")), "idle"),
+    Row("idle", reply(Reply("hi")), "idle"),
     Row("idle", tool(), "idle"),
     Row("idle", ended(), "idle"),
     Row("idle", judged("accepted"), "idle"),

@@ -7,7 +7,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.usage import Need
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import SCHEMA, AgentHarness
 
@@ -59,7 +59,7 @@ def test_old_requests_do_not_change_while_the_conversation_grows() -> None:
     agent = AgentHarness()
     agent.begins()
     first = request_of(agent.state)
-    agent.reads(Says("on", stop_reason="pause_turn"))
+    agent.reads(Reply("on", stop_reason="pause_turn"))
     second = request_of(agent.state)
     agent.hears(Stop("cancelled"))
     assert (first.length, second.length) == (1, 2)

@@ -22,7 +22,7 @@ from callboard.actors.protocol.messages import (
     ToolReturned,
     TurnRequested,
 )
-from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.replies import Reply
 from tests.actors.harness import ARGUMENTS, SCHEMA, AgentHarness, kinds
 
 TWO_AT_A_TIME = Limits(max_parallel_tools=2)
@@ -69,7 +69,7 @@ def test_calls_of_every_kind_count_in_call_order() -> None:
 
 def test_a_cut_call_beyond_the_limit_is_one_of_those_that_are_too_many() -> None:
     agent = begun(Limits(max_tool_calls=1))
-    agent.reads(Says("", (("look", {}), ("look", {})), "max_tokens"))
+    agent.reads(Reply("", (("look", {}), ("look", {})), "max_tokens"))
     agent.hears(agent.returned(0))
     assert results_read(agent) == ["done", prompts.too_many_calls(1)]
 

@@ -16,7 +16,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS
 from tests.actors.harness import FINAL, SCHEMA, USED, AgentHarness
 
@@ -57,7 +57,7 @@ def test_a_grant_that_was_answered_before_the_stop_is_not_waited_for() -> None:
     assert agent.hears(Stop("cancelled", (1, 1))) == []
     assert agent.hears(agent.returned(0)) == [Stopped()]
     retried = begun()
-    retried.reads(Says(failure=msgspec.structs.replace(FINAL, is_retryable=True)))
+    retried.reads(Reply(failure=msgspec.structs.replace(FINAL, is_retryable=True)))
     assert retried.hears(Stop("cancelled", (1, 1))) == [Stopped()]
 
 
@@ -79,7 +79,7 @@ def test_a_stopped_agent_starts_nothing_whatever_comes_back() -> None:
 
 def test_a_stop_that_crosses_the_agents_own_end_is_nothing_to_it() -> None:
     agent = begun()
-    assert agent.reads(Says("done")) == [Finished("answered", "done", settled=Settled(USED))]
+    assert agent.reads(Reply("done")) == [Finished("answered", "done", settled=Settled(USED))]
     assert agent.hears(Stop("cancelled", (1, 1))) == []
 
 
@@ -137,7 +137,7 @@ def test_after_a_report_its_judgement_stands_before_the_next_prompt() -> None:
 
 def test_after_an_answer_the_next_prompt_stands_alone() -> None:
     agent = begun()
-    agent.reads(Says("done"))
+    agent.reads(Reply("done"))
     agent.begins(prompt="again")
     assert agent.conversation()[-1] == {"role": "user", "content": "again"}
 
@@ -145,7 +145,7 @@ def test_after_an_answer_the_next_prompt_stands_alone() -> None:
 def test_a_cancelled_turn_leaves_no_trace_of_the_model() -> None:
     agent = begun()
     agent.hears(Stop("cancelled", (1, 1)))
-    agent.reads(Says("half a thought"))
+    agent.reads(Reply("half a thought"))
     agent.begins(prompt="again")
     assert [one["content"] for one in agent.conversation()] == ["go", "again"]
 
@@ -163,7 +163,7 @@ def test_the_next_asks_first_request_names_every_event_whose_content_is_new_in_i
 @pytest.mark.parametrize("schema", [None, SCHEMA, {"type": "array"}])
 def test_another_schema_changes_the_fixed_parts_and_keeps_the_conversation(schema: object) -> None:
     agent = begun()
-    agent.reads(Says("done"))
+    agent.reads(Reply("done"))
     before = agent.state
     agent.begins(schema, prompt="again")
     assert list(agent.state.history.values())[:2] == list(before.history.values())

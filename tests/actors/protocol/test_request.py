@@ -7,12 +7,12 @@ from callboard.actors.agent.state import initial_agent, prefix_of, request_of
 from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 
 
-def requests(*says: Says, schema: object = None) -> list[ModelRequest]:
+def requests(*says: Reply, schema: object = None) -> list[ModelRequest]:
     """Return the host's requests for these replies."""
     replies = iter(says)
     world = SessionWorld(Scenario([profile("host", tools=["look"])], lambda request: next(replies)))
@@ -21,7 +21,7 @@ def requests(*says: Says, schema: object = None) -> list[ModelRequest]:
 
 
 def test_a_request_has_the_system_prompt_the_tools_and_the_conversation() -> None:
-    first, second = requests(calls(("look", {"path": "a"}), text="I look"), Says("found"))
+    first, second = requests(calls(("look", {"path": "a"}), text="I look"), Reply("found"))
     assert (first.address, first.profile, first.turn, first.attempt) == ("host", "host", 1, 1)
     assert msgspec.json.decode(first.system) == "You are host."
     assert [msgspec.json.decode(tool)["name"] for tool in first.tools] == ["look"]
@@ -44,7 +44,7 @@ def test_a_request_has_the_system_prompt_the_tools_and_the_conversation() -> Non
 
 
 def test_the_body_shows_all_that_is_asked() -> None:
-    (request,) = requests(Says("found"))
+    (request,) = requests(Reply("found"))
     body = msgspec.json.decode(request.body(), type=dict[str, object])
     assert body["model"] == "scripted"
     assert body["max_tokens"] == 100
@@ -53,13 +53,13 @@ def test_the_body_shows_all_that_is_asked() -> None:
 
 
 def test_the_conversation_is_yours_to_look_into_and_changes_nothing() -> None:
-    (request,) = requests(Says("found"))
+    (request,) = requests(Reply("found"))
     request.conversation[0]["content"] = "something else"
     assert msgspec.json.decode(request.messages[0]) == {"role": "user", "content": "find it"}
 
 
 def test_the_grant_names_the_digest_of_the_request() -> None:
-    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"))).ask().run()
+    world = SessionWorld(Scenario([profile("host")], lambda request: Reply("done"))).ask().run()
     (grant,) = world.of(CallModel)
     (request,) = world.asked.values()
     assert granted_by(world.log, grant).digest == request.digest
@@ -67,7 +67,7 @@ def test_the_grant_names_the_digest_of_the_request() -> None:
 
 def test_the_report_tool_is_forced_only_in_the_turn_after_being_told() -> None:
     schema = {"type": "object"}
-    found = requests(Says("hm"), Says("", (("look", {}),)), Says(""), schema=schema)
+    found = requests(Reply("hm"), Reply("", (("look", {}),)), Reply(""), schema=schema)
     assert [request.force_tool for request in found] == ["", "report_back", ""]
 
 

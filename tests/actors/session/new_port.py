@@ -83,7 +83,7 @@ def main() -> None:
     from callboard.actors.protocol.addresses import SUPERVISOR
     from callboard.actors.protocol.events import Event, Post
     from callboard.replay.recording import Recording
-    from callboard.replay.testing.sessions.says import Says
+    from callboard.replay.testing.sessions.replies import Reply
     from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
     from callboard.replay.testing.sessions.world import SessionWorld
     from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -146,7 +146,7 @@ def main() -> None:
     print("resumed")
 
     scenario = Scenario(
-        [profile("host")], lambda request: Says(text="done"), [ask()], others={new.AskWeather: told}
+        [profile("host")], lambda request: Reply(text="done"), [ask()], others={new.AskWeather: told}
     )
     world = SessionWorld(scenario).run()
     assert len(world.of(new.WeatherTold)) == 1

@@ -32,7 +32,7 @@ from callboard.actors.supervisor.ending import end_delegation, racer_ended
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.actors.supervisor.turns import on_turn_timer, serve_queue
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SessionHarness, said
@@ -119,8 +119,8 @@ def test_new_limits_hold_for_an_ask_whose_schema_is_still_being_checked() -> Non
 # --- recovery ----------------------------------------------------------------------------------------------
 
 
-def _looks(request: ModelRequest) -> Says:
-    return calls(("look", {})) if request.turn == 1 else Says("done")
+def _looks(request: ModelRequest) -> Reply:
+    return calls(("look", {})) if request.turn == 1 else Reply("done")
 
 
 def _until(world: SessionWorld, kind: type) -> SessionWorld:

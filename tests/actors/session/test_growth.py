@@ -25,7 +25,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import AgentHarness, SessionHarness, raw
 
@@ -191,7 +191,7 @@ def answering_in_a_long_conversation(size: int) -> UnitOfWork:
 def returning_one_of_many_calls(size: int) -> UnitOfWork:
     agent = AgentHarness()
     agent.begins()
-    agent.reads(Says("", (("look", {}),) * size, "tool_use"))
+    agent.reads(Reply("", (("look", {}),) * size, "tool_use"))
     for call in range(size // 2):
         agent.hears(agent.returned(call))
     returned = agent.returned(size // 2)

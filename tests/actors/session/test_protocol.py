@@ -26,7 +26,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.says import Says, Use, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, Use, calls, report, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 
@@ -40,7 +40,7 @@ PROFILES = [
 BUSY = ModelFailure("overloaded", is_retryable=True)
 
 
-def rich(request: ModelRequest) -> Says:
+def rich(request: ModelRequest) -> Reply:
     """Tools of both kinds, children and grandchildren, a race, a retry, an invalid and a valid report."""
     turn, who = request.turn, request.profile
     if who == "host":
@@ -50,16 +50,16 @@ def rich(request: ModelRequest) -> Says:
             ("save", {}),
             task("nobody"),
         )
-        return [calls(*first, text="I ask"), Says("hm"), report({"n": 1})][(turn - 1) % 3]
+        return [calls(*first, text="I ask"), Reply("hm"), report({"n": 1})][(turn - 1) % 3]
     if who == "kid":
         if turn == 1:
             return calls(task("grandkid"), ("look", {}))
         return report({"m": 1}) if turn == 2 else report({"n": 2})
     if who == "grandkid":
-        return calls(("save", {})) if turn == 1 else Says("saved")
+        return calls(("save", {})) if turn == 1 else Reply("saved")
     if request.address.endswith(".2") and request.attempt == 1:
-        return Says(failure=BUSY, percent=0)
-    return Says(f"{request.address} is done")
+        return Reply(failure=BUSY, percent=0)
+    return Reply(f"{request.address} is done")
 
 
 RICH = Scenario(PROFILES, rich, [ask()])
@@ -72,7 +72,7 @@ def oldest(n: int) -> int:
 
 def session(limits: Limits = NO_LIMITS, *kinds: str) -> SessionWorld:
     """The session at its start. kinds: faults that may strike."""
-    wrong = faults(*kinds, most=100, weathers=0) if kinds else RICH.faults
+    wrong = faults(*kinds, most=100, fault_mixes=0) if kinds else RICH.faults
     return SessionWorld(replace(RICH, limits=limits, faults=wrong))
 
 
@@ -84,10 +84,10 @@ def step(world: SessionWorld, choose: Choose) -> bool:
     return bool(moves)
 
 
-def strike(world: SessionWorld, chain: str) -> None:
+def inject(world: SessionWorld, strand: str) -> None:
     """Let a fault strike, if it can."""
     for move in world.moves():
-        if move.chain == chain:
+        if move.strand == strand:
             world.make(move)
 
 
@@ -165,7 +165,7 @@ def test_a_deadline_at_any_point_ends_everything() -> None:
 def crashes_at(at: int, seed: int) -> list[str]:
     """The deciders that could fail before a step, as faults."""
     moves = disturbed(at, lambda world: None, seed, session(NO_LIMITS, "crashes"), goes_on=False).moves()
-    return [move.chain for move in moves if move.kind == "fault"]
+    return [move.strand for move in moves if move.kind == "fault"]
 
 
 @pytest.mark.slow
@@ -173,7 +173,7 @@ def test_any_decider_of_an_agent_may_fail_on_any_event() -> None:
     for seed, at in POINTS:
         for chain in crashes_at(at, seed):
             world = session(NO_LIMITS, "crashes")
-            disturbed(at, partial(strike, chain=chain), seed, world)
+            disturbed(at, partial(inject, strand=chain), seed, world)
             assert len(world.of(DeciderFailed)) == 1
             checked(world)
 
@@ -185,9 +185,9 @@ def test_any_decider_may_fail_again_on_the_next_event_it_hears() -> None:
             choose, world = in_random_order(seed), session(NO_LIMITS, "crashes")
             for _ in range(at):
                 step(world, choose)
-            strike(world, chain)
+            inject(world, chain)
             while step(world, choose):
-                strike(world, chain)
+                inject(world, chain)
             world.heal()
             checked(world.ask("again", request_id="r2").run())
 
@@ -206,7 +206,7 @@ def kinds(world: SessionWorld) -> list[str]:
 
 
 def test_an_ask_that_is_answered_at_once_takes_seven_messages() -> None:
-    world = SessionWorld(Scenario([profile("host")], lambda request: Says("done"), [ask()]))
+    world = SessionWorld(Scenario([profile("host")], lambda request: Reply("done"), [ask()]))
     assert kinds(world.run())[1:] == [
         "client>supervisor Ask",
         "supervisor>host Begin",
@@ -219,18 +219,18 @@ def test_an_ask_that_is_answered_at_once_takes_seven_messages() -> None:
 
 
 def test_a_turn_with_a_tool_takes_three_messages_more_than_one_without() -> None:
-    def policy(request: ModelRequest) -> Says:
-        return calls(("look", {})) if request.turn < 4 else Says("done")
+    def policy(request: ModelRequest) -> Reply:
+        return calls(("look", {})) if request.turn < 4 else Reply("done")
 
     world = SessionWorld(Scenario([profile("host", tools=["look"])], policy, [ask()]))
     assert len(world.run().log) == len(["SessionOpened"]) + 7 + 3 * (3 + 3)
 
 
 def test_a_delegation_with_a_report_takes_twelve_messages() -> None:
-    def policy(request: ModelRequest) -> Says:
+    def policy(request: ModelRequest) -> Reply:
         if request.profile == "kid":
             return report({"n": 1})
-        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Says("done")
+        return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")
 
     world = SessionWorld(Scenario([profile("host", ["kid"]), profile("kid")], policy, [ask()]))
     log = kinds(world.run())

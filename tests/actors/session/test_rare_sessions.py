@@ -27,8 +27,8 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.monitors import breaches_of
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
-from callboard.replay.testing.sessions.says import Says, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile, tool_spec
 from callboard.replay.testing.sessions.world import SessionWorld
 
@@ -41,9 +41,9 @@ def reply_that_spends_its_budget_and_delegates() -> Scenario:
     Such a turn would need 11,100 tokens of the 9,000 that are left. Before the reply is settled, 20,000 are.
     """
 
-    def policy(request: ModelRequest) -> Says:
+    def policy(request: ModelRequest) -> Reply:
         if request.address != HOST or request.turn > 1:
-            return Says("done")
+            return Reply("done")
         return replace(calls(task("kid"), task("kid")), usage=Usage(8_000, 3_000))
 
     return Scenario([profile("host", ["kid"]), profile("kid")], policy, [ask()], Limits(tokens=20_000))
@@ -86,8 +86,8 @@ def approved_idempotent_call() -> Scenario:
     tool = tool_spec("put", "idempotent", "before")
     who = Profile(plain.name, "", plain.instructions, (tool,), model=plain.model)
 
-    def policy(request: ModelRequest) -> Says:
-        return calls(("put", {"n": 1})) if request.turn == 1 else Says("done")
+    def policy(request: ModelRequest) -> Reply:
+        return calls(("put", {"n": 1})) if request.turn == 1 else Reply("done")
 
     return Scenario([who], policy, [ask()])
 

@@ -40,8 +40,8 @@ from callboard.actors.session.recovery import Recovered, recover
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import Plan, play
+from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, report
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
-from callboard.replay.testing.sessions.says import NOMINAL, Says, calls, report
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, START_MS, Scenario, ask, profile, tool_spec
 from callboard.replay.testing.sessions.world import SessionWorld
 
@@ -80,7 +80,7 @@ class Steady(Plan):
     def chance(self, *about: object) -> Random:
         return super().chance(*(about[:3] if about[0] == "says" else about))
 
-    def says(self, request: ModelRequest) -> Says:
+    def says(self, request: ModelRequest) -> Reply:
         return msgspec.structs.replace(super().says(request), is_lost=False)  # or it would be lost for ever
 
 
@@ -121,8 +121,8 @@ def test_a_session_that_dies_again_and_again_still_comes_to_rest(seed: int, data
 def talkative() -> SessionWorld:
     """A host that calls three tools at once: a decision with four outputs."""
 
-    def says(request: ModelRequest) -> Says:
-        return calls(("look", {}), ("look", {}), ("save", {})) if request.turn == 1 else Says("done")
+    def says(request: ModelRequest) -> Reply:
+        return calls(("look", {}), ("look", {}), ("save", {})) if request.turn == 1 else Reply("done")
 
     return SessionWorld(Scenario([profile("host", tools=["look"], writes=["save"])], says, [ask()])).run()
 
@@ -199,8 +199,8 @@ def test_a_model_call_is_lost_charged_as_reserved_and_made_again() -> None:
 
 
 def using(effect: Effect) -> SessionWorld:
-    def says(request: ModelRequest) -> Says:
-        return calls(("act", {})) if request.turn == 1 else Says("done")
+    def says(request: ModelRequest) -> Reply:
+        return calls(("act", {})) if request.turn == 1 else Reply("done")
 
     who = profile("host")
     who = Profile(who.name, "", who.instructions, (tool_spec("act", effect),), model=who.model)
@@ -254,7 +254,7 @@ def until(world: SessionWorld, kind: type) -> SessionWorld:
 def thinking(limits: Limits = NO_LIMITS, asked: Ask | None = None) -> SessionWorld:
     """A session whose host has a model call in flight."""
     who = profile("host", tools=["look"])
-    scenario = Scenario([who], lambda request: Says("hello"), [asked or ask()], limits)
+    scenario = Scenario([who], lambda request: Reply("hello"), [asked or ask()], limits)
     return until(SessionWorld(scenario), CallModel)
 
 
@@ -319,7 +319,7 @@ def test_what_a_stopped_agent_still_asks_for_is_refused() -> None:
 
 
 def test_whoever_begins_after_a_resume_gets_the_agents_of_now() -> None:
-    world = SessionWorld(Scenario([profile("host")], lambda request: Says("hello"), [ask()])).run()
+    world = SessionWorld(Scenario([profile("host")], lambda request: Reply("hello"), [ask()])).run()
     other = profile("guest")
     resume = Resumed(1, "guest", (Json(encode(other)),), ModelSpec("other", 50))
     found = recover(world.log, resume, LATER)

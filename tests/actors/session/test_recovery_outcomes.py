@@ -14,8 +14,8 @@ from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.explore import explore
 from callboard.replay.testing.monitors import at_rest
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.resumes import go_on
-from callboard.replay.testing.sessions.says import Says, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 
@@ -23,15 +23,15 @@ SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}
 Outcome = tuple[str, bytes, str]
 
 
-def heard(request: ModelRequest) -> Says:
+def heard(request: ModelRequest) -> Reply:
     """A host that ends with what it was told last."""
-    return Says(str(request.conversation[-1]["content"]))
+    return Reply(str(request.conversation[-1]["content"]))
 
 
 def race() -> Scenario:
     """Two race to report; either may win."""
 
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.profile == "host":
             racers = ("task", {"agents": ["kid", "sibling"], "prompt": "go", "output_schema": SCHEMA})
             return calls(racers) if request.turn == 1 else heard(request)
@@ -44,7 +44,7 @@ def race() -> Scenario:
 def first_is_wrong() -> Scenario:
     """Of two racers one never gives a valid report, and one looks something up before it does."""
 
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.profile == "host":
             racers = ("task", {"agents": ["kid", "sibling"], "prompt": "go", "output_schema": SCHEMA})
             return calls(racers) if request.turn == 1 else heard(request)
@@ -64,11 +64,11 @@ def first_is_wrong() -> Scenario:
 def tight() -> Scenario:
     """Two children and a budget that may not be enough for both of them, whoever is first."""
 
-    def says(request: ModelRequest) -> Says:
+    def says(request: ModelRequest) -> Reply:
         if request.profile == "host":
             both = (task("kid"), task("sibling"))
             return calls(*both) if request.turn == 1 else heard(request)
-        return calls(("look", {})) if request.turn == 1 else Says(f"{request.profile} is done")
+        return calls(("look", {})) if request.turn == 1 else Reply(f"{request.profile} is done")
 
     profiles = [
         profile("host", ["kid", "sibling"]),

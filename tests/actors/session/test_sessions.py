@@ -46,17 +46,17 @@ from tools.supervisor_phases import (
 
 WILD = 2_500
 CALM = 60
-Seen = set[tuple[str, str, type]]
+Statistics = set[tuple[str, str, type]]
 
 
 class Watched(SessionWorld):
     """A world that remembers every change of status it has seen."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.session: Seen = set()
-        self.records: Seen = set()
-        self.delegations: Seen = set()
-        self.phases: Seen = set()
+        self.session: Statistics = set()
+        self.records: Statistics = set()
+        self.delegations: Statistics = set()
+        self.phases: Statistics = set()
         super().__init__(scenario)
 
     def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
@@ -94,10 +94,10 @@ class Explored:
     broken: list[str] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     struck: set[str] = field(default_factory=set)
-    session: Seen = field(default_factory=set)
-    records: Seen = field(default_factory=set)
-    delegations: Seen = field(default_factory=set)
-    phases: Seen = field(default_factory=set)
+    session: Statistics = field(default_factory=set)
+    records: Statistics = field(default_factory=set)
+    delegations: Statistics = field(default_factory=set)
+    phases: Statistics = field(default_factory=set)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def explored() -> Explored:
             continue
         found.broken += [f"plan {seed}: {breach}" for breach in breaches_of(world)]
         found.kinds |= {ended.kind for ended in world.of(AskEnded)}
-        found.struck |= {kind_of(chain) for chain in world.struck}
+        found.struck |= {kind_of(chain) for chain in world.injected}
         for name in ("session", "records", "delegations", "phases"):
             getattr(found, name).update(getattr(world, name))
     return found
@@ -152,14 +152,14 @@ def test_the_sessions_have_met_every_fault(explored: Explored) -> None:
 def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
     explored: Explored, name: str, table: Moves
 ) -> None:
-    seen: Seen = getattr(explored, name) | (closings() if name == "session" else set())
+    seen: Statistics = getattr(explored, name) | (closings() if name == "session" else set())
     moved = {(then, now) for then, now, _ in seen if then != now}
     assert moved == set(table)
     for then, now, kind in seen:
         assert then == now or kind in table[then, now], f"{kind.__name__}: {then} -> {now}"
 
 
-def closings() -> Seen:
+def closings() -> Statistics:
     """What no plan does: to open, and two ways to close, among stragglers and with only a report to judge."""
     straggling, judging = SessionHarness().opens(), SessionHarness().opens()
     opened = straggling.session
@@ -171,7 +171,7 @@ def closings() -> Seen:
     judging.hears("host", ReportBack(1, 0, Json(b"1")))
     judging.hears("clock", TimerFired(1))
     judging.hears("host", Stopped())
-    seen: Seen = {("new", opened, SessionOpened)}
+    seen: Statistics = {("new", opened, SessionOpened)}
     for head in (straggling, judging):
         before = head.session
         head.hears("client", Close())

@@ -26,7 +26,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.plans import Plan, play
-from callboard.replay.testing.sessions.says import Says
+from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import AgentHarness, SessionHarness
 from tests.strategies import MESSAGES, any_message, messages
@@ -146,11 +146,11 @@ def test_an_agent_at_rest_needs_no_actor_and_forgotten_answers_with_nothing() ->
     agent = AgentHarness()
     agent.begins()
     assert not is_at_rest(agent.state)
-    agent.reads(Says("done"))
+    agent.reads(Reply("done"))
     assert is_at_rest(agent.state)
     assert not is_at_rest(initial("supervisor"))
     left = forgotten("host.1")
-    for body in (Stop("budget"), agent.returned(0), agent.reply(Says("late")), ReportJudged(1, 0, "late")):
+    for body in (Stop("budget"), agent.returned(0), agent.reply(Reply("late")), ReportJudged(1, 0, "late")):
         assert step(left, event(body, "host.1")) == (left, ())
 
 

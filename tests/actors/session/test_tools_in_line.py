@@ -20,16 +20,16 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
-from callboard.replay.testing.sessions.says import Says, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 
 NAMES = ("look", "save", "pay", "put", "look", "pay", "save", "look", "look")
 
 
-def many_calls(request: ModelRequest) -> Says:
-    return calls(*[(name, {}) for name in NAMES]) if request.turn == 1 else Says("done")
+def many_calls(request: ModelRequest) -> Reply:
+    return calls(*[(name, {}) for name in NAMES]) if request.turn == 1 else Reply("done")
 
 
 def in_line(limits: Limits) -> Scenario:

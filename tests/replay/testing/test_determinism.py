@@ -17,13 +17,13 @@ from callboard.replay.testing.determinism import Nondeterminism, check_schedule,
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.program import Actor, Posts, Program, Send
-from callboard.replay.testing.replica_process import Twin
+from callboard.replay.testing.replica_process import Replica
 from callboard.replay.testing.schedule import Schedule, parse
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import session_monitors
 from callboard.replay.testing.sessions.plans import Plan as SessionPlan
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor
@@ -133,9 +133,9 @@ def session(planted: Callable[[], object]) -> Parts:
     return Worlds(scenario), ()
 
 
-def delegates(request: Any) -> Says:
+def delegates(request: Any) -> Reply:
     if request.turn > 1:
-        return Says("done")
+        return Reply("done")
     return calls(task("kid")) if request.profile == "host" else calls(("look", {}))
 
 
@@ -156,7 +156,7 @@ def session_of_float_sum() -> Parts:
 
 
 def session_whose_model_walks_a_set() -> Parts:
-    scenario = Scenario([profile("host")], lambda request: Says(" ".join(set(NAMES))), [ask()])
+    scenario = Scenario([profile("host")], lambda request: Reply(" ".join(set(NAMES))), [ask()])
     return Worlds(scenario), ()
 
 
@@ -177,10 +177,10 @@ def _real_step(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_sound_programs_and_the_real_core_come_to_the_same_states_in_four_processes() -> None:
     found = explore_twice(sound_program, Plan(runs=40))
-    assert (found.seen.runs, found.counterexamples) == (40, [])
+    assert (found.statistics.runs, found.counterexamples) == (40, [])
     found = explore_twice(sound_session, Plan(runs=60))
-    assert (found.seen.runs, found.counterexamples) == (60, [])
-    assert found.seen.faults
+    assert (found.statistics.runs, found.counterexamples) == (60, [])
+    assert found.statistics.faults
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ def test_a_decider_of_a_program_that_is_not_pure_is_caught_and_named(what: str) 
     assert found.label.startswith("clerk handles go from")
     assert found.field.startswith("state[1]")
     assert found.here != found.there
-    steps = parse(found.schedule).chains
-    clerks = [at for at, chain in enumerate(steps, 1) if chain.endswith(">clerk")]
+    steps = parse(found.schedule).strands
+    clerks = [at for at, strand in enumerate(steps, 1) if strand.endswith(">clerk")]
     assert found.step == clerks[1]  # the first in which the state differs
 
 
@@ -235,7 +235,7 @@ def test_one_run_is_made_again_as_its_schedule_says() -> None:
 def test_a_campaign_is_ended_from_outside_and_keeps_what_it_has_seen() -> None:
     asked = itertools.count()
     found = explore_twice(sound_program, Plan(runs=40), lambda seen: next(asked) < 5, processes=1)
-    assert (found.seen.runs, found.is_stopped, found.is_exhausted) == (5, True, False)
+    assert (found.statistics.runs, found.is_stopped, found.is_exhausted) == (5, True, False)
 
 
 def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
@@ -248,13 +248,13 @@ def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
 
 def test_runs_are_dealt_to_all_the_processes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    make = Twin.make
+    make = Replica.make
 
-    def noted(twin: Twin, schedule: Schedule) -> None:
-        asked.append(twin.hash_seed)
-        make(twin, schedule)
+    def noted(replica: Replica, schedule: Schedule) -> None:
+        asked.append(replica.hash_seed)
+        make(replica, schedule)
 
-    monkeypatch.setattr(Twin, "make", noted)
+    monkeypatch.setattr(Replica, "make", noted)
     explore_twice(sound_program, Plan(runs=7, keeps_going=True))
     assert len(asked) == 7
     first = asked[:3]

@@ -12,7 +12,7 @@ from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import parse
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.statistics import Seen
+from callboard.replay.testing.statistics import Statistics
 from tests.replay.testing.known_bugs.others import cache
 from tests.replay.testing.known_bugs.shared_memory import account
 from tests.replay.testing.programs import apart, collector
@@ -93,7 +93,7 @@ def test_a_goal_that_no_run_reached_is_a_failure_of_the_campaign() -> None:
 def test_figures_say_what_was_tried() -> None:
     figures = explore(collector("1", "2", "3").world, scheduler="random").figures
     assert (figures.runs, figures.orders, figures.ends, figures.at_rest) == (6, 6, 6, 6)
-    assert (figures.longest, figures.widest, figures.chains) == (3, 3, 3)
+    assert (figures.longest, figures.widest, figures.strands) == (3, 3, 3)
     assert figures.coverage
     assert figures.bounds == (1 / 9, 1 / 27, 1 / 81)
 
@@ -108,7 +108,7 @@ def test_with_reduction_one_run_of_each_partial_order_is_made() -> None:
 def test_progress_is_told_now_and_then() -> None:
     told: list[int] = []
 
-    def progress(seen: Seen) -> None:
+    def progress(seen: Statistics) -> None:
         told.append(seen.runs)
 
     explore(collector(*"12345").world, runs=600, scheduler="pct", progress=progress)

@@ -8,9 +8,9 @@ def steps(*parts: str) -> Sequence[Step]:
     """Steps as "sender>recipient cause [touched]"."""
     found = []
     for seq, part in enumerate(parts, 1):
-        chain, cause, *touched = part.split()
-        sender, recipient = chain.split(">")
-        found.append(Step(seq, chain, "deliver", sender, recipient, "", int(cause), tuple(touched)))
+        strand, cause, *touched = part.split()
+        sender, recipient = strand.split(">")
+        found.append(Step(seq, strand, "deliver", sender, recipient, "", int(cause), tuple(touched)))
     return found
 
 

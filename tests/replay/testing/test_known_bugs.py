@@ -46,27 +46,27 @@ def hold_the_other_way_round(
     i, j = pair[0] - 1, pair[1] - 1
     first = [*range(i), *order.without(i, j)]
     places = [*first, *(k for k in range(i, len(found.steps)) if k not in first)]
-    chains = [found.steps[k].chain for k in places]
-    left = list(chains)
+    strands = [found.steps[k].strand for k in places]
+    left = list(strands)
     for monitor in monitors:
         monitor.begin(found.schedule.steps)
         assert monitor.after(world, 0, 0) is None
     while True:
-        there = {move.chain: move for move in world.moves() if move.kind != "fault" or move.chain in left}
+        there = {move.strand: move for move in world.moves() if move.kind != "fault" or move.strand in left}
         if not there:
             break
         waited = sorted(
-            there, key=lambda chain: max((n for n, one in enumerate(made) if one == chain), default=-1)
+            there, key=lambda strand: max((n for n, one in enumerate(made) if one == strand), default=-1)
         )
-        chain = next((one for one in left if one in there), waited[0])
-        if chain in left:
-            left.remove(chain)
-        world.make(there[chain])
-        made.append(chain)
+        strand = next((one for one in left if one in there), waited[0])
+        if strand in left:
+            left.remove(strand)
+        world.make(there[strand])
+        made.append(strand)
         assert len(made) < 10 * found.schedule.steps
         assert all(monitor.after(world, len(made), 0) is None for monitor in monitors), (pair, made)
     assert all(monitor.at_rest(world, len(made)) is None for monitor in monitors), (pair, made)
-    assert (left, made[: len(first)]) == ([], chains[: len(first)])
+    assert (left, made[: len(first)]) == ([], strands[: len(first)])
 
 
 def test_that_another_order_decides_is_claimed_where_it_does() -> None:

@@ -9,11 +9,11 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from callboard.actors.protocol.messages import Begin
 from callboard.replay.testing.machine import SessionMachine
 from callboard.replay.testing.sessions.faults import faults
-from tests.replay.testing.casts import RICH
+from tests.replay.testing.scenarios import RICH
 
 
 class Rich(SessionMachine):
-    scenario = replace(RICH, faults=faults(most=3, weathers=0))
+    scenario = replace(RICH, faults=faults(most=3, fault_mixes=0))
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ def test_no_interactive_session_breaks_a_rule() -> None:
 class Dies(SessionMachine):
     """Its process dies often, and whoever may ask does."""
 
-    scenario = replace(RICH, faults=faults("crash", most=3, weathers=0))
+    scenario = replace(RICH, faults=faults("crash", most=3, fault_mixes=0))
 
 
 def test_nobody_asks_a_process_that_has_died() -> None:
@@ -36,7 +36,7 @@ def test_nobody_asks_a_process_that_has_died() -> None:
         return all(check(machine) for check in ask.preconditions)
 
     assert may_ask()
-    machine.fail(next(n for n, move in enumerate(machine._faults()) if "crash" in move.chain))
+    machine.fail(next(n for n, move in enumerate(machine._faults()) if "crash" in move.strand))
     assert machine.world.down is not None
     assert not may_ask()
     machine.teardown()

@@ -14,13 +14,13 @@ def network(*messages: str, is_lossy: bool = False, is_duplicating: bool = False
     ).world()
 
 
-def take(world: NetworkWorld, chain: str) -> None:
-    (move,) = [move for move in world.moves() if move.chain == chain]
+def take(world: NetworkWorld, strand: str) -> None:
+    (move,) = [move for move in world.moves() if move.strand == strand]
     world.make(move)
 
 
-def chains(world: NetworkWorld) -> list[str]:
-    return [move.chain for move in world.moves()]
+def strands(world: NetworkWorld) -> list[str]:
+    return [move.strand for move in world.moves()]
 
 
 def test_messages_of_one_sender_overtake_each_other() -> None:
@@ -28,14 +28,14 @@ def test_messages_of_one_sender_overtake_each_other() -> None:
     take(world, "s>c 2")
     take(world, "s>c 1")
     assert world.states["c"] == ("2", "1")
-    assert chains(world) == []
+    assert strands(world) == []
 
 
 def test_equal_messages_are_as_many_as_were_posted() -> None:
     world = network("1", "1")
-    assert chains(world) == ["s>c 1", "s>c 1 (2)"]
+    assert strands(world) == ["s>c 1", "s>c 1 (2)"]
     take(world, "s>c 1")
-    assert chains(world) == ["s>c 1 (2)"]
+    assert strands(world) == ["s>c 1 (2)"]
 
 
 def test_the_name_of_a_message_does_not_depend_on_what_others_have_done_with_the_like() -> None:
@@ -48,24 +48,24 @@ def test_the_name_of_a_message_does_not_depend_on_what_others_have_done_with_the
         ("s>a go", "a>c 1", "s>a go (2)", "a>c 1 (2)"),
     ):
         world = Network(actors, [Send("s", "a", "go"), Send("s", "a", "go")]).world()
-        for chain in order:
-            take(world, chain)
-        assert chains(world) == []
+        for strand in order:
+            take(world, strand)
+        assert strands(world) == []
 
 
 def test_a_lossy_network_may_lose_what_is_under_way_which_is_a_fault() -> None:
     world = network("1", is_lossy=True)
-    assert [(move.chain, move.kind) for move in world.moves()] == [
+    assert [(move.strand, move.kind) for move in world.moves()] == [
         ("s>c 1", "deliver"),
         ("lose s>c 1", "fault"),
     ]
     take(world, "lose s>c 1")
-    assert (world.states["c"], chains(world)) == ((), [])
+    assert (world.states["c"], strands(world)) == ((), [])
 
 
 def test_a_duplicating_network_delivers_again_and_keeps_equal_messages_once() -> None:
     world = network("1", "1", is_duplicating=True)
-    assert chains(world) == ["s>c 1"]
+    assert strands(world) == ["s>c 1"]
     take(world, "s>c 1")
     take(world, "s>c 1")
     assert world.states["c"] == ("1", "1")
@@ -86,8 +86,8 @@ def test_an_actor_that_wakes_is_caused_by_what_put_it_into_that_state() -> None:
         faults=lambda state: ("die",),
     )
     world = Network({"c": actor}, [Send("s", "c", "1")]).world()
-    assert chains(world) == ["s>c 1", "c wakes die"]
+    assert strands(world) == ["s>c 1", "c wakes die"]
     take(world, "s>c 1")
     take(world, "c wakes late")
-    assert [(step.chain, step.cause) for step in world.trace()] == [("s>c 1", 0), ("c wakes late", 1)]
+    assert [(step.strand, step.cause) for step in world.trace()] == [("s>c 1", 0), ("c wakes late", 1)]
     assert world.states["c"] == ("1", "late")

@@ -10,7 +10,7 @@ from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import sometimes
 from callboard.replay.testing.parallel import explore_in_parallel
 from callboard.replay.testing.program import ProgramWorld
-from callboard.replay.testing.shards import Glance, together
+from callboard.replay.testing.shards import CampaignProgress, merge_shards
 from callboard.replay.testing.world import MakeWorld, Monitor
 from tests.replay.testing.known_bugs.shared_memory import account, needle
 from tests.replay.testing.programs import collector
@@ -45,16 +45,16 @@ def dying() -> NoReturn:
 @pytest.mark.slow
 def test_jobs_make_the_same_runs_each_time_and_tell_how_far_they_are() -> None:
     plan = Plan(scheduler="pct", runs=301, seed=4)
-    glances: list[Glance] = []
+    glances: list[CampaignProgress] = []
 
-    def progress(glance: Glance) -> bool:
+    def progress(glance: CampaignProgress) -> bool:
         glances.append(glance)
         return True
 
     shares = explore_in_parallel(fine, plan, 2, progress)
-    assert [share.seen.runs for share in shares] == [151, 150], "in the order of the jobs"
-    found = together(shares, plan, 0.0)
-    assert found.figures == together(explore_in_parallel(fine, plan, 2), plan, 0.0).figures
+    assert [share.statistics.runs for share in shares] == [151, 150], "in the order of the jobs"
+    found = merge_shards(shares, plan, 0.0)
+    assert found.figures == merge_shards(explore_in_parallel(fine, plan, 2), plan, 0.0).figures
     assert glances[-1].runs == 301
     assert [one.runs for one in glances] == sorted(one.runs for one in glances)
 
@@ -62,12 +62,12 @@ def test_jobs_make_the_same_runs_each_time_and_tell_how_far_they_are() -> None:
 @pytest.mark.slow
 def test_a_violation_ends_the_campaign_and_a_goal_is_met_if_one_job_met_it() -> None:
     plan = Plan(runs=1_000_000, scenario="account")
-    found = together(explore_in_parallel(broken, plan, 2), plan, 0.0)
+    found = merge_shards(explore_in_parallel(broken, plan, 2), plan, 0.0)
     (one,) = found.counterexamples
     assert len(one.steps) == 8
     assert found.figures.runs < 1_000_000
     plan = Plan(runs=1_000)
-    found = together(explore_in_parallel(no_needle, plan, 2), plan, 0.0)
+    found = merge_shards(explore_in_parallel(no_needle, plan, 2), plan, 0.0)
     assert (found.unmet_goals, found.is_exhausted, found.is_ok) == (("never",), True, False)
 
 
@@ -98,7 +98,7 @@ def test_jobs_that_are_told_to_stop_hand_in_what_they_have() -> None:
     )
     assert len(shares) == 2
     assert all(share.is_stopped for share in shares)
-    assert sum(share.seen.runs for share in shares) >= 200
+    assert sum(share.statistics.runs for share in shares) >= 200
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_job_that_fails_or_dies_ends_the_campaign_with_what_it_said() -> None:
 
 @pytest.mark.slow
 def test_there_are_never_more_jobs_than_runs_and_never_less_than_one() -> None:
-    assert [share.seen.runs for share in explore_in_parallel(fine, Plan("pct", 1), 40)] == [1]
+    assert [share.statistics.runs for share in explore_in_parallel(fine, Plan("pct", 1), 40)] == [1]
     with pytest.raises(MisuseError, match="jobs=0: a campaign has 1 process or more"):
         explore_in_parallel(fine, Plan(), 0)
 

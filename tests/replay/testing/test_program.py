@@ -18,13 +18,13 @@ def forward(*recipients: str) -> Actor[int, str]:
     return Actor(0, lambda state, sender, message: (state + 1, [(one, message) for one in recipients]))
 
 
-def take(world: ProgramWorld, chain: str) -> None:
-    (move,) = [move for move in world.moves() if move.chain == chain]
+def take(world: ProgramWorld, strand: str) -> None:
+    (move,) = [move for move in world.moves() if move.strand == strand]
     world.make(move)
 
 
-def chains(world: ProgramWorld) -> set[str]:
-    return {move.chain for move in world.moves()}
+def strands(world: ProgramWorld) -> set[str]:
+    return {move.strand for move in world.moves()}
 
 
 def test_channels_are_chains_and_keep_their_order() -> None:
@@ -33,16 +33,16 @@ def test_channels_are_chains_and_keep_their_order() -> None:
         {"c": Actor(empty, collect)}, [Send("a", "c", "1"), Send("b", "c", "2"), Send("a", "c", "3")]
     )
     world = program.world()
-    assert chains(world) == {"a>c", "b>c"}
-    for chain in ("a>c", "a>c", "b>c"):
-        take(world, chain)
+    assert strands(world) == {"a>c", "b>c"}
+    for strand in ("a>c", "a>c", "b>c"):
+        take(world, strand)
     assert world.states == {"c": ("1", "3", "2")}
     assert world.moves() == []
 
 
 def test_one_inbox_is_one_chain_in_the_order_of_posting() -> None:
     world = collector("1", "2", inboxes="actor").world()
-    assert chains(world) == {"inbox c"}
+    assert strands(world) == {"inbox c"}
     take(world, "inbox c")
     take(world, "inbox c")
     assert world.states == {"c": ("1", "2")}
@@ -53,9 +53,9 @@ def test_a_decisions_posts_are_there_at_once() -> None:
         {"a": forward("b", "c"), "b": forward(), "c": forward("b")}, [Send("s", "a", "m")]
     ).world()
     take(world, "s>a")
-    assert chains(world) == {"a>b", "a>c"}
+    assert strands(world) == {"a>b", "a>c"}
     take(world, "a>c")
-    assert chains(world) == {"a>b", "c>b"}
+    assert strands(world) == {"a>b", "c>b"}
 
 
 def test_messages_are_called_by_their_class_text_or_first_word() -> None:
@@ -74,7 +74,7 @@ def test_the_label_is_that_of_the_head() -> None:
 
 def test_what_clients_send_is_a_clients_move() -> None:
     program = Program({"a": forward()}, [Send("user", "a", "m"), Send("s", "a", "m")], clients=["user"])
-    assert {move.chain: move.kind for move in program.world().moves()} == {
+    assert {move.strand: move.kind for move in program.world().moves()} == {
         "user>a": "client",
         "s>a": "deliver",
     }
@@ -91,18 +91,18 @@ def test_an_actor_wakes_and_fails_only_in_states_that_say_so() -> None:
         faults=lambda state: ("crash",) if state != "crash" else (),
     )
     world = Program({"a": sleeper}).world()
-    kinds = {move.chain: move.kind for move in world.moves()}
+    kinds = {move.strand: move.kind for move in world.moves()}
     assert kinds == {"a wakes timeout": "port", "a wakes crash": "fault"}
     take(world, "a wakes timeout")
-    assert chains(world) == {"a wakes crash"}
+    assert strands(world) == {"a wakes crash"}
     take(world, "a wakes crash")
     assert (world.states["a"], world.moves()) == ("crash", [])
 
 
 def test_the_trace_says_who_posted_what() -> None:
     world = Program({"a": forward("b"), "b": forward()}, [Send("s", "a", "m"), Send("s", "b", "m")]).world()
-    for chain in ("s>b", "s>a", "a>b"):
-        take(world, chain)
+    for strand in ("s>b", "s>a", "a>b"):
+        take(world, strand)
     assert [(step.seq, step.sender, step.recipient, step.cause) for step in world.trace()] == [
         (1, "s", "b", 0),
         (2, "s", "a", 0),
@@ -116,8 +116,8 @@ def test_the_cause_of_waking_is_the_step_since_which_the_actor_may_wake() -> Non
 
     sleeper: Actor[int, str] = Actor(0, lambda state, sender, message: (state + 1, ()), wakes)
     world = Program({"a": sleeper, "b": forward()}, [Send("s", "b", "1"), Send("s", "b", "2")]).world()
-    for chain in ("s>b", "a wakes early", "s>b", "a wakes late"):
-        take(world, chain)
+    for strand in ("s>b", "a wakes early", "s>b", "a wakes late"):
+        take(world, strand)
     assert [step.cause for step in world.trace()] == [0, 0, 0, 2]
 
 
@@ -197,23 +197,23 @@ def test_the_lean_world_offers_what_a_plain_one_would(program: RandomProgram, pi
         queues.setdefault(f"{send.sender}>{send.recipient}", []).append(send)
     states = {name: actor.initial for name, actor in actors.items()}
     for pick in picks:
-        plain = {chain for chain, queue in queues.items() if queue}
+        plain = {strand for strand, queue in queues.items() if queue}
         plain |= {
             f"{name} wakes {message}"
             for name, actor in actors.items()
             for message in (actor.wakes(states[name]) if actor.wakes else ())
         }
         offered: list[Move] = list(world.moves())
-        assert {move.chain for move in offered} == plain
+        assert {move.strand for move in offered} == plain
         assert len(offered) == len(plain)
         if not offered:
             break
         move = offered[pick % len(offered)]
         name = move.actor
-        if move.chain in queues:
-            send = queues[move.chain].pop(0)
+        if move.strand in queues:
+            send = queues[move.strand].pop(0)
         else:
-            send = Send(name, name, int(move.chain.split()[-1]))
+            send = Send(name, name, int(move.strand.split()[-1]))
         assert isinstance(send.message, int)
         states[name], posts = actors[name].step(states[name], send.sender, send.message)
         for recipient, message in posts:

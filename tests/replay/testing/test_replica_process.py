@@ -5,10 +5,10 @@ import pytest
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.testing.program import Actor, Program
-from callboard.replay.testing.replica_process import HASH_SEED, Twin, told
+from callboard.replay.testing.replica_process import HASH_SEED, Replica, step_record
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.state_digests import Notes
+from callboard.replay.testing.state_digests import StepDigests
 from tests.replay.testing.programs import collector
 from tests.replay.testing.test_parallel import Found
 
@@ -35,33 +35,33 @@ def seeded() -> Found:
 
 @pytest.mark.slow
 def test_a_twin_has_the_hash_seed_it_is_given() -> None:
-    with Twin(seeded, "77") as twin:
-        twin.make(Schedule(()))
-        twin.digests()
-        assert twin.note(0).states == {"c": "77"}
+    with Replica(seeded, "77") as replica:
+        replica.make(Schedule(()))
+        replica.digests()
+        assert replica.note(0).states == {"c": "77"}
 
 
 @pytest.mark.slow
 def test_a_twin_makes_runs_and_tells_what_came_of_them() -> None:
     schedule = Schedule(("s1>c", "s0>c", "s2>c"))
-    notes = Notes()
+    notes = StepDigests()
     replay(letters()[0], schedule, [notes])
     before = os.environ.get(HASH_SEED)
-    with Twin(letters, "77") as twin:
+    with Replica(letters, "77") as replica:
         assert os.environ.get(HASH_SEED) == before
-        twin.make(schedule)
-        assert twin.digests() == [note.digest for note in notes.of_steps]
-        assert twin.note(2) == told(notes, 2)
-        assert twin.note(2).states == {"c": ["y", "x"]}
-        twin.make(Schedule(("s2>c", "s2>c")))  # does not fit there
-        assert len(twin.digests()) == 2
-        assert twin.note(9) == ({}, [])
+        replica.make(schedule)
+        assert replica.digests() == [note.digest for note in notes.of_steps]
+        assert replica.note(2) == step_record(notes, 2)
+        assert replica.note(2).states == {"c": ["y", "x"]}
+        replica.make(Schedule(("s2>c", "s2>c")))  # does not fit there
+        assert len(replica.digests()) == 2
+        assert replica.note(9) == ({}, [])
 
 
 @pytest.mark.slow
 def test_a_scenario_that_fails_there_or_ends_the_process_is_told() -> None:
     for scenario, said in ((failing, "cannot be made in another process"), (dying, "ended with exit code 7")):
-        with Twin(scenario, "1") as twin:
-            twin.make(Schedule(()))
+        with Replica(scenario, "1") as replica:
+            replica.make(Schedule(()))
             with pytest.raises(CallboardError, match=said):
-                twin.digests()
+                replica.digests()

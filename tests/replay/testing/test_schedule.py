@@ -14,15 +14,15 @@ CHAINS = st.lists(st.text(max_size=12), max_size=60).map(tuple)
 @pytest.mark.slow
 @given(CHAINS, st.none() | st.integers(0, 1_000), st.integers(1, 5_000), st.text(max_size=20))
 def test_every_schedule_comes_back_from_its_text(
-    chains: tuple[str, ...], healed_at: int | None, steps: int, scenario: str
+    strands: tuple[str, ...], healed_at: int | None, steps: int, scenario: str
 ) -> None:
-    schedule = Schedule(chains, healed_at, steps)
+    schedule = Schedule(strands, healed_at, steps)
     assert parse(schedule.text(scenario), scenario) == schedule
 
 
 def test_its_text_is_one_word_that_no_shell_changes_and_short() -> None:
-    chains = tuple(f"inbox host.{number % 5}" for number in range(200))
-    text = Schedule(chains).text("demo")
+    strands = tuple(f"inbox host.{number % 5}" for number in range(200))
+    text = Schedule(strands).text("demo")
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
     assert len(text) < 150
 

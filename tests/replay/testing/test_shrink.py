@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from callboard.replay.testing.candidate import guess
+from callboard.replay.testing.candidate import run_candidate
 from callboard.replay.testing.monitors import always, at_rest, eventually
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import Bounds, perform
@@ -26,7 +26,7 @@ def small(program: Program, *monitors: Monitor[ProgramWorld], steps: int = 50) -
     found = shrink(program.world, run, monitors)
     again = replay(program.world, found.schedule, monitors)
     assert again.violation == found.violation
-    assert len(again.made) == len(found.schedule.chains)
+    assert len(again.made) == len(found.schedule.strands)
     return found
 
 
@@ -41,7 +41,7 @@ def crowd(size: int = 9) -> Program:
 def test_only_the_steps_that_break_the_rule_are_left() -> None:
     rule = always("m3 is not there with m5", lambda world: not {"m3", "m5"} <= set(world.states["c"]))
     found = small(crowd(), rule)
-    assert sorted(found.schedule.chains) == ["s3>c", "s5>c"]
+    assert sorted(found.schedule.strands) == ["s3>c", "s5>c"]
     assert found.is_minimal
     assert found.steps_before > 2
 
@@ -52,18 +52,20 @@ def test_where_order_does_not_matter_nothing_overtakes_and_nothing_is_decided() 
     program = Program(actors, [Send("s", name, "m") for name in "abc"])
     rule = always("less than three", lambda world: len(world.states["c"]) < 3)
     found = small(program, rule)
-    assert guess(program.world, found.schedule.chains, [], completes=False, steps=50).overtakings() == 0
-    assert (len(found.schedule.chains), found.races) == (5, ())
+    assert (
+        run_candidate(program.world, found.schedule.strands, [], completes=False, steps=50).overtakings() == 0
+    )
+    assert (len(found.schedule.strands), found.races) == (5, ())
 
 
 def test_an_overtaking_that_matters_stays_and_is_named() -> None:
     rule = always("m1 is first of all", lambda world: world.states["c"][:1] in ((), ("m1",)))
     two = Program({"c": Actor(EMPTY, collect)}, [Send("s1", "c", "m1"), Send("s2", "c", "m2")])
     found = small(two, rule)
-    assert found.schedule.chains == ("s2>c",)
+    assert found.schedule.strands == ("s2>c",)
     both = always("m1 comes before m2", lambda world: world.states["c"][:2] != ("m2", "m1"))
     found = small(two, both)
-    assert found.schedule.chains == ("s2>c", "s1>c")
+    assert found.schedule.strands == ("s2>c", "s1>c")
     assert found.races == found.decided_by == ((1, 2),)
 
 
@@ -77,7 +79,7 @@ def test_faults_and_clients_are_dropped_first_even_if_that_takes_more_steps() ->
     )
     found = small(program, always("less than three", lambda world: world.states["a"] < 3))
     assert found.steps_before == 1
-    assert found.schedule.chains == ("s>a",) * 3
+    assert found.schedule.strands == ("s>a",) * 3
 
 
 def test_a_rule_of_the_end_is_shrunk_to_a_run_that_ends() -> None:
@@ -97,7 +99,7 @@ def test_a_rule_that_is_hot_for_too_long_is_shrunk_to_little_more_than_its_heat(
         [Send("s", "a", "again"), *(Send(f"s{number}", "c", "m") for number in range(5))],
     )
     found = small(program, eventually("it ends", lambda world: False), steps=10)
-    assert len(found.schedule.chains) == 51
+    assert len(found.schedule.strands) == 51
     assert found.schedule.healed_at == 0
 
 
@@ -111,7 +113,7 @@ def test_another_rule_that_is_broken_on_the_way_is_not_taken_for_it() -> None:
         {"c": Actor(EMPTY, step)}, [Send(f"s{number}", "c", f"m{number}") for number in range(3)]
     )
     rule = always("m1 is not there", lambda world: "m1" not in world.states["c"])
-    assert len(small(program, rule).schedule.chains) == 2
+    assert len(small(program, rule).schedule.strands) == 2
 
 
 def test_a_search_without_the_means_says_so() -> None:
@@ -124,9 +126,9 @@ def test_a_search_without_the_means_says_so() -> None:
 
 @pytest.mark.parametrize("completes", [True, False])
 def test_a_guess_leaves_out_what_is_not_there(completes: bool) -> None:
-    found = guess(crowd(2).world, ["s1>c", "s9>c", "s1>c"], [], completes=completes, steps=50)
-    assert found.chains == (["s1>c", "s0>c", "user>other", "bad>other"] if completes else ["s1>c"])
-    assert found.since == [0] * len(found.chains)
+    found = run_candidate(crowd(2).world, ["s1>c", "s9>c", "s1>c"], [], completes=completes, steps=50)
+    assert found.strands == (["s1>c", "s0>c", "user>other", "bad>other"] if completes else ["s1>c"])
+    assert found.since == [0] * len(found.strands)
     assert found.overtakings() == 0
 
 
@@ -135,7 +137,7 @@ def test_a_guess_notes_since_when_moves_were_there() -> None:
     program = Program(
         {"a": forward, "b": Actor(EMPTY, collect)}, [Send("s", "b", "early"), Send("s", "a", "go")]
     )
-    found = guess(program.world, ["s>a", "a>b", "s>b"], [], completes=False, steps=50)
+    found = run_candidate(program.world, ["s>a", "a>b", "s>b"], [], completes=False, steps=50)
     assert (found.since, found.overtakings()) == ([0, 1, 0], 1)
 
 
@@ -165,7 +167,7 @@ def test_an_order_that_does_not_decide_since_more_comes_is_told_without_that_cla
 
     program = Program({"a": Actor(0, step)}, [Send("s2", "a", "enter"), Send("s1", "a", "open")])
     found = small(program, always("nobody enters", lambda world: world.states["a"] < 2))
-    assert found.schedule.chains == ("s1>a", "s2>a")
+    assert found.schedule.strands == ("s1>a", "s2>a")
     assert (found.races, found.decided_by) == (((1, 2),), ())
 
 
@@ -184,4 +186,4 @@ def test_a_search_without_time_keeps_what_was_found_and_says_so() -> None:
     assert (soon.tries, soon.is_minimal) == (4, False)
     assert replay(crowd().world, soon.schedule, [rule]).violation == soon.violation
     whole = shrink(crowd().world, run, [rule])
-    assert len(whole.schedule.chains) <= len(soon.schedule.chains) <= len(run.made)
+    assert len(whole.schedule.strands) <= len(soon.schedule.strands) <= len(run.made)

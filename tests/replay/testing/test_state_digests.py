@@ -12,14 +12,14 @@ from callboard.replay.testing.run import Bounds, perform
 from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.sessions.plans import Plan as SessionPlan
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.replay.testing.shards import share_of
-from callboard.replay.testing.state_digests import Notes, plain, plain_event
+from callboard.replay.testing.shards import run_shard
+from callboard.replay.testing.state_digests import StepDigests, plain, plain_event
 from tests.replay.testing.programs import collect, collector
 
 
-def notes_of(world: Any, seed: int = 0) -> Notes:
+def notes_of(world: Any, seed: int = 0) -> StepDigests:
     """Of one run, in an order of which nothing is said."""
-    notes = Notes()
+    notes = StepDigests()
     perform(world, [notes], lambda offered: offered[seed % len(offered)], lambda offered: offered[0])
     return notes
 
@@ -43,11 +43,11 @@ def test_a_session_is_noted_with_every_event_that_a_step_posts_also_after_a_cras
     crashed = []
 
     def watch(world: Any) -> None:
-        if any(move.move.chain.startswith("fault crash") for move in world.made):
+        if any(move.move.strand.startswith("fault crash") for move in world.made):
             crashed.append((world, list(notes.of_steps)))
 
-    notes = Notes()
-    share_of(lambda: SessionWorld(scenario), [notes], Plan(runs=60), finishes=watch)
+    notes = StepDigests()
+    run_shard(lambda: SessionWorld(scenario), [notes], Plan(runs=60), finishes=watch)
     assert crashed
     for world, taken in crashed:
         assert len(taken) == len(world.made) + 1
@@ -57,14 +57,14 @@ def test_a_session_is_noted_with_every_event_that_a_step_posts_also_after_a_cras
 
 def test_it_is_noted_after_which_step_faults_were_over() -> None:
     scenario = SessionPlan(4).scenario()
-    notes, found = Notes(), []
+    notes, found = StepDigests(), []
 
     def watch(world: Any) -> None:
-        found.append((notes.healed_at, tuple(step.chain for step in world.trace())))
+        found.append((notes.healed_at, tuple(step.strand for step in world.trace())))
 
     plan = Plan(runs=40, scheduler="random", bounds=Bounds(12))
-    share_of(lambda: SessionWorld(scenario), [notes], plan, finishes=watch)
-    longer = [(healed, chains) for healed, chains in found if len(chains) > 12]
+    run_shard(lambda: SessionWorld(scenario), [notes], plan, finishes=watch)
+    longer = [(healed, strands) for healed, strands in found if len(strands) > 12]
     assert longer
     assert {healed for healed, _ in longer} == {12}
 
@@ -99,10 +99,10 @@ def test_states_are_shown_as_json_values_and_as_text_where_that_cannot_be() -> N
 
 def test_notes_of_a_run_made_again_are_equal() -> None:
     scenario = SessionPlan(2).scenario()
-    notes = Notes()
+    notes = StepDigests()
     world = SessionWorld(scenario)
     run = perform(world, [notes], lambda offered: offered[-1], lambda offered: offered[0])
     taken = [note.digest for note in notes.of_steps]
-    again = Notes()
+    again = StepDigests()
     replay(lambda: SessionWorld(scenario), run.schedule, [again])
     assert [note.digest for note in again.of_steps] == taken

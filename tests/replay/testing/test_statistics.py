@@ -1,4 +1,4 @@
-from callboard.replay.testing.statistics import Distinct, Figures, Seen, order_hash
+from callboard.replay.testing.statistics import Distinct, Figures, Statistics, order_hash
 from callboard.replay.testing.world import Move
 from tests.replay.testing.programs import Silent, collector
 
@@ -24,17 +24,17 @@ def test_a_full_set_says_at_least() -> None:
 
 
 def test_the_bound_is_that_of_pctcp_or_of_the_chains_if_there_are_more() -> None:
-    seen = Seen()
-    seen.widest, seen.chains, seen.longest = 6, 20, 50
+    seen = Statistics()
+    seen.widest, seen.strands, seen.longest = 6, 20, 50
     assert seen.bound(1) == 1 / 36
     assert seen.bound(3) == 1 / (36 * 50**2)
     assert seen.runs_for(2) == 12_434  # ln(1000) 36 50
-    seen.chains = 100
+    seen.strands = 100
     assert seen.bound(2) == 1 / 5_000
 
 
 def test_figures_of_several_processes_are_added_up() -> None:
-    one, other = Seen(), Seen()
+    one, other = Statistics(), Statistics()
     world = collector("1", "2").world()
     one.add(world, [move("a", "1")], is_at_rest=True, is_cut=False)
     other.add(world, [move("a", "2"), Move("f", "a", "crash", "fault")], is_at_rest=True, is_cut=False)
@@ -50,14 +50,14 @@ def test_figures_of_several_processes_are_added_up() -> None:
 
 
 def test_kinds_of_faults_are_counted_up_to_a_limit() -> None:
-    seen = Seen()
+    seen = Statistics()
     for number in range(1_200):
         seen.add(Silent(), [Move("f", "a", f"crash {number}", "fault")], is_at_rest=False, is_cut=False)
     assert len(seen.faults) == 1_000
 
 
 def test_the_first_runs_and_then_some_are_looked_at_closely() -> None:
-    seen, sampled = Seen(), []
+    seen, sampled = Statistics(), []
     for number in range(300):
         if seen.is_sampled():
             sampled.append(number)

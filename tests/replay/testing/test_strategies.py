@@ -60,8 +60,8 @@ def test_schemas_accept_the_right_report_and_no_wrong_one() -> None:
 def test_a_roster_has_a_host_and_nobody_delegates_in_circles(roster: tuple[object, ...]) -> None:
     names = [getattr(who, "name", "") for who in roster]
     assert names[0] == "host"
-    for place, who in enumerate(roster):
-        assert set(getattr(who, "agents", ())) <= set(names[place + 1 :])
+    for index, who in enumerate(roster):
+        assert set(getattr(who, "agents", ())) <= set(names[index + 1 :])
 
 
 @pytest.mark.slow

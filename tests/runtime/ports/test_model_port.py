@@ -15,7 +15,7 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.scheduling.run_queue import LoopInbox
 from callboard.runtime.secrets.registry import NO_SECRETS
-from tests.replay.testing.casts import TWO
+from tests.replay.testing.scenarios import TWO
 
 
 class Slow:

@@ -30,12 +30,11 @@ from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
 from callboard.replay.testing.sessions.plans import Plan, play
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.golden import SESSIONS, golden
-from tests.replay.testing.casts import TWO, cancelled, closed, rich
-from tests.replay.testing.doctor import (
+from tests.replay.testing.edited_logs import (
     Log,
     Which,
     again,
@@ -48,6 +47,7 @@ from tests.replay.testing.doctor import (
     of_kind,
     swapped,
 )
+from tests.replay.testing.scenarios import TWO, cancelled, closed, rich
 
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
 PAIR = SessionWorld(TWO).run().log
@@ -213,7 +213,7 @@ def fanned_out(agents: int, calls_at_once: int) -> Log:
     asked = calls(*(task("kid") for _ in range(agents)))
     made = Scenario(
         (profile("host", ["kid"]), profile("kid")),
-        lambda request: asked if (request.profile, request.turn) == ("host", 1) else Says("done"),
+        lambda request: asked if (request.profile, request.turn) == ("host", 1) else Reply("done"),
         [ask()],
         Limits(max_children=agents, max_parallel_calls=calls_at_once),
     )
@@ -244,6 +244,6 @@ def test_a_log_that_is_four_times_as_long_takes_about_four_times_the_steps(calls
 
 @pytest.mark.parametrize("log", [RICH, CANCELLED, CLOSED], ids=["rich", "cancelled", "closed"])
 def test_whichever_event_a_log_lacks_the_gap_is_named(log: Log) -> None:
-    for place in range(len(log) - 1):
-        found = check_log([*log[:place], *log[place + 1 :]], is_at_rest=True)
-        assert any(one.name == "order" and one.detail == f"event {place + 1} is missing" for one in found)
+    for index in range(len(log) - 1):
+        found = check_log([*log[:index], *log[index + 1 :]], is_at_rest=True)
+        assert any(one.name == "order" and one.detail == f"event {index + 1} is missing" for one in found)

@@ -28,25 +28,25 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
-from callboard.replay.testing.rules.answers import Cancelled, Closed
+from callboard.replay.testing.rules.admission import Closing, FirstCome
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.caps import Children
 from callboard.replay.testing.rules.checks import Checked
 from callboard.replay.testing.rules.ends import OneAnswer
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.rules.line import Closing, FirstCome
-from callboard.replay.testing.rules.once import OneStop
+from callboard.replay.testing.rules.one_stop import OneStop
+from callboard.replay.testing.rules.outcomes import Cancelled, Closed
 from callboard.replay.testing.rules.reasons import Deserved
 from callboard.replay.testing.rules.spending import Spending
 from callboard.replay.testing.rules.starts import Started
 from callboard.replay.testing.rules.timers import Timers
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.actors.harness import SCHEMA
 from tests.golden import SESSIONS, golden
-from tests.replay.testing.casts import PROFILES, cancelled, closed, policy, rich
-from tests.replay.testing.doctor import Log, again, appended, edited, find, limited, of_kind
+from tests.replay.testing.edited_logs import Log, again, appended, edited, find, limited, of_kind
+from tests.replay.testing.scenarios import PROFILES, cancelled, closed, policy, rich
 
 PROMPT = text_json("go")
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
@@ -105,11 +105,11 @@ def test_recorded_sessions_break_none_of_them(name: str) -> None:
 # --- delegations that share a check -------------------------------------------------
 
 
-def fan_out(request: ModelRequest) -> Says:
+def fan_out(request: ModelRequest) -> Reply:
     """Three delegations with one schema: the check of the first is the check of all."""
     if request.profile != "host":
         return calls(("report_back", {"n": 1}))
-    return Says("done") if request.turn > 1 else calls(*[task("kid", output_schema=SCHEMA)] * 3)
+    return Reply("done") if request.turn > 1 else calls(*[task("kid", output_schema=SCHEMA)] * 3)
 
 
 SHARED = SessionWorld(Scenario([profile("host", ["kid"]), profile("kid")], fan_out, [ask()])).run().log
@@ -141,10 +141,10 @@ def test_a_delegation_that_nobody_handles_any_more_does_not_count() -> None:
 # --- the line -----------------------------------------------------------------------
 
 
-def two_teams(request: ModelRequest) -> Says:
+def two_teams(request: ModelRequest) -> Reply:
     """A team with two helpers, and one with one helper; whoever leads uses all that it may."""
     if request.turn > 1 or request.profile == "helper":
-        return Says("done")
+        return Reply("done")
     if request.profile == "host":
         return calls(task("pair"), task("single"))
     helpers = (task("helper"), task("helper")) if request.profile == "pair" else (task("helper"),)
@@ -160,7 +160,7 @@ def in_line() -> SessionWorld:
         profile("helper"),
     ]
     world = SessionWorld(Scenario(people, two_teams, [ask()], Limits(tokens=6_500)))
-    while moves := [move for move in world.moves() if not move.chain.startswith("model host.1.")]:
+    while moves := [move for move in world.moves() if not move.strand.startswith("model host.1.")]:
         world.make(moves[0])
     return world
 

@@ -10,7 +10,7 @@ OFFERED = [Move(name, name, "") for name in "abc"]
 def run(scheduler: DelayBounded, steps: int = 12) -> str:
     scheduler.begin(Silent())
     found = [scheduler.choose(OFFERED) for _ in range(steps)]
-    return "".join(move.chain for move in found if move is not None)
+    return "".join(move.strand for move in found if move is not None)
 
 
 def test_without_delays_everyone_moves_in_turn() -> None:
@@ -29,6 +29,6 @@ def test_who_is_new_waits_for_those_who_were_there() -> None:
     turns = Turns()
     first = turns.first(OFFERED[:2])
     turns.to_back(first)
-    assert (first.chain, turns.first([*OFFERED[2:], *OFFERED[:2]]).chain) == ("a", "b")
+    assert (first.strand, turns.first([*OFFERED[2:], *OFFERED[:2]]).strand) == ("a", "b")
     turns.clear()
-    assert turns.first(OFFERED[1:]).chain == "b"
+    assert turns.first(OFFERED[1:]).strand == "b"

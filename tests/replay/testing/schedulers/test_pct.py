@@ -13,7 +13,7 @@ OFFERED = [Move(name, name, "") for name in "abcde"]
 def chosen(pct: Pct, steps: int) -> list[str]:
     pct.begin(Silent())
     found = [pct.choose(OFFERED) for _ in range(steps)]
-    return [move.chain for move in found if move is not None]
+    return [move.strand for move in found if move is not None]
 
 
 def test_without_a_point_of_change_the_leading_chain_goes_on() -> None:

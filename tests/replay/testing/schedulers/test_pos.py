@@ -48,7 +48,7 @@ def test_what_does_not_race_keeps_its_place() -> None:
     for _ in range(4):
         move = pos.choose(offered)
         assert move is not None
-        orders.append(move.chain)
+        orders.append(move.strand)
         offered.remove(move)
     assert sorted(orders) == ["a1", "a2", "b", "c"]
 

@@ -67,7 +67,7 @@ def test_a_run_that_was_cut_short_by_a_rule_is_not_made_again() -> None:
     while walk.begin(Silent()):
         move = walk.choose(moves(4))
         assert move is not None
-        first.add(move.chain)
+        first.add(move.strand)
         walk.finish(Silent())
     assert first == {"0", "1", "2", "3"}
 

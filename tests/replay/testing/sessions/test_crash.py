@@ -16,33 +16,33 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.says import Says, calls
+from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.replay.testing.casts import RICH
+from tests.replay.testing.scenarios import RICH
 
-CRASHING = replace(RICH, faults=faults("crash", "fence", most=9, weathers=0))
+CRASHING = replace(RICH, faults=faults("crash", "fence", most=9, fault_mixes=0))
 
 
-def saving(request: ModelRequest) -> Says:
-    return calls(("save", {}), ("put", {})) if request.turn == 1 else Says("done")
+def saving(request: ModelRequest) -> Reply:
+    return calls(("save", {}), ("put", {})) if request.turn == 1 else Reply("done")
 
 
 SAVING = Scenario(
     [profile("host", writes=["save"], repeats=["put"])],
     saving,
     [ask(), ask(request_id="r2")],
-    faults=faults("crash", "fence", weathers=0),
+    faults=faults("crash", "fence", fault_mixes=0),
 )
 
 
-def make(world: SessionWorld, chain: str) -> None:
-    world.make(next(move for move in world.moves() if move.chain == chain))
+def make(world: SessionWorld, strand: str) -> None:
+    world.make(next(move for move in world.moves() if move.strand == strand))
 
 
-def until(world: SessionWorld, chain: str) -> SessionWorld:
+def until(world: SessionWorld, strand: str) -> SessionWorld:
     """Go on, first come, first served, until something is on offer."""
-    while chain not in world.offers:
+    while strand not in world.offers:
         world.make(next(iter(world.offers.values())))
     return world
 
@@ -55,7 +55,7 @@ def finish(world: SessionWorld) -> SessionWorld:
 def test_after_a_crash_a_session_goes_on_to_its_end() -> None:
     world = until(SessionWorld(CRASHING), "model host/1")
     make(world, "fault crash")
-    assert [move.chain for move in world.moves()] == ["resume", "fault lose one", "fault lose half"]
+    assert [move.strand for move in world.moves()] == ["resume", "fault lose one", "fault lose half"]
     make(world, "resume")
     assert breaches_of(finish(world)) == []
     assert [event.kind for event in world.log if isinstance(event.body, Resumed)] == ["Resumed"]
@@ -77,12 +77,12 @@ def test_what_was_lost_is_gone_from_the_log_and_happens_again() -> None:
 def test_a_session_that_lost_all_begins_anew() -> None:
     world = SessionWorld(CRASHING)
     make(world, "fault crash")
-    while any(move.chain == "fault lose one" for move in world.moves()):
+    while any(move.strand == "fault lose one" for move in world.moves()):
         make(world, "fault lose one")
     assert world.log == []
     make(world, "resume")
     assert isinstance(world.log[0].body, SessionOpened)
-    assert [move.chain for move in world.offers.values()] == ["client"], "the client asks again"
+    assert [move.strand for move in world.offers.values()] == ["client"], "the client asks again"
     assert breaches_of(finish(world)) == []
     assert world.ended.kind == "answered"
 
@@ -92,7 +92,7 @@ def test_what_the_client_was_shown_and_what_tools_did_stays() -> None:
     world.make(world.offers["client"])
     shown = world.events(AskEnded)[0]
     make(world, "fault crash")
-    while any(move.chain == "fault lose half" for move in world.moves()):
+    while any(move.strand == "fault lose half" for move in world.moves()):
         make(world, "fault lose half")
     assert world.log[-1].seq == world.durable >= shown.seq
     make(world, "resume")
@@ -155,6 +155,6 @@ def test_a_closed_session_is_not_gone_on_with() -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_sessions_that_die_again_and_again_come_to_a_good_end(seed: int) -> None:
     world = SessionWorld(CRASHING).run(in_random_order(seed))
-    assert world.struck
+    assert world.injected
     assert breaches_of(world) == []
     assert len(world.trace()) == len(world.made)

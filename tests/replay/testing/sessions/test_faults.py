@@ -1,4 +1,4 @@
-"""Every kind of fault strikes, does what it says, and breaks no rule; a weather thins them out."""
+"""Every kind of fault strikes, does what it says, and breaks no rule; a fault mix thins them out."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,8 +19,8 @@ from callboard.replay.testing.sessions.faults import (
     CALM_EVERY,
     KINDS,
     NO_FAULTS,
+    FaultMix,
     Faults,
-    Weather,
     faults,
     kind_of,
 )
@@ -28,25 +28,25 @@ from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.scenario import Scenario, ask
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.replay.testing.casts import RICH, SCHEMA
+from tests.replay.testing.scenarios import RICH, SCHEMA
 
 ABLE = replace(RICH, asks=[ask(schema=SCHEMA, limits=Limits(deadline_s=1_000))])
 
 
-def struck(kind: str, seed: int = 0, scenario: Scenario = ABLE) -> SessionWorld:
+def injected(kind: str, seed: int = 0, scenario: Scenario = ABLE) -> SessionWorld:
     """The session in which the first chance of a fault is taken, then played to its end."""
     also = ("cancel",) if kind in ("unstarted", "finished") else ()
-    world = SessionWorld(replace(scenario, faults=faults(kind, *also, most=2, weathers=0)))
+    world = SessionWorld(replace(scenario, faults=faults(kind, *also, most=2, fault_mixes=0)))
     choose = in_random_order(seed)
     while moves := world.moves():
-        wanted = [move for move in moves if move.kind == "fault" and kind_of(move.chain) == kind]
-        under_way = [chain for chain in world.requests if chain.startswith("tool")]
-        if not wanted and also and under_way and not world.struck:
-            wanted = [move for move in moves if move.chain == "fault cancel"]
+        wanted = [move for move in moves if move.kind == "fault" and kind_of(move.strand) == kind]
+        under_way = [strand for strand in world.requests if strand.startswith("tool")]
+        if not wanted and also and under_way and not world.injected:
+            wanted = [move for move in moves if move.strand == "fault cancel"]
         plain = [move for move in moves if move.kind != "fault"]
-        if also and world.struck:  # actors are faster than ports: a Stop finds calls under way
+        if also and world.injected:  # actors are faster than ports: a Stop finds calls under way
             plain = [move for move in plain if move.kind == "deliver"] or plain
-        pool = wanted if wanted and kind not in {kind_of(one) for one in world.struck} else plain
+        pool = wanted if wanted and kind not in {kind_of(one) for one in world.injected} else plain
         if not pool:
             break
         world.make(pool[choose(len(pool))])
@@ -55,10 +55,10 @@ def struck(kind: str, seed: int = 0, scenario: Scenario = ABLE) -> SessionWorld:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_fault_strikes_and_breaks_no_rule(kind: str) -> None:
-    worlds = [struck(kind, seed) for seed in range(3)]
-    assert any(kind in {kind_of(chain) for chain in world.struck} for world in worlds)
+    worlds = [injected(kind, seed) for seed in range(3)]
+    assert any(kind in {kind_of(strand) for strand in world.injected} for world in worlds)
     for world in worlds:
-        assert breaches_of(world) == [], world.struck
+        assert breaches_of(world) == [], world.injected
 
 
 @pytest.mark.parametrize(
@@ -71,34 +71,34 @@ def test_a_fault_strikes_and_breaks_no_rule(kind: str) -> None:
     ],
 )
 def test_a_model_fails_as_a_service_does(kind: str, code: str) -> None:
-    failures = [reply.failure for reply in struck(kind).of(ModelReplied) if reply.failure]
+    failures = [reply.failure for reply in injected(kind).of(ModelReplied) if reply.failure]
     assert [failure.code for failure in failures] == [code]
 
 
 def test_a_model_may_refuse_say_nothing_or_say_garbage() -> None:
-    assert struck("refusal").of(AskEnded)[-1].kind in ("model_refused", "no_report", "reported")
-    assert any(bytes(reply.content) == b"[]" for reply in struck("blank").of(ModelReplied))
-    assert any(bytes(reply.content).startswith(b"{") for reply in struck("garbage").of(ModelReplied))
+    assert injected("refusal").of(AskEnded)[-1].kind in ("model_refused", "no_report", "reported")
+    assert any(bytes(reply.content) == b"[]" for reply in injected("blank").of(ModelReplied))
+    assert any(bytes(reply.content).startswith(b"{") for reply in injected("garbage").of(ModelReplied))
 
 
 def test_a_greedy_call_uses_all_it_may_and_an_unmetered_one_is_charged_so() -> None:
-    world = struck("unmetered")
+    world = injected("unmetered")
     assert any(reply.usage is None for reply in world.of(ModelReplied))
     assert world.of(AskEnded)[-1].usage.unknown_calls == 1
 
 
 def test_tools_raise_hang_and_shout() -> None:
-    (shouted,) = [one for one in struck("huge").of(ToolReturned) if len(one.output) > 10_000]
+    (shouted,) = [one for one in injected("huge").of(ToolReturned) if len(one.output) > 10_000]
     assert shouted.status == "ok"
-    assert any(b"a fault" in bytes(one.output) for one in struck("raises").of(ToolReturned))
-    world = struck("never")
+    assert any(b"a fault" in bytes(one.output) for one in injected("raises").of(ToolReturned))
+    world = injected("never")
     text = b"timed out after 120 s"
     (late,) = [e for e in world.events(ToolReturned) if text in bytes(getattr(e.body, "output", b""))]
     assert late.at - world.log[0].at >= 120_000
 
 
 def test_a_second_answer_is_not_let_in() -> None:
-    world = struck("twice")
+    world = injected("twice")
     answers = [
         event.cause
         for event in world.log
@@ -108,79 +108,79 @@ def test_a_second_answer_is_not_let_in() -> None:
 
 
 def test_a_person_who_says_no_is_heard_and_one_who_says_nothing_is_given_up_on() -> None:
-    world = struck("denied")
+    world = injected("denied")
     assert b"It was not allowed to run: a fault" in b"".join(
         bytes(message) for asked in world.asked.values() for message in asked.messages
     )
-    assert struck("ignored").of(AskEnded)[-1].kind == "deadline"
-    ignored = struck("ignored", scenario=RICH)
-    assert "client gives up" in [made.move.chain for made in ignored.made]
+    assert injected("ignored").of(AskEnded)[-1].kind == "deadline"
+    ignored = injected("ignored", scenario=RICH)
+    assert "client gives up" in [made.move.strand for made in ignored.made]
     assert ignored.of(AskEnded)[-1].kind == "cancelled"
 
 
 def test_the_client_may_cancel_close_and_be_refused_a_second_ask() -> None:
-    assert struck("cancel").of(AskEnded)[0].kind == "cancelled"
-    assert isinstance(struck("close").log[-1].body, SessionClosed)
-    assert struck("ask").of(AskEnded)[0].detail == "another ask is running"
+    assert injected("cancel").of(AskEnded)[0].kind == "cancelled"
+    assert isinstance(injected("close").log[-1].body, SessionClosed)
+    assert injected("ask").of(AskEnded)[0].detail == "another ask is running"
 
 
 def test_a_decider_raises_where_the_fault_says() -> None:
-    world = struck("crashes")
+    world = injected("crashes")
     (failed,) = world.of(DeciderFailed)
     assert failed.error == "Fault"
 
 
 def test_a_store_that_refuses_ends_the_session_and_the_log_stays_a_prefix() -> None:
     plain = SessionWorld(replace(ABLE, faults=NO_FAULTS)).run()
-    world = struck("refuse")
+    world = injected("refuse")
     assert isinstance(world.failure, StoreFailed)
     assert world.moves() == []
     assert world.log == plain.log[: len(world.log)]
 
 
-# --- weathers -----------------------------------------------------------------------
+# --- fault mixes --------------------------------------------------------------------
 
 
-def test_a_weather_is_always_the_same_and_every_eighth_is_calm() -> None:
+def test_a_fault_mix_is_always_the_same_and_every_eighth_is_calm() -> None:
     wrong = faults(seed=3)
-    assert [wrong.weather(n) for n in range(20)] == [wrong.weather(n) for n in range(20)]
-    assert wrong.weather(1) != faults(seed=4).weather(1)
+    assert [wrong.fault_mix(n) for n in range(20)] == [wrong.fault_mix(n) for n in range(20)]
+    assert wrong.fault_mix(1) != faults(seed=4).fault_mix(1)
     for number in range(0, 32, CALM_EVERY):
-        assert str(wrong.weather(number)) == f"weather {number}: 0 of the steps; nothing fails"
-    assert "of the steps; " in str(wrong.weather(1))
+        assert str(wrong.fault_mix(number)) == f"fault mix {number}: 0 of the steps; nothing fails"
+    assert "of the steps; " in str(wrong.fault_mix(1))
 
 
-def test_a_weather_leaves_kinds_out_and_offers_at_most_one_fault_a_step() -> None:
+def test_a_fault_mix_leaves_kinds_out_and_offers_at_most_one_fault_a_step() -> None:
     world = SessionWorld(replace(ABLE, faults=faults(most=50)))
-    assert [move.label for move in world.moves()][1:] == [f"weather {n}" for n in range(31)]
+    assert [move.label for move in world.moves()][1:] == [f"fault mix {n}" for n in range(31)]
     world.make(world.moves()[2])
-    assert isinstance(world.weather, Weather)
-    assert 0 < len(world.weather.shares) < len(KINDS)
+    assert isinstance(world.fault_mix, FaultMix)
+    assert 0 < len(world.fault_mix.shares) < len(KINDS)
     choose = in_random_order(1)
     while moves := world.moves():
         offered = [move for move in moves if move.kind == "fault"]
         assert len(offered) <= 1
-        assert all(kind_of(move.chain) in world.weather.shares for move in offered)
+        assert all(kind_of(move.strand) in world.fault_mix.shares for move in offered)
         owed = [move for move in moves if move.kind != "fault"]
         if not owed:
             break
         world.make(owed[choose(len(owed))])
 
 
-def test_a_run_in_a_weather_is_a_run_without_it_too() -> None:
+def test_a_run_in_a_fault_mix_is_a_run_without_it_too() -> None:
     for seed in range(20):
         world = SessionWorld(replace(ABLE, faults=faults())).run(in_random_order(seed))
         again = SessionWorld(replace(ABLE, faults=faults()))
         for made in world.made:
-            if made.move.actor != "weather":
-                again.make(next(move for move in again.moves() if move.chain == made.move.chain))
+            if made.move.actor != "mix":
+                again.make(next(move for move in again.moves() if move.strand == made.move.strand))
         assert again.log == world.log
 
 
 def test_no_more_strike_than_may() -> None:
     for most in (0, 1, 3):
-        world = SessionWorld(replace(ABLE, faults=faults("cancel", "ask", "twice", most=most, weathers=0)))
-        assert len(world.run(in_random_order(most)).struck) <= most
+        world = SessionWorld(replace(ABLE, faults=faults("cancel", "ask", "twice", most=most, fault_mixes=0)))
+        assert len(world.run(in_random_order(most)).injected) <= most
 
 
 def test_a_fault_there_is_not_is_refused_by_name() -> None:
@@ -194,7 +194,7 @@ def test_a_fault_there_is_not_is_refused_by_name() -> None:
     ("given", "said"),
     [
         ({"most": -1}, "most=-1"),
-        ({"weathers": -1}, "weathers=-1"),
+        ({"fault_mixes": -1}, "fault_mixes=-1"),
         ({"most": "x"}, "most='x'"),
         ({"kinds": "crash"}, "kinds="),
     ],

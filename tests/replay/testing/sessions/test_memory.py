@@ -7,7 +7,7 @@ from callboard.actors.session.step import initial
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.replay.testing.casts import RICH, TWO
+from tests.replay.testing.scenarios import RICH, TWO
 
 
 def test_a_decision_is_made_once_for_the_same_state_and_event() -> None:

@@ -26,11 +26,11 @@ from callboard.replay.testing.sessions.monitors import (
     breaches_of,
     session_monitors,
 )
-from callboard.replay.testing.sessions.says import calls
+from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
 from tests import golden
-from tests.replay.testing.casts import RICH, TWO, cancelled, closed, rich
+from tests.replay.testing.scenarios import RICH, TWO, cancelled, closed, rich
 
 
 @pytest.mark.parametrize("make", [rich, cancelled, closed], ids=lambda make: make.__name__)
@@ -77,17 +77,17 @@ def test_a_write_that_ran_twice_or_unannounced_or_against_the_log_is_found() -> 
     world.effects.append(Effect("host", 9, 9, "save", "write"))
     assert "the log does not know" in Effects().breach(world)
     world = rich()
-    place = next(
+    index = next(
         n
         for n, event in enumerate(world.log)
         if event.sender == "tools"
         and event.cause
         and b"did save" in bytes(getattr(event.body, "output", b""))
     )
-    event = world.log[place]
+    event = world.log[index]
     denied = msgspec.structs.replace(event.body, status="cancelled")
     assert isinstance(denied, ToolReturned)
-    world.log[place] = msgspec.structs.replace(event, body=denied)
+    world.log[index] = msgspec.structs.replace(event, body=denied)
     assert "told as not started" in Effects().breach(world)
 
 
@@ -99,9 +99,9 @@ def test_a_session_that_fails_by_itself_is_found() -> None:
 
 def test_a_log_that_does_not_replay_is_found() -> None:
     world = rich()
-    place = next(n for n, event in enumerate(world.log) if isinstance(event.body, AskEnded))
-    event = world.log[place]
-    world.log[place] = msgspec.structs.replace(
+    index = next(n for n, event in enumerate(world.log) if isinstance(event.body, AskEnded))
+    event = world.log[index]
+    world.log[index] = msgspec.structs.replace(
         event, body=msgspec.structs.replace(event.body, usage=Usage(1))
     )
     assert "diverged at seq" in Replays().breach(world)
@@ -257,7 +257,7 @@ def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.M
     explored = explore(Worlds(RICH), session_monitors(), runs=200, seed=1)
     assert not explored.is_ok
     found = explored.counterexamples[0]
-    assert len(found.schedule.chains) <= len(found.found.chains)
+    assert len(found.schedule.strands) <= len(found.found.strands)
 
 
 def test_the_memory_of_a_campaign_changes_nothing() -> None:
@@ -288,7 +288,7 @@ def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
     (one,) = explore(Worlds(ENDLESS), rules, runs=3, bounds=Bounds(6)).counterexamples
     assert one.violation.rule == NoTools.rule
     assert one.is_minimal
-    assert len(one.found.chains) == 60
+    assert len(one.found.strands) == 60
     assert one.steps[-1].seq == one.violation.at < 10
     assert replay(Worlds(ENDLESS), one.schedule, rules).violation == one.violation
 

@@ -3,20 +3,20 @@
 from callboard.replay.testing.sessions.names import Names, title, turn_name
 from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.replay.testing.casts import RICH, TWO, rich
+from tests.replay.testing.scenarios import RICH, TWO, rich
 
 
 def test_the_same_things_have_the_same_names_in_every_order() -> None:
     names = [
-        sorted(made.move.chain for made in SessionWorld(TWO).run(in_random_order(seed)).made)
+        sorted(made.move.strand for made in SessionWorld(TWO).run(in_random_order(seed)).made)
         for seed in range(10)
     ]
     assert all(one == names[0] for one in names)
 
 
 def test_chains_name_the_turn_the_call_the_delegation() -> None:
-    chains = {made.move.chain for made in rich().made}
-    assert {"model host/1", "tool host/1.2", "approval host/1.3", "schema host.1", "inbox host.2"} <= chains
+    strands = {made.move.strand for made in rich().made}
+    assert {"model host/1", "tool host/1.2", "approval host/1.3", "schema host.1", "inbox host.2"} <= strands
 
 
 def test_no_name_has_the_number_of_an_event_in_it() -> None:

@@ -8,7 +8,7 @@ from callboard.actors.session import recovery
 from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.resumes import check_resumes, go_on
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.replay.testing.casts import RICH, TWO, rich
+from tests.replay.testing.scenarios import RICH, TWO, rich
 
 
 @pytest.mark.slow

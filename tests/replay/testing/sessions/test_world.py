@@ -22,21 +22,21 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.says import Says, calls, task
+from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Covers, Heals
 from callboard.replay.verify import Verifier
 from tests.poison import poison_supervisor
-from tests.replay.testing.casts import RICH, TWO
+from tests.replay.testing.scenarios import RICH, TWO
 
-DONE = Scenario([profile("host")], lambda request: Says("done"), [ask()])
+DONE = Scenario([profile("host")], lambda request: Reply("done"), [ask()])
 
 
 def test_a_session_is_played_to_its_end_first_come_first_served() -> None:
     world = SessionWorld(DONE).run()
     assert (world.ended.kind, world.ended.text) == ("answered", "done")
-    assert [made.move.chain for made in world.made] == [
+    assert [made.move.strand for made in world.made] == [
         "inbox supervisor",
         "inbox host",
         "inbox supervisor",
@@ -55,7 +55,7 @@ def test_the_same_moves_lead_to_the_same_log_and_digest() -> None:
     first = SessionWorld(RICH).run(in_random_order(7))
     again = SessionWorld(RICH)
     for made in first.made:
-        again.make(next(move for move in again.moves() if move.chain == made.move.chain))
+        again.make(next(move for move in again.moves() if move.strand == made.move.strand))
     assert again.log == first.log
     assert again.digest() == first.digest()
     assert again.trace() == first.trace()
@@ -88,12 +88,12 @@ def test_a_digest_tells_states_apart_on_the_way_too() -> None:
 
 
 def test_two_steps_that_commute_lead_to_one_digest() -> None:
-    def after(*chains: str) -> bytes:
+    def after(*strands: str) -> bytes:
         world = SessionWorld(TWO)
         while not {"inbox host.1", "inbox host.2"} <= world.offers.keys():
             world.make(world.moves()[0])
-        for chain in chains:
-            world.make(world.offers[chain])
+        for strand in strands:
+            world.make(world.offers[strand])
         return world.digest()
 
     assert after("inbox host.1", "inbox host.2") != after("inbox host.1")
@@ -118,10 +118,12 @@ def test_the_trace_names_who_posted_what_was_handled() -> None:
 def test_a_clock_that_nobody_pushes_stands_still_until_nothing_else_can_happen() -> None:
     busy = ModelFailure("overloaded", is_retryable=True)
 
-    def policy(request: ModelRequest) -> Says:
+    def policy(request: ModelRequest) -> Reply:
         if request.profile == "b" and request.attempt == 1:
-            return Says(failure=busy, usage=None)
-        return calls(task("a"), task("b")) if (request.profile, request.turn) == ("host", 1) else Says("done")
+            return Reply(failure=busy, usage=None)
+        return (
+            calls(task("a"), task("b")) if (request.profile, request.turn) == ("host", 1) else Reply("done")
+        )
 
     scenario = Scenario(TWO.profiles, policy, [ask(limits=Limits(deadline_s=60))])
     world = SessionWorld(scenario).run(in_random_order(1))
@@ -134,7 +136,7 @@ def test_a_clock_that_nobody_pushes_stands_still_until_nothing_else_can_happen()
 
 def test_a_session_that_only_a_deadline_can_end_is_noticed() -> None:
     world = SessionWorld(
-        Scenario([profile("host")], lambda request: Says("done"), [ask(limits=Limits(deadline_s=5))])
+        Scenario([profile("host")], lambda request: Reply("done"), [ask(limits=Limits(deadline_s=5))])
     )
     while not world.of(CallModel):
         world.make(world.moves()[0])
@@ -145,7 +147,7 @@ def test_a_session_that_only_a_deadline_can_end_is_noticed() -> None:
 
 
 def test_a_policy_that_raises_is_a_failed_call_and_a_tool_that_raises_an_error_result() -> None:
-    def boom(*_: object) -> Says:
+    def boom(*_: object) -> Reply:
         raise ZeroDivisionError("oh")
 
     world = SessionWorld(Scenario([profile("host")], boom, [ask()])).run()
@@ -155,8 +157,8 @@ def test_a_policy_that_raises_is_a_failed_call_and_a_tool_that_raises_an_error_r
     def tool(*_: object) -> ToolReturned:
         raise KeyError("x")
 
-    def uses(request: ModelRequest) -> Says:
-        return calls(("look", {})) if request.turn == 1 else Says("done")
+    def uses(request: ModelRequest) -> Reply:
+        return calls(("look", {})) if request.turn == 1 else Reply("done")
 
     world = SessionWorld(Scenario([profile("host", tools=["look"])], uses, [ask()], tool=tool)).run()
     assert world.of(ToolReturned)[0].status == "error"
@@ -167,7 +169,7 @@ def test_a_schema_check_that_raises_is_a_failed_check() -> None:
     def check(request: CheckSchema) -> None:
         raise ValueError
 
-    scenario = Scenario([profile("host")], lambda request: Says("x"), [ask(schema={})], check=check)  # type: ignore[arg-type]
+    scenario = Scenario([profile("host")], lambda request: Reply("x"), [ask(schema={})], check=check)  # type: ignore[arg-type]
     assert SessionWorld(scenario).run().ended.kind == "denied"
 
 
@@ -199,7 +201,7 @@ def test_what_the_client_wants_comes_one_after_the_other() -> None:
 
 
 def test_a_world_heals_and_tells_what_it_has_seen() -> None:
-    world = SessionWorld(Scenario(DONE.profiles, DONE.policy, [ask()], faults=faults(weathers=0)))
+    world = SessionWorld(Scenario(DONE.profiles, DONE.policy, [ask()], faults=faults(fault_mixes=0)))
     assert isinstance(world, Heals)
     assert isinstance(world, Covers)
     assert any(move.kind == "fault" for move in world.moves())

@@ -20,7 +20,7 @@ OBJECTS_MAX: Final = 200_000
 Found: TypeAlias = list[Breach]
 
 
-class Verdicts:
+class BreachCache:
     """What a rule found in what it was given, by the very objects it was given."""
 
     def __init__(self, most: int = OBJECTS_MAX) -> None:

@@ -7,7 +7,7 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 
 
-class OfSessions:
+class SessionMonitor:
     """What a monitor of sessions does if nothing else is said: it looks at rest, at what `breach` finds."""
 
     name: ClassVar[str] = ""

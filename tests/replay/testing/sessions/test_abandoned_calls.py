@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
+from callboard.replay.testing.sessions.abandoned_calls import GIVEN_UP, RESUMED, GivenUp, Resumes
 from callboard.replay.testing.sessions.faults import faults
-from callboard.replay.testing.sessions.leavings import GIVEN_UP, RESUMED, GivenUp, Resumes
 from callboard.replay.testing.sessions.world import SessionWorld
-from tests.replay.testing.casts import RICH
-from tests.replay.testing.doctor import edited, of_kind
+from tests.replay.testing.edited_logs import edited, of_kind
+from tests.replay.testing.scenarios import RICH
 
 
 def test_whoever_is_stopped_has_its_calls_given_up() -> None:
     world = SessionWorld(RICH)
     while not any(one.agent == "host.1.1" for one in world.of(CallModel)):
-        world.make(next(move for move in world.moves() if not move.chain.startswith("tool host.1")))
+        world.make(next(move for move in world.moves() if not move.strand.startswith("tool host.1")))
     world.cancel()
     while not world.aborted:
         assert GivenUp().after(world, 1, 0) is None
@@ -28,11 +28,11 @@ def test_whoever_is_stopped_has_its_calls_given_up() -> None:
 
 def died_with_a_write_under_way() -> SessionWorld:
     """A process that ends when a write tool has started; another one has just gone on."""
-    world = SessionWorld(replace(RICH, faults=faults("crash", weathers=0)))
+    world = SessionWorld(replace(RICH, faults=faults("crash", fault_mixes=0)))
     while not world.of(ToolStarted):
         world.make(world.moves()[0])
-    for chain in ("fault crash", "resume"):
-        world.make(next(move for move in world.moves() if move.chain == chain))
+    for strand in ("fault crash", "resume"):
+        world.make(next(move for move in world.moves() if move.strand == strand))
     return world
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
-from callboard.replay.testing.sessions.watching import OfSessions
+from callboard.replay.testing.sessions.session_monitor import SessionMonitor
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 
@@ -16,7 +16,7 @@ GIVEN_UP: Final = "When an agent is stopped, every call that is under way for it
 RESUMED: Final = "What a crash cut off is charged and interrupted, and never what had not started."
 
 
-class GivenUp(OfSessions):
+class GivenUp(SessionMonitor):
     """Aborts."""
 
     name = "given-up"
@@ -32,7 +32,7 @@ class GivenUp(OfSessions):
         return None
 
 
-class Resumes(OfSessions):
+class Resumes(SessionMonitor):
     """What was open in the log that a new process found."""
 
     name = "resumes"
@@ -41,7 +41,7 @@ class Resumes(OfSessions):
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Look once, right after a resume."""
         made = world.made[-1] if world.made else None
-        if made is None or made.move.chain != "resume" or world.is_closed:
+        if made is None or made.move.strand != "resume" or world.is_closed:
             return None
         found, added = world.log[: made.start], world.log[made.start :]
         answers = {

@@ -2,7 +2,7 @@
 
 from callboard.actors.protocol.messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.says import Says, calls, report, task
+from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 
@@ -16,7 +16,7 @@ PROFILES = (
 )
 
 
-def policy(request: ModelRequest) -> Says:
+def policy(request: ModelRequest) -> Reply:
     """Children, a grandchild, a race, tools of three kinds, an invalid report and a valid one."""
     turn, who = request.turn, request.profile
     if who == "host" and turn == 1:
@@ -26,14 +26,14 @@ def policy(request: ModelRequest) -> Says:
         if turn == 1:
             return calls(task("grandkid", "dig"), ("look", {}), text="I ask further")
         return report({"m": 1}) if turn == 2 else report({"n": 2})
-    return Says(f"{who} is done")
+    return Reply(f"{who} is done")
 
 
 RICH = Scenario(PROFILES, policy, [ask()])
 TWO = Scenario(
     (profile("host", ["a", "b"]), profile("a"), profile("b")),
     lambda request: (
-        calls(task("a"), task("b")) if (request.profile, request.turn) == ("host", 1) else Says("done")
+        calls(task("a"), task("b")) if (request.profile, request.turn) == ("host", 1) else Reply("done")
     ),
     [ask()],
 )
@@ -48,7 +48,7 @@ def cancelled() -> SessionWorld:
     """The rich session, cancelled while its grandchild's model and its child's tool are at work."""
     world = SessionWorld(RICH)
     while not any(one.agent == "host.1.1" for one in world.of(CallModel)):
-        world.make(next(move for move in world.moves() if not move.chain.startswith("tool host.1")))
+        world.make(next(move for move in world.moves() if not move.strand.startswith("tool host.1")))
     world.cancel()
     while moves := world.moves():  # ports are slower than everybody else
         world.make(next((move for move in moves if move.kind == "deliver"), moves[0]))

@@ -41,28 +41,28 @@ FAULTY_DECIDER = "Fault"
 """The class of what a decider raises by a fault."""
 
 
-def weathers(world: Acting) -> list[Move]:
-    """The weathers to choose from, before the first step."""
+def fault_mixes(world: Acting) -> list[Move]:
+    """Return the moves that choose a fault mix, before the first step."""
     faults = world.scenario.faults
     found = []
-    for number in range(faults.weathers):
-        chain = f"fault weather {number}"
-        found.append(world.names.other(chain, "weather", "fault", f"weather {number}"))
+    for number in range(faults.fault_mixes):
+        strand = f"fault mix {number}"
+        found.append(world.names.other(strand, "mix", "fault", f"fault mix {number}"))
     return found
 
 
-def strikes(world: Acting) -> dict[str, Move]:
-    """Every fault that can strike now, by chain."""
+def injectable(world: Acting) -> dict[str, Move]:
+    """Every fault that can strike now, by strand."""
     found: dict[str, Move] = {}
 
     def add(kind: str, where: str, actor: str) -> None:
-        chain = f"fault {kind} {where}".rstrip()
-        found[chain] = world.names.other(chain, actor, "fault", f"fault: {kind}")
+        strand = f"fault {kind} {where}".rstrip()
+        found[strand] = world.names.other(strand, actor, "fault", f"fault: {kind}")
 
     of = world.scenario.faults.of
     for request in list(world.requests.values()):
         for kind in _kinds_for(world, request):
-            add(kind, request.chain, world.actor_of(request.chain))
+            add(kind, request.strand, world.actor_of(request.strand))
     for address, inbox in world.inboxes.items():
         if inbox and address != SUPERVISOR:
             for kind in of(ACTOR_FAULTS):
@@ -84,23 +84,23 @@ def _kinds_for(world: Acting, request: Request) -> list[str]:
     body = request.event.body
     kinds = world.scenario.faults.of(_MENUS[type(body)])
     if request.event.seq in world.aborted:
-        return [kind for kind in kinds if kind in ABORTED and not request.bent]
-    return [] if request.bent else [kind for kind in kinds if kind not in ABORTED]
+        return [kind for kind in kinds if kind in ABORTED and not request.fault_mode]
+    return [] if request.fault_mode else [kind for kind in kinds if kind not in ABORTED]
 
 
-def strike(world: Acting, chain: str) -> None:
+def inject(world: Acting, strand: str) -> None:
     """Let a fault strike."""
-    _, kind, where = (*chain.split(" ", 2), "")[:3]
-    if kind == "weather":
-        world.weather = world.scenario.faults.weather(int(where))
+    _, kind, where = (*strand.split(" ", 2), "")[:3]
+    if kind == "mix":
+        world.fault_mix = world.scenario.faults.fault_mix(int(where))
         return
     if kind == "lose":
         lose(world, where)
         return
-    world.struck.append(chain)
+    world.injected.append(strand)
     request = world.requests.get(where)
     if request is not None:
-        _bend(world, request, kind)
+        _inject_into(world, request, kind)
     elif kind == "crashes":
         world.deliver(where, FAULTY_DECIDER)
     elif kind == "cancel":
@@ -108,7 +108,7 @@ def strike(world: Acting, chain: str) -> None:
     elif kind == "close":
         world.say(Close())
     elif kind == "ask":
-        world.say(ask("again", request_id=f"busy {len(world.struck)}"))
+        world.say(ask("again", request_id=f"busy {len(world.injected)}"))
     elif kind == "jump":
         world.jump()
     elif kind == "refuse":
@@ -119,14 +119,14 @@ def strike(world: Acting, chain: str) -> None:
         crash(world)
 
 
-def _bend(world: Acting, request: Request, kind: str) -> None:
+def _inject_into(world: Acting, request: Request, kind: str) -> None:
     """A port answers otherwise than it would, or later."""
     body = request.event.body
     if kind == "ignored":
         world.ignore(request)
         return
     if kind not in ("slow", "never", "timeout"):
-        world.reply(request.chain, kind)
+        world.reply(request.strand, kind)
         return
     agent = body.agent if isinstance(body, CallModel) else request.event.sender
     limits = world.agent(agent).limits

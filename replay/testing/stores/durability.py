@@ -4,10 +4,10 @@ import pytest
 
 from callboard.actors.protocol.errors import Fenced
 from callboard.replay.testing.stores.events import add, added, events, large, run, same
-from callboard.replay.testing.stores.place import StorePlace, opened
+from callboard.replay.testing.stores.store_place import StorePlace, opened
 
 
-class LastingCases:
+class DurabilityCases:
     """Ends and new beginnings."""
 
     def test_epochs_and_heads_outlive_the_owner(self, place: StorePlace) -> None:

@@ -25,13 +25,13 @@ class Closing(Invariant):
         if not handled.outputs:
             return
         grants = [one for one in handled.outputs if isinstance(one.body, CallModel)]
-        for place, grant in enumerate(grants):
+        for index, grant in enumerate(grants):
             body = grant.body
             assert isinstance(body, CallModel)
             kept = NOTHING
             for who, scope in _above(self.ledger, body.agent):
                 kept = add(kept, scope.closing) if who != body.agent else kept
-                held = add(kept, _reserved(self.ledger, scope, who, grants[place + 1 :]))
+                held = add(kept, _reserved(self.ledger, scope, who, grants[index + 1 :]))
                 if not scope.may_hold(held):
                     self.broken(grant.seq, f"in the scope of {who} nothing is left for a closing turn")
                     break
@@ -87,12 +87,12 @@ class FirstCome(Invariant):
         has_budgets = self.ledger.has_budgets
         if has_budgets:
             self._hold(grants)
-        for place, grant in enumerate(grants):
+        for index, grant in enumerate(grants):
             assert isinstance(grant.body, CallModel)
             mine = self._line.pop(grant.body.agent, None)
             self._held.pop(grant.body.agent, None)
             if mine is not None and has_budgets:
-                self._check(grant, grant.body.agent, mine, grants[place:])
+                self._check(grant, grant.body.agent, mine, grants[index:])
         self._look_for_idle(event)
 
     def _is_all(self, output: Event) -> bool:

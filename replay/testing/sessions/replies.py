@@ -23,7 +23,7 @@ NOMINAL = Usage(input_tokens=10, output_tokens=5)
 _encode = msgspec.json.Encoder().encode
 
 
-class Says(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True):
     """One reply: text, calls, how it stops, what it used.
 
     usage: None for a call whose use nobody knows, which is charged in full. failure: the call failed.
@@ -51,21 +51,21 @@ class Says(msgspec.Struct, frozen=True):
         if self.content is not None:
             return Json(self.content)
         parts: list[dict[str, object]] = [{"type": "text", "text": self.text}] if self.text else []
-        for place, (name, arguments) in enumerate(self.calls):
-            parts.append({"type": "tool_use", "id": f"c{turn}.{place}", "name": name, "input": arguments})
+        for index, (name, arguments) in enumerate(self.calls):
+            parts.append({"type": "tool_use", "id": f"c{turn}.{index}", "name": name, "input": arguments})
         return Json(_encode(parts))
 
 
-Policy: TypeAlias = Callable[[ModelRequest], Says]
+Policy: TypeAlias = Callable[[ModelRequest], Reply]
 """What a model says to a request."""
 
 
-def calls(*uses: Use, text: str = "") -> Says:
+def calls(*uses: Use, text: str = "") -> Reply:
     """A reply with these tool calls."""
-    return Says(text, uses, "tool_use")
+    return Reply(text, uses, "tool_use")
 
 
-def report(value: object) -> Says:
+def report(value: object) -> Reply:
     """A reply that reports: an object as it is, anything else under `value`."""
     return calls((REPORT_BACK, value if isinstance(value, dict) else {"value": value}))
 

@@ -12,7 +12,7 @@ from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.prompts import REPORT_BACK, TASK
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.says import Policy, Says, Use
+from callboard.replay.testing.sessions.replies import Policy, Reply, Use
 
 SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}
 OTHER: Final[dict[str, object]] = {"type": "object", "required": ["m"]}
@@ -20,19 +20,19 @@ THIRD: Final[dict[str, object]] = {"type": "object", "required": ["k"]}
 REFUSED: Final[dict[str, object]] = {"bad": True}
 PRICES: Final = Prices(input=3_000_000, output=15_000_000)
 BUSY: Final = ModelFailure("overloaded", is_retryable=True)
-BROKEN: Final = Says(failure=ModelFailure("invalid_request"))
-DONE: Final = Says("done")
+BROKEN: Final = Reply(failure=ModelFailure("invalid_request"))
+DONE: Final = Reply("done")
 
-Line: TypeAlias = Says | Callable[[ModelRequest], Says]
+Line: TypeAlias = Reply | Callable[[ModelRequest], Reply]
 
 
 def script(**parts: list[Line]) -> Policy:
     """Who says what, turn by turn; who has said it all is done."""
 
-    def policy(request: ModelRequest) -> Says:
+    def policy(request: ModelRequest) -> Reply:
         lines = parts.get(request.profile, [])
         line = lines[request.turn - 1] if request.turn <= len(lines) else DONE
-        return line if isinstance(line, Says) else line(request)
+        return line if isinstance(line, Reply) else line(request)
 
     return policy
 
@@ -47,7 +47,7 @@ def greedy(policy: Policy, percent: int = 100) -> Policy:
     return lambda request: replace(policy(request), percent=percent)
 
 
-def by_place(*lines: Says) -> Callable[[ModelRequest], Says]:
+def by_place(*lines: Reply) -> Callable[[ModelRequest], Reply]:
     """Siblings say different things."""
     return lambda request: lines[(place(request) - 1) % len(lines)]
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.messages import DelegationEnded
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.rules.base import Breach
+from callboard.replay.testing.sessions.breach_cache import BreachCache
 from callboard.replay.testing.sessions.monitors import LogRules, Requests
 from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.verdicts import Verdicts
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
-from tests.replay.testing.casts import RICH, TWO
+from tests.replay.testing.scenarios import RICH, TWO
 
 
 def breach(detail: str) -> list[Breach]:
@@ -32,7 +32,7 @@ class Finder:
 
 
 def test_the_same_objects_in_the_same_order_are_looked_at_once() -> None:
-    verdicts, find = Verdicts(), Finder()
+    verdicts, find = BreachCache(), Finder()
     one, other = object(), object()
     assert verdicts.of([one, other], find) == breach("finding 1")
     assert verdicts.of([one, other], find) == breach("finding 1")
@@ -43,7 +43,7 @@ def test_the_same_objects_in_the_same_order_are_looked_at_once() -> None:
 
 
 def test_equal_objects_that_are_not_the_same_are_looked_at_again() -> None:
-    verdicts, find = Verdicts(), Finder()
+    verdicts, find = BreachCache(), Finder()
     verdicts.of([[1]], find)
     verdicts.of([[1]], find)
     assert find.asked == 2
@@ -51,16 +51,16 @@ def test_equal_objects_that_are_not_the_same_are_looked_at_again() -> None:
 
 @given(st.integers(1, 4), st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=40))
 def test_a_memory_of_any_size_tells_what_was_found(most: int, asked: list[list[int]]) -> None:
-    objects, verdicts = [object() for _ in range(4)], Verdicts(most)
+    objects, verdicts = [object() for _ in range(4)], BreachCache(most)
     for places in asked:
-        told = verdicts.of([objects[place] for place in places], partial(breach, str(places)))
+        told = verdicts.of([objects[index] for index in places], partial(breach, str(places)))
         assert told == breach(str(places))
         kept = [len(objects) for objects, _ in verdicts._known.values()]
         assert sum(kept) <= max(most, *kept)
 
 
 def test_what_was_given_lives_as_long_as_its_verdict() -> None:
-    verdicts = Verdicts()
+    verdicts = BreachCache()
     for number in range(100):  # lists that are gone give their identity to the next ones
         assert verdicts.of([[number]], partial(breach, str(number))) == breach(str(number))
 
@@ -92,5 +92,5 @@ def test_a_campaign_reads_fewer_logs_than_it_makes_runs() -> None:
 
     found = Campaign(Worlds(TWO), [Counted()], Plan(runs=300, seed="1"))
     found.run()
-    assert found.seen.runs == 300
+    assert found.statistics.runs == 300
     assert 0 < len(read) < 150
