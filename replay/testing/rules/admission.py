@@ -68,7 +68,7 @@ class FirstCome(Invariant):
         self._doubtful: tuple[int, str] | None = None
 
     def handled(self, handled: Handled) -> None:
-        """Who joins the line, who leaves it, and who is granted."""
+        """Update the queue by one decision and check each grant in it."""
         event, outputs = handled
         if outputs:
             self._confirm()
@@ -96,21 +96,21 @@ class FirstCome(Invariant):
         self._look_for_idle(event)
 
     def _is_all(self, output: Event) -> bool:
-        """Whether this grants the only one who waits: then nobody is passed."""
+        """Return whether this grants the only agent that waits, so that no other is overtaken."""
         return isinstance(output.body, CallModel) and output.body.agent in self._line
 
     def quiet(self, seq: int) -> None:
-        """Everything was handled."""
+        """Report a doubtful breach: every event was handled."""
         self._confirm()
 
     def _confirm(self) -> None:
-        """A later decision shows that what seemed to be handled with nothing was handled."""
+        """Report a doubtful breach, now that a later decision shows that its event was handled."""
         if self._doubtful is not None:
             self.broken(*self._doubtful)
             self._doubtful = None
 
     def _look_for_idle(self, event: Event) -> None:
-        """After a decision: whoever is first where it stands, and fits, has been granted."""
+        """Check after a decision that the first agent in the queue was granted if its call fits."""
         host = self.facts.lives.get(HOST)
         slots = (host.begin.limits.max_parallel_calls if host else None) or 1
         if not self._line or len(self.ledger.grants) >= slots:
@@ -121,7 +121,7 @@ class FirstCome(Invariant):
                 return
 
     def _in_order(self, not_yet: list[Event]) -> Iterator[tuple[str, _Waiting, set[str]]]:
-        """Who waits, the first first, and at which scopes: for want of room, or behind others there."""
+        """Yield the waiting agents in order, each with the scopes it waits at: for room, or behind others."""
         taken: set[str] = set()
         for who, waiting in sorted(self._line.items(), key=lambda item: item[1].order):
             above = {address for address, _ in _above(self.ledger, who)}
@@ -142,14 +142,14 @@ class FirstCome(Invariant):
             self._leave(event.sender)
 
     def on_TimerFired(self, event: Event) -> None:
-        """Somebody's back-off may be over: since when, the log does not say, so it counts as the last."""
+        """Enqueue every agent in back-off at the end: the log does not say whose back-off is over."""
         assert isinstance(event.body, TimerFired)
         for who, wanted in self._later.items():
             self._line[who] = _Waiting(_LAST, wanted.need)
         self._later.clear()
 
     def _hold(self, not_yet: list[Event]) -> None:
-        """What has held each who waits behind nobody: what was settled by now may have given it room."""
+        """Update the scopes that have held each agent which waits behind no other."""
         taken: set[str] = set()
         for who, waiting in sorted(self._line.items(), key=lambda item: item[1].order):
             above = {address for address, _ in _above(self.ledger, who)}
@@ -163,7 +163,7 @@ class FirstCome(Invariant):
         self._later.pop(who, None)
 
     def _check(self, grant: Event, who: str, mine: _Waiting, not_yet: list[Event]) -> None:
-        """Nobody before it waits for scopes above this agent only, or all along for one of them."""
+        """Check that no earlier agent waits for scopes above this one only, or for one of them all along."""
         mine_above = {address for address, _ in _above(self.ledger, who)}
         for other, waiting, held in self._in_order(not_yet):
             is_held = (held and held <= mine_above) or self._held.get(other, set()) & mine_above
@@ -172,7 +172,7 @@ class FirstCome(Invariant):
                 return
 
     def _exhausted(self, who: str, need: Need, not_yet: list[Event]) -> set[str]:
-        """The scopes without room for this need now."""
+        """Return the scopes that have no room for this need now."""
         kept, found = need, set()
         for address, scope in _above(self.ledger, who):
             kept = add(kept, scope.closing) if address != who else kept
@@ -184,7 +184,7 @@ class FirstCome(Invariant):
 
 
 def _above(ledger: Ledger, address: str) -> list[tuple[str, Scope]]:
-    """The scopes of an agent and of all above it, from the lowest, with their addresses."""
+    """Return the scopes of an agent and of all above it with their addresses, the lowest first."""
     found = []
     while is_agent(address):
         if (scope := ledger.scopes.get(address)) is not None:

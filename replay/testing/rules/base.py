@@ -41,11 +41,11 @@ class Invariant:
         self.breaches: list[Breach] = []
 
     def broken(self, seq: int, detail: str) -> None:
-        """Here the rule is broken."""
+        """Report a breach at this event."""
         self.breaches.append(Breach(self.name, self.rule, seq, detail))
 
     def handled(self, handled: Handled) -> None:
-        """The supervisor has handled an event."""
+        """Check a decision of the supervisor."""
 
     def quiet(self, seq: int) -> None:
-        """All agents have drained: what is open now stays open."""
+        """Report what is still open when all agents have drained."""

@@ -27,7 +27,7 @@ class Budgets(Invariant):
     rule = "What is spent and reserved in a scope stays within its budget at every event."
 
     def handled(self, handled: Handled) -> None:
-        """Only a grant can make it too much: each is held against every scope above it."""
+        """Check every scope above each grant: nothing else can overshoot a budget."""
         for output in handled.outputs:
             if isinstance(output.body, CallModel):
                 self._check(output, output.body)
@@ -51,7 +51,7 @@ class NothingRefusedThatFits(Invariant):
     rule = "Nobody ends for want of a budget that had room for its next turn."
 
     def handled(self, handled: Handled) -> None:
-        """Whoever is stopped for its budget could never have had its turn."""
+        """Check that no agent is stopped for a budget in which its turn could still fit."""
         for output in handled.outputs:
             who, body = output.recipient, output.body
             if isinstance(body, Stop) and body.reason == "budget" and self.ledger.could_ever_fit(who):
@@ -101,17 +101,17 @@ class Charges(Invariant):
         self._failed: set[str] = set()
 
     def on_ModelReplied(self, event: Event) -> None:
-        """What a call used."""
+        """Record the usage of a call."""
         body = event.body
         assert isinstance(body, ModelReplied)
         self._replies[event.recipient, body.turn, body.attempt] = body
 
     def on_DeciderFailed(self, event: Event) -> None:
-        """Such an agent may have forgotten what its call used, and is charged in full."""
+        """Record a failure: that agent may have forgotten its usage and is charged in full."""
         self._failed.add(event.sender)
 
     def handled(self, handled: Handled) -> None:
-        """Settlements against replies, ends against settlements."""
+        """Compare settlements with replies, and ends with settlements."""
         settlement, ledger = self.ledger.settlement, self.ledger
         if settlement is not None:
             self._check(settlement)
@@ -152,6 +152,6 @@ class NothingReserved(Invariant):
     rule = "When all agents have drained, nothing is reserved."
 
     def quiet(self, seq: int) -> None:
-        """Every grant is settled."""
+        """Report every grant that is not settled."""
         for who, grant in self.ledger.grants.items():
             self.broken(seq, f"the grant of turn {grant.turn} of {who} is not settled")

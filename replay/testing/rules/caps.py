@@ -23,7 +23,7 @@ class Depth(Invariant):
     rule = "No agent is deeper than its parent's max_depth, and at that depth nobody is offered."
 
     def on_Begin(self, event: Event) -> None:
-        """An agent at its depth."""
+        """Check the depth of an agent."""
         begin, who = event.body, event.recipient
         assert isinstance(begin, Begin)
         if begin.depth != depth_of(who):
@@ -48,21 +48,21 @@ class Turns(Invariant):
         self._is_lost: dict[str, bool] = {}
 
     def on_Begin(self, event: Event) -> None:
-        """Counting starts anew."""
+        """Reset the counts for a new life."""
         self._turns[event.recipient] = self._invalid[event.recipient] = 0
 
     def on_ModelReplied(self, event: Event) -> None:
-        """A lost answer is asked for again, however often."""
+        """Record whether the answer was lost: it may be asked for again any number of times."""
         assert isinstance(event.body, ModelReplied)
         self._is_lost[event.recipient] = event.body.status == "lost"
 
     def on_ReportJudged(self, event: Event) -> None:
-        """An invalid report counts."""
+        """Count an invalid report."""
         assert isinstance(event.body, ReportJudged)
         self._invalid[event.recipient] += event.body.verdict == "invalid"
 
     def on_TurnRequested(self, event: Event) -> None:
-        """A turn, or another attempt at one."""
+        """Count a turn and check its attempt."""
         who, body = event.sender, event.body
         assert isinstance(body, TurnRequested)
         life = self.facts.lives.get(who)
@@ -92,7 +92,7 @@ class Children(Invariant):
         self._children: Counter[tuple[str, int]] = Counter()
 
     def handled(self, handled: Handled) -> None:
-        """A delegation that was taken on: its racers are counted singly."""
+        """Count the agents of a delegation that began, each racer as one."""
         event, body = handled.event, handled.event.body
         if not isinstance(body, Delegate) or not is_taken_on(self.facts, event, handled.outputs):
             return
@@ -120,7 +120,7 @@ class ParallelCalls(Invariant):
         self._in_flight = 0
 
     def on_CallModel(self, event: Event) -> None:
-        """One more."""
+        """Count a call that starts, and check the number in flight."""
         self._in_flight += 1
         host = self.facts.lives.get(HOST)
         limit = (host.begin.limits.max_parallel_calls if host else None) or 1
@@ -128,5 +128,5 @@ class ParallelCalls(Invariant):
             self.broken(event.seq, f"{self._in_flight} model calls are in flight, {limit} may be")
 
     def on_ModelReplied(self, event: Event) -> None:
-        """One less."""
+        """Count a call that ends."""
         self._in_flight -= 1

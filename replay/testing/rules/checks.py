@@ -22,12 +22,12 @@ class Checked(Invariant):
         self._reports: dict[Call, ReportBack] = {}
 
     def on_CheckSchema(self, event: Event) -> None:
-        """A question."""
+        """Record a question to the schema port."""
         assert isinstance(event.body, CheckSchema)
         self._questions[event.seq] = event.body
 
     def on_SchemaChecked(self, event: Event) -> None:
-        """Its answer."""
+        """Record its answer, and the schema if it was accepted."""
         question = self._questions.pop(event.cause, None)
         assert isinstance(event.body, SchemaChecked)
         if question is None:
@@ -37,19 +37,19 @@ class Checked(Invariant):
             self._accepted.add(bytes(question.schema))
 
     def on_Begin(self, event: Event) -> None:
-        """An agent that has to report."""
+        """Check that the schema of a report was accepted."""
         assert isinstance(event.body, Begin)
         schema = event.body.schema
         if schema != NULL and bytes(schema) not in self._accepted:
             self.broken(event.seq, f"{event.recipient} begins with a schema that was never accepted")
 
     def on_ReportBack(self, event: Event) -> None:
-        """A report."""
+        """Record a report."""
         assert isinstance(event.body, ReportBack)
         self._reports[event.sender, event.body.turn, event.body.call] = event.body
 
     def on_ReportJudged(self, event: Event) -> None:
-        """Its verdict."""
+        """Compare a verdict with the answer of the check."""
         judged, who = event.body, event.recipient
         assert isinstance(judged, ReportJudged)
         report = self._reports.pop((who, judged.turn, judged.call), None)

@@ -64,22 +64,22 @@ class OneAnswer(Invariant):
         self._left: set[int] = set()
 
     def on_DeciderFailed(self, event: Event) -> None:
-        """A failure, which may be the second one."""
+        """Record a failure, which may be the second one."""
         self._failed[event.sender] = event.cause
 
     def on_Stopped(self, event: Event) -> None:
-        """An agent that has drained, or that leaves by the very decision that failed."""
+        """Record which requests an agent leaves open if the same decision failed."""
         if self._failed.get(event.sender) == event.cause:
             self._left |= {one.seq for one in self._open.values() if owner_of(one) == event.sender}
 
     def on_CallModel(self, event: Event) -> None:
-        """A request."""
+        """Record a request."""
         self._open[event.seq] = event
 
     on_CallTool = on_RequestApproval = on_CheckSchema = on_CallModel
 
     def on_ModelReplied(self, event: Event) -> None:
-        """An answer."""
+        """Check that an answer belongs to an open request."""
         request = self._open.pop(event.cause, None)
         if request is None:
             self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
@@ -87,7 +87,7 @@ class OneAnswer(Invariant):
     on_ToolReturned = on_ApprovalGiven = on_SchemaChecked = on_ModelReplied
 
     def quiet(self, seq: int) -> None:
-        """Agents that have drained have their answers; a check may outlive them."""
+        """Report requests without an answer; a check may outlive its agents."""
         for request in self._open.values():
             if not isinstance(request.body, CheckSchema) and request.seq not in self._left:
                 self.broken(seq, f"the {request.kind} of event {request.seq} has no answer")
@@ -105,31 +105,31 @@ class OneEnd(Invariant):
         self._asks: dict[str, int] = {}
 
     def on_Delegate(self, event: Event) -> None:
-        """A delegation."""
+        """Record a delegation."""
         body = event.body
         assert isinstance(body, Delegate)
         self._open[event.sender, body.turn, body.call] = event.seq
 
     def on_DelegationEnded(self, event: Event) -> None:
-        """Its end."""
+        """Check that an end belongs to an open delegation."""
         body = event.body
         assert isinstance(body, DelegationEnded)
         if self._open.pop((event.recipient, body.turn, body.call), None) is None:
             self.broken(event.seq, f"{event.recipient} has no open delegation {body.turn}.{body.call}")
 
     def on_Ask(self, event: Event) -> None:
-        """An ask."""
+        """Record an ask."""
         assert isinstance(event.body, Ask)
         self._asks[event.body.request_id] = event.seq
 
     def on_AskEnded(self, event: Event) -> None:
-        """Its outcome."""
+        """Check that an outcome belongs to an open ask."""
         assert isinstance(event.body, AskEnded)
         if self._asks.pop(event.body.request_id, None) is None:
             self.broken(event.seq, f"ask {event.body.request_id!r} is not open")
 
     def quiet(self, seq: int) -> None:
-        """Nobody is left who could wait for an end."""
+        """Report delegations that have not ended: no agent is left to end them."""
         for (who, turn, call), begun in self._open.items():
             self.broken(seq, f"delegation {turn}.{call} of {who} (event {begun}) has not ended")
 
@@ -145,20 +145,20 @@ class OneJudgement(Invariant):
         self._open: dict[Call, int] = {}
 
     def on_ReportBack(self, event: Event) -> None:
-        """A report."""
+        """Record a report."""
         body = event.body
         assert isinstance(body, ReportBack)
         self._open[event.sender, body.turn, body.call] = event.seq
 
     def on_ReportJudged(self, event: Event) -> None:
-        """Its judgement."""
+        """Check that a judgement belongs to an open report."""
         body = event.body
         assert isinstance(body, ReportJudged)
         if self._open.pop((event.recipient, body.turn, body.call), None) is None:
             self.broken(event.seq, f"{event.recipient} has no open report {body.turn}.{body.call}")
 
     def quiet(self, seq: int) -> None:
-        """Nobody is left who could be told."""
+        """Report reports without a judgement: no agent is left to receive one."""
         for (who, turn, call), posted in self._open.items():
             self.broken(seq, f"report {turn}.{call} of {who} (event {posted}) is not judged")
 
@@ -175,7 +175,7 @@ class OneLife(Invariant):
         self._ever: set[str] = set()
 
     def on_Begin(self, event: Event) -> None:
-        """A life begins."""
+        """Check that an agent may begin."""
         who = event.recipient
         if who in self._alive:
             self.broken(event.seq, f"{who} begins while it lives")
@@ -185,7 +185,7 @@ class OneLife(Invariant):
         self._ever.add(who)
 
     def on_Finished(self, event: Event) -> None:
-        """It ends."""
+        """Check that an agent that ends was alive."""
         if event.sender not in self._alive:
             self.broken(event.seq, f"{event.sender} ends, and does not live")
         self._alive.discard(event.sender)
@@ -193,7 +193,7 @@ class OneLife(Invariant):
     on_Stopped = on_Finished
 
     def quiet(self, seq: int) -> None:
-        """Nobody lives."""
+        """Report agents that never ended."""
         for who in sorted(self._alive):
             self.broken(seq, f"{who} has never ended")
 
@@ -209,12 +209,12 @@ class NothingAfterEnd(Invariant):
         self._end = 0
 
     def on_any(self, event: Event) -> None:
-        """Whatever comes after the end."""
+        """Check an event that the supervisor posts after the end."""
         if not self._end or event.sender != SUPERVISOR:
             return
         if not (isinstance(event.body, AskEnded) and event.body.kind == "denied"):
             self.broken(event.seq, f"a {event.kind} after the session ended with event {self._end}")
 
     def on_SessionClosed(self, event: Event) -> None:
-        """The end."""
+        """Record the end."""
         self._end = self._end or event.seq

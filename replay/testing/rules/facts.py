@@ -90,12 +90,12 @@ class Facts:
 
     @property
     def limits(self) -> Limits:
-        """What bounds the session."""
+        """Return the limits of the session."""
         return self.opened.limits if self.opened else Limits()
 
     @property
     def running(self) -> tuple[Event, Ask] | None:
-        """The ask that the host works on, or the first that waits."""
+        """Return the ask that the host works on, or the first that waits."""
         for event in self.asks.values():
             assert isinstance(event.body, Ask)
             return event, event.body
@@ -104,7 +104,7 @@ class Facts:
     # --- the order in which the supervisor works --------------------------------------
 
     def settle(self, event: Event) -> Sequence[Handled]:
-        """Before `event` is heard: what the supervisor is now known to have handled, in its order."""
+        """Return what the supervisor has handled before this event was posted, in its order."""
         is_its = event.sender == SUPERVISOR
         current = self._current
         if current is not None:
@@ -115,7 +115,7 @@ class Facts:
         return self._start(event) if is_its else ()
 
     def _start(self, event: Event) -> Sequence[Handled]:
-        """The first output of a decision: whatever came before its cause was handled before."""
+        """Start a decision with its first output: everything before its cause was handled before."""
         skipped = self._skip_to(event.cause)
         if self._inbox and self._inbox[0].seq == event.cause:
             self._current = self._taken(self._inbox.popleft())
@@ -123,9 +123,8 @@ class Facts:
         return skipped
 
     def rest(self, *, is_cut: bool) -> Sequence[Handled]:
-        """At the end of the log: the last decision, and what was handled without an answer, if it was.
-
-        is_cut: the log may end in the middle of a decision, which then tells nothing.
+        """Return the last decision, and the events that were handled without an answer.
+        is_cut: the log may end in the middle of a decision, which then shows nothing.
         """
         if is_cut and self._current is not None:
             return []
@@ -165,9 +164,10 @@ class Facts:
         return known[0].schema if known is not None and body.schema == NULL else body.schema
 
     def _take_ordinals(self, event: Event, first: Event | None) -> None:
-        """A `Delegate` takes an ordinal for each of its profiles, also if it is denied; but not if its sender
-        has ended, which its one answer says by an empty address. first: what was posted for it first; one
-        that waits for a check that runs already posts nothing."""
+        """Give each profile of a `Delegate` an ordinal, unless its sender has ended.
+        A denied one takes ordinals too; the empty address of the answer says that the sender has ended.
+        first: the first answer to it; None if it waits for a check that is already under way.
+        """
         body = event.body
         if not isinstance(body, Delegate):
             return
@@ -263,5 +263,5 @@ _TOLD = {
 
 @lru_cache(maxsize=1_024)
 def profile_of(raw: bytes) -> Profile:
-    """The profile of these bytes."""
+    """Return the profile in these bytes."""
     return msgspec.json.decode(raw, type=Profile)

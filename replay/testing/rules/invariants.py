@@ -90,7 +90,7 @@ Hears: TypeAlias = Callable[[Event], None]
 
 
 def invariant(name: str) -> type[Invariant]:
-    """The invariant of a name. Raises UnknownName."""
+    """Return the invariant of this name. Raises UnknownName."""
     for one in INVARIANTS:
         if one.name == name:
             return one
@@ -99,7 +99,7 @@ def invariant(name: str) -> type[Invariant]:
 
 @lru_cache(maxsize=64)
 def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, str], ...]]:
-    """For each kind of message, which of these invariants look at it, and by which method."""
+    """Return, for each kind of message, the invariants that read it and the methods they read it by."""
     found = {}
     for message in get_args(AnyMessage):
         names = ("on_any", f"on_{message.__name__}")
@@ -131,17 +131,17 @@ class LogChecker:
 
     @property
     def breaches(self) -> list[Breach]:
-        """What was found so far, in the order of the log."""
+        """Return the breaches so far, in the order of the log."""
         found = [breach for one in self._all for breach in one.breaches]
         return sorted(found, key=lambda breach: breach.seq)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found so far."""
+        """Return whether there are no breaches so far."""
         return not any(one.breaches for one in self._all)
 
     def hear(self, event: Event) -> None:
-        """The next event."""
+        """Check the next event."""
         self._has_gap = self._has_gap or event.seq != self._last + 1
         self._last = event.seq
         if self._has_gap:
@@ -156,7 +156,7 @@ class LogChecker:
         self._is_told = event.recipient == CLIENT
 
     def _hears_of(self, kind: type) -> list[Hears]:
-        """Who looks at messages of a kind."""
+        """Return the methods that read messages of a kind."""
         found = self._hears[kind] = [getattr(self._all[index], name) for index, name in self._methods[kind]]
         return found
 
@@ -178,9 +178,8 @@ class LogChecker:
             one.quiet(seq)
 
     def rest(self, is_at_rest: bool = False) -> None:
-        """There are no more events. is_at_rest: and none will come, so nothing may be left open.
-
-        Except where a session was closed with agents in doubt: nobody takes notice of what they still say.
+        """End the log. is_at_rest: no further event will come, so nothing may be left open.
+        A session that was closed with agents in doubt is the exception: their last messages are ignored.
         """
         if self._has_gap:
             return
@@ -193,9 +192,8 @@ class LogChecker:
 def check_log(
     events: Iterable[Event], *, is_at_rest: bool = False, kinds: Sequence[type[Invariant]] = INVARIANTS
 ) -> list[Breach]:
-    """What these events, all of a session's from the first, break; nothing if all is well.
-
-    is_at_rest: nothing more will come (a simulation that is over), so whatever is open is a breach.
+    """Return the breaches of these events, which are all of a session's from the first.
+    is_at_rest: no further event will come (a simulation that is over), so anything open is a breach.
     kinds: the invariants to check.
     """
     checker = LogChecker(kinds)

@@ -41,7 +41,7 @@ class Narrowing(Invariant):
     rule = "A child has no wider limits than its parent, is on its list, and uses its own tools only."
 
     def on_Begin(self, event: Event) -> None:
-        """A child begins."""
+        """Compare a child's profile, limits and roster with its parent's."""
         who, begin = event.recipient, event.body
         assert isinstance(begin, Begin)
         parent, life = self.facts.lives.get(parent_of(who)), self.facts.lives[who]
@@ -58,7 +58,7 @@ class Narrowing(Invariant):
             self.broken(event.seq, f"{who} has model {begin.model.name}, which nobody gave it")
 
     def on_CallTool(self, event: Event) -> None:
-        """A tool is called."""
+        """Check that a called tool is in the agent's own profile."""
         call, life = event.body, self.facts.lives.get(event.sender)
         assert isinstance(call, CallTool)
         tools = {spec.name: spec.effect for spec in life.profile.tools} if life else {}
@@ -77,13 +77,13 @@ class Approvals(Invariant):
         self._approved: Counter[Call] = Counter()
 
     def on_ApprovalGiven(self, event: Event) -> None:
-        """A person has said yes, or no."""
+        """Record the verdict of a person."""
         given = event.body
         assert isinstance(given, ApprovalGiven)
         self._approved[event.recipient, given.turn, given.call] += given.verdict == "approved"
 
     def on_CallTool(self, event: Event) -> None:
-        """A tool is called."""
+        """Check that a call which needs an approval has one."""
         call, life = event.body, self.facts.lives.get(event.sender)
         assert isinstance(call, CallTool)
         wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
@@ -105,12 +105,12 @@ class Isolation(Invariant):
         self._last_words: dict[str, set[str]] = {}
 
     def on_any(self, event: Event) -> None:
-        """Who got content."""
+        """Record the recipient of an event with content."""
         if type(event.body) in _CONTENT:
             self._readers[event.seq] = event.recipient
 
     def on_TurnSettled(self, event: Event) -> None:
-        """What an agent said last."""
+        """Record the last text of an agent."""
         settled: Settled | None = getattr(event.body, "settled", None)
         if settled is not None and settled.text:
             self._last_words.setdefault(event.sender, set()).add(settled.text)
@@ -118,7 +118,7 @@ class Isolation(Invariant):
     on_Delegate = on_ReportBack = on_Stopped = on_TurnSettled
 
     def on_Begin(self, event: Event) -> None:
-        """All that the agent knows."""
+        """Check that an agent is given its own task and nothing else."""
         who, begin = event.recipient, event.body
         assert isinstance(begin, Begin)
         life = self.facts.lives[who]
@@ -136,7 +136,7 @@ class Isolation(Invariant):
                 self.broken(event.seq, f"{who} is offered {name}, or told something else of it")
 
     def _given(self, life: Life) -> tuple[Json | None, Json | None]:
-        """The prompt and the schema that this life was given."""
+        """Return the prompt and the schema that this life was given."""
         if life.address == HOST:
             running = self.facts.running
             ask = running[1] if running else None
@@ -149,7 +149,7 @@ class Isolation(Invariant):
         return delegate.prompt, delegate.schema if delegate.schema != NULL else fallback
 
     def on_TurnRequested(self, event: Event) -> None:
-        """What is new in a request came in messages to this agent."""
+        """Check that the new content of a request came in messages to this agent."""
         body = event.body
         assert isinstance(body, TurnRequested)
         self.on_TurnSettled(event)
@@ -158,13 +158,13 @@ class Isolation(Invariant):
                 self.broken(event.seq, f"what is new for {event.sender} is event {seq}, which is not for it")
 
     def on_Finished(self, event: Event) -> None:
-        """Its last words."""
+        """Record the last text of an agent."""
         self.on_TurnSettled(event)
         assert isinstance(event.body, Finished)
         self._last_words.setdefault(event.sender, set()).add(event.body.text)
 
     def on_DelegationEnded(self, event: Event) -> None:
-        """What the parent gets of it: the outcome, in the words of one who worked on it."""
+        """Check that the parent gets the outcome in the words of an agent that worked on it."""
         end = event.body
         assert isinstance(end, DelegationEnded)
         if event.sender != SUPERVISOR or not end.text:

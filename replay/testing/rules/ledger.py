@@ -40,7 +40,7 @@ class Scope:
         self.closing = NOTHING
 
     def may_hold(self, need: Need) -> bool:
-        """Whether so much, beside what is spent, is within the limits."""
+        """Return whether the limits allow this need beside the amount spent."""
         tokens, cost = self.spent.tokens + need.tokens, self.spent.cost + need.cost
         return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
 
@@ -78,12 +78,12 @@ class Ledger:
 
     @property
     def spent(self) -> Usage:
-        """All that was charged in the session."""
+        """Return the total charge of the session."""
         host = self.scopes.get(HOST)
         return host.spent if host else ZERO
 
     def handled(self, handled: Handled) -> None:
-        """Take in what the supervisor heard, then what it posted on it."""
+        """Update the books by one decision of the supervisor: its event first, then its outputs."""
         event, outputs = handled
         body = event.body
         self.settlement = self._settle(event)
@@ -118,7 +118,7 @@ class Ledger:
         return Settlement(grant, who, settled.usage, event.seq)
 
     def _posted(self, output: Event) -> None:
-        """A scope begins, a grant is reserved."""
+        """Open a scope, or reserve a grant."""
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
@@ -129,14 +129,14 @@ class Ledger:
                 scope.reserved = add(scope.reserved, wish.need)
 
     def above(self, address: str) -> Iterator[Scope]:
-        """The scopes of an agent and of all above it."""
+        """Yield the scopes of an agent and of all above it."""
         while is_agent(address):
             if (scope := self.scopes.get(address)) is not None:
                 yield scope
             address = parent_of(address)
 
     def could_ever_fit(self, who: str) -> bool:
-        """Whether the last wish of an agent fits beside what is spent and what its ancestors must keep."""
+        """Return whether an agent's last wish fits beside the charges and the closing turns above it."""
         kept = self.wishes.get(who, NOTHING)
         for index, scope in enumerate(self.above(who)):
             kept = add(kept, scope.closing) if index else kept
@@ -156,14 +156,14 @@ class Ledger:
 
 
 def is_taken_on(facts: Facts, event: Event, outputs: Sequence[Event]) -> bool:
-    """Whether a delegation or an ask was not refused: somebody begins, or a schema is looked at."""
+    """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
     if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
         return True
     return event.seq in facts.waiting and not any(_is_its_end(event, one) for one in outputs)
 
 
 def _is_its_end(event: Event, output: Event) -> bool:
-    """Whether this is the end of the delegation that the event asks for."""
+    """Return whether this output ends the delegation that the event asks for."""
     body, end = event.body, output.body
     return (
         isinstance(body, Delegate)

@@ -18,11 +18,11 @@ class OneStop(Invariant):
         self._stopped: dict[str, int] = {}
 
     def on_Begin(self, event: Event) -> None:
-        """A new life."""
+        """Forget the Stop of an earlier life."""
         self._stopped.pop(event.recipient, None)
 
     def on_Stop(self, event: Event) -> None:
-        """Its end."""
+        """Check that this is the first Stop of the life."""
         assert isinstance(event.body, Stop)
         before = self._stopped.setdefault(event.recipient, event.seq)
         if before != event.seq:

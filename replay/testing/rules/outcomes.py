@@ -22,7 +22,7 @@ class AnswerInTime(Invariant):
     rule = "A delegation ends as answered only by the words of an agent that had not ended before."
 
     def handled(self, handled: Handled) -> None:
-        """The end that an agent's `Finished` makes of its delegation."""
+        """Check the end that an agent's `Finished` makes of its delegation."""
         event, outputs = handled
         life = self.facts.lives.get(event.sender)
         if not isinstance(event.body, Finished) or life is None or life.ended_by == event.seq:
@@ -50,7 +50,7 @@ class Closed(Invariant):
         self._running = ""
 
     def handled(self, handled: Handled) -> None:
-        """One decision: what runs, and whether it was the last one."""
+        """Update the running ask by one decision, and check that a closing session is closed in time."""
         event, outputs = handled
         ended = [one.body.request_id for one in outputs if isinstance(one.body, AskEnded)]
         if isinstance(event.body, Ask) and event.body.request_id not in ended:
@@ -76,7 +76,7 @@ class Cancelled(Invariant):
         self._cancelled: set[str] = set()
 
     def handled(self, handled: Handled) -> None:
-        """A cancel, and the outcome of what it cancelled."""
+        """Record a cancel, and compare each outcome with it."""
         event, outputs = handled
         ended = {one.body.request_id: one for one in outputs if isinstance(one.body, AskEnded)}
         if isinstance(event.body, Ask) and event.body.request_id not in ended:
@@ -94,7 +94,7 @@ class Cancelled(Invariant):
                 self.broken(end.seq, f"ask {name!r} ends as cancelled, and was not cancelled in time")
 
     def _is_open(self, seq: int) -> bool:
-        """Whether the host has not begun the running ask, or works on it."""
+        """Return whether the host works on the running ask or has yet to begin it."""
         life, running = self.facts.lives.get(HOST), self._running
         if life is None or running is None or life.call != (CLIENT, running[1], 0):
             return True

@@ -34,26 +34,26 @@ class Deserved(Invariant):
         self._agents = 1
 
     def on_Begin(self, event: Event) -> None:
-        """Counting starts anew."""
+        """Reset the counts for a new life."""
         self._turns[event.recipient] = self._invalid[event.recipient] = 0
 
     def on_TurnRequested(self, event: Event) -> None:
-        """A turn."""
+        """Count a turn."""
         assert isinstance(event.body, TurnRequested)
         self._turns[event.sender] += event.body.attempt == 1
 
     def on_ModelReplied(self, event: Event) -> None:
-        """An answer, which may be the last."""
+        """Record an answer, which may be the last."""
         assert isinstance(event.body, ModelReplied)
         self._last[event.recipient] = event.body
 
     def on_ReportJudged(self, event: Event) -> None:
-        """An invalid report counts."""
+        """Count an invalid report."""
         assert isinstance(event.body, ReportJudged)
         self._invalid[event.recipient] += event.body.verdict == "invalid"
 
     def on_Finished(self, event: Event) -> None:
-        """An agent that ends by itself."""
+        """Check the reason of an agent that ends by itself."""
         who, kind, life = event.sender, getattr(event.body, "kind", ""), self.facts.lives.get(event.sender)
         why = _ENDS.get(kind)
         if life is not None and why is not None and not why(self, who, life.begin.limits):
@@ -77,7 +77,7 @@ class Deserved(Invariant):
     # --- refusals -------------------------------------------------------------------
 
     def handled(self, handled: Handled) -> None:
-        """A delegation that is denied, or taken on."""
+        """Count an accepted delegation; check the reason of a denied one."""
         event, outputs = handled
         body, life = event.body, self.facts.lives.get(event.sender)
         if not isinstance(body, Delegate) or life is None:
@@ -116,7 +116,7 @@ class Deserved(Invariant):
         )
 
     def _lacks_prices(self, body: Delegate, begin: Begin) -> bool:
-        """Whether one of these has no prices where cost is limited."""
+        """Return whether a cost limit applies to an agent whose model has no prices."""
         people = [self.facts.profiles[name][0] for name in body.profiles]
         is_costed = body.limits.cost is not None or any(
             scope.cost is not None for scope in self.ledger.scopes.values()

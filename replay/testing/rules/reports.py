@@ -28,7 +28,7 @@ class _Judged(NamedTuple):
 
     @property
     def is_eligible(self) -> bool:
-        """Whether it came before the event whose handling ended its sender."""
+        """Return whether the report came before the event that ended its sender."""
         return not self.report.life.ended_by or self.report.seq < self.report.life.ended_by
 
 
@@ -51,12 +51,12 @@ class FirstValidWins(Invariant):
         self._asks: dict[str, Call] = {}
 
     def on_Ask(self, event: Event) -> None:
-        """An ask is a delegation by the client."""
+        """Record an ask as a delegation by the client."""
         assert isinstance(event.body, Ask)
         self._asks[event.body.request_id] = (CLIENT, event.seq, 0)
 
     def on_ReportBack(self, event: Event) -> None:
-        """A report waits for its judgement."""
+        """Record a report that waits for its judgement."""
         body, life = event.body, self.facts.lives.get(event.sender)
         assert isinstance(body, ReportBack)
         if life is None:
@@ -65,7 +65,7 @@ class FirstValidWins(Invariant):
             self._waiting[event.sender, body.turn, body.call] = _Report(event.seq, body.value, life)
 
     def handled(self, handled: Handled) -> None:
-        """A whole decision: its judgements, against how the delegation has ended by then."""
+        """Compare the judgements of one decision with the way the delegation has ended by then."""
         judged: list[_Judged] = []
         ends: dict[Call, str] = {}
         for output in handled.outputs:

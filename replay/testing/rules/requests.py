@@ -49,7 +49,7 @@ _SOURCES: Final = frozenset(
 
 
 def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
-    """What every granted call asked, by the seq of its grant, as this code computes it from the log."""
+    """Return the request of every granted call by the seq of its grant, recomputed from the log."""
     verifier = Verifier(events, ())
     found: dict[int, ModelRequest] = {}
     for event in events:
@@ -64,7 +64,7 @@ def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
 def check_requests(
     events: Sequence[Event], requests: Mapping[int, ModelRequest] | None = None
 ) -> list[Breach]:
-    """What the requests of a session break. requests: by the seq of the grant, if they are at hand."""
+    """Return the breaches of a session's requests. requests: by the seq of the grant, if at hand."""
     if requests is None:
         requests = requests_of(events)
     found: list[Breach] = []
@@ -99,7 +99,7 @@ class _Grants:
         self._owed: dict[str, list[object]] = {}
 
     def hear(self, event: Event, request: ModelRequest | None) -> Iterator[Breach]:
-        """The next event, and the request that it grants."""
+        """Check the next event with the request that it grants."""
         if isinstance(event.body, TurnRequested):
             self._wishes[event.sender] = event.body
         if not isinstance(event.body, CallModel):
@@ -113,7 +113,7 @@ class _Grants:
             yield _breach("sendable", event.seq, f"{agent}, turn {wish.turn}: {why}")
 
     def _why_unsendable(self, request: ModelRequest) -> str:
-        """Why a service would refuse this conversation; nothing if it would not."""
+        """Return why a service would refuse this conversation; empty if it would not."""
         who, start = request.address, self._read.get(request.address, 0)
         if start > request.length:  # it has forgotten its conversation
             start, self._owed[who] = 0, []
@@ -124,7 +124,7 @@ class _Grants:
 
 
 def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[object], str]:
-    """The calls that have no results after these messages, or what is wrong with them."""
+    """Return the calls that have no results after these messages, or the reason they are wrong."""
     for raw in messages:
         message = msgspec.json.decode(raw)
         content = message["content"]
@@ -151,7 +151,7 @@ class _Appending:
         self._last: dict[str, tuple[int, ModelRequest]] = {}
 
     def hear(self, event: Event, request: ModelRequest | None) -> Iterator[Breach]:
-        """The next event, and the request that it grants."""
+        """Compare the next granted request with the one before."""
         if isinstance(event.body, Begin):
             self._lives[event.recipient] = event.seq
         if request is None or request.address in self._forgetful:
@@ -166,7 +166,7 @@ class _Appending:
 
 
 def _forgetful(events: Iterable[Event]) -> set[str]:
-    """Agents whose decider failed even while it drained: they start their conversation anew."""
+    """Return the agents whose decider failed while they drained: they lose their conversation."""
     failed: set[tuple[str, int]] = set()
     found = set()
     for event in events:

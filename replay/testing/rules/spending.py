@@ -34,7 +34,7 @@ class Spending(Invariant):
         self._is_in_doubt = False
 
     def on_Ask(self, event: Event) -> None:
-        """Where the calls of an ask begin."""
+        """Record where the calls of an ask begin."""
         assert isinstance(event.body, Ask)
         self._asked.setdefault(event.body.request_id, event.seq)
 
@@ -49,11 +49,11 @@ class Spending(Invariant):
         self._needs[event.seq] = event.seq, self._asked_for.get(event.body.agent, 0)
 
     def on_DeciderFailed(self, event: Event) -> None:
-        """One whose word may be missing."""
+        """Record an agent whose accounting may be missing."""
         self._failed.add(event.sender)
 
     def on_ModelReplied(self, event: Event) -> None:
-        """What it used."""
+        """Record the usage of a call."""
         reply = event.body
         assert isinstance(reply, ModelReplied)
         granted, need = self._needs.pop(event.cause, (0, 0))
@@ -62,7 +62,7 @@ class Spending(Invariant):
             self._charged.append((granted, event.recipient, least, max(least, need)))
 
     def on_AskEnded(self, event: Event) -> None:
-        """What an ask says."""
+        """Compare the usage that an ask states."""
         ended = event.body
         assert isinstance(ended, AskEnded)
         since = self._asked.pop(ended.request_id, 0)
@@ -73,7 +73,7 @@ class Spending(Invariant):
             self._compare(event.seq, ended.usage.tokens, since)
 
     def on_SessionClosed(self, event: Event) -> None:
-        """What the session says."""
+        """Compare the usage that the session states."""
         assert isinstance(event.body, SessionClosed)
         if not self._is_in_doubt:
             self._compare(event.seq, event.body.usage.tokens, 0)

@@ -34,15 +34,15 @@ class NothingAfterStop(Invariant):
         self._interrupted: set[tuple[str, int, int]] = set()
 
     def on_Stop(self, event: Event) -> None:
-        """From here on."""
+        """Record a Stop."""
         self._stopped[event.recipient] = event.seq
 
     def on_Begin(self, event: Event) -> None:
-        """A new life."""
+        """Forget the Stop of an earlier life."""
         self._stopped.pop(event.recipient, None)
 
     def on_CallModel(self, event: Event) -> None:
-        """A grant for a stopped agent is none; what it asks of a tool must be refused."""
+        """Report a grant for a stopped agent; record its other requests, which must be refused."""
         who = owner_of(event)
         if who in self._stopped:
             self._refused.add(event.seq)
@@ -52,18 +52,18 @@ class NothingAfterStop(Invariant):
     on_CallTool = on_RequestApproval = on_CallModel
 
     def on_ToolStarted(self, event: Event) -> None:
-        """A tool runs now."""
+        """Report a tool that starts for a stopped agent."""
         if event.recipient in self._stopped:
             stop = self._stopped[event.recipient]
             self.broken(event.seq, f"a tool starts for {event.recipient}, stopped by event {stop}")
 
     def on_ModelReplied(self, event: Event) -> None:
-        """What was asked for after the Stop has certainly not started."""
+        """Check that a request made after the Stop is answered as not started."""
         assert isinstance(event.body, ModelReplied)
         self._answered(event, event.body.status)
 
     def on_ToolReturned(self, event: Event) -> None:
-        """Unless it is a call made again that was interrupted once: then nobody knows."""
+        """Check the same of a tool call, unless an earlier attempt was interrupted and may have acted."""
         body = event.body
         assert isinstance(body, ToolReturned)
         call = (event.recipient, body.turn, body.call)
@@ -74,7 +74,7 @@ class NothingAfterStop(Invariant):
             self._interrupted.add(call)
 
     def on_ApprovalGiven(self, event: Event) -> None:
-        """Nor was anybody asked."""
+        """Check that no person was asked."""
         assert isinstance(event.body, ApprovalGiven)
         self._answered(event, event.body.verdict)
 
@@ -94,15 +94,15 @@ class OnlyDrains(Invariant):
         self._stops: dict[str, int] = {}
 
     def on_Stop(self, event: Event) -> None:
-        """From when this is handled."""
+        """Record a Stop: it counts once the agent has handled it."""
         self._stops[event.recipient] = event.seq
 
     def on_Begin(self, event: Event) -> None:
-        """A new life."""
+        """Forget the Stop of an earlier life."""
         self._stops.pop(event.recipient, None)
 
     def on_any(self, event: Event) -> None:
-        """What it posts on its Stop, or on anything later."""
+        """Check an event that the agent posts on its Stop or on anything later."""
         stop = self._stops.get(event.sender)
         if stop is not None and event.cause >= stop and not isinstance(event.body, Stopped | DeciderFailed):
             self.broken(event.seq, f"{event.sender} posts {event.kind} after its Stop, event {stop}")
@@ -116,19 +116,19 @@ class Running:
         self._below: dict[str, int] = {}
 
     def begin(self, who: str) -> None:
-        """Somebody begins."""
+        """Add an agent that begins."""
         if who not in self.addresses:
             self.addresses.add(who)
             self._count(who, 1)
 
     def end(self, who: str) -> None:
-        """Somebody ends, if it runs."""
+        """Remove an agent that ends, if it is running."""
         if who in self.addresses:
             self.addresses.remove(who)
             self._count(who, -1)
 
     def below(self, who: str) -> list[str]:
-        """Who runs below an agent."""
+        """Return the running agents below an agent."""
         if not self._below.get(who):
             return []
         return sorted(one for one in self.addresses if one.startswith(who + "."))
@@ -151,7 +151,7 @@ class TransitiveStop(Invariant):
         self._running = Running()
 
     def handled(self, handled: Handled) -> None:
-        """One decision: who begins, who ends, and who is left that should have ended too."""
+        """Update the running agents by one decision, and check that no descendant of an ended one is left."""
         event, outputs = handled
         ended = [event.sender] if isinstance(event.body, Finished) else []
         worked_on: list[str] = []

@@ -43,14 +43,14 @@ class Timers(Invariant):
         self._due: dict[int, int] = {}
 
     def on_TurnRequested(self, event: Event) -> None:
-        """A back-off."""
+        """Record a back-off."""
         body = event.body
         assert isinstance(body, TurnRequested)
         if body.after_ms:
             self._due[event.seq] = event.at + body.after_ms
 
     def on_CallModel(self, event: Event) -> None:
-        """A call that may have had to wait."""
+        """Check a call that may have had to wait."""
         call = event.body
         assert isinstance(call, CallModel)
         due = self._due.pop(call.request, 0)
@@ -58,12 +58,12 @@ class Timers(Invariant):
             self.broken(event.seq, f"{call.agent} calls {due - event.at} ms before its back-off is over")
 
     def on_TimerFired(self, event: Event) -> None:
-        """Too late to be cancelled."""
+        """Record a timer that has fired and can no longer be cancelled."""
         assert isinstance(event.body, TimerFired)
         self._fired.add(event.body.timer)
 
     def handled(self, handled: Handled) -> None:
-        """What fired is obeyed; what is set is remembered; who has ended keeps nothing."""
+        """Check that a timer which fired is obeyed, and that an agent which ended has no timer left."""
         event, outputs = handled
         if outputs:
             self._confirm()
@@ -97,11 +97,11 @@ class Timers(Invariant):
             self.broken(event.seq, f"{event.recipient} begins with a deadline that nobody watches")
 
     def quiet(self, seq: int) -> None:
-        """Everything was handled."""
+        """Report a doubtful breach: every event was handled."""
         self._confirm()
 
     def _confirm(self) -> None:
-        """A later decision shows that what seemed to be handled with nothing was handled."""
+        """Report a doubtful breach, now that a later decision shows that its event was handled."""
         if self._doubtful is not None:
             self.broken(*self._doubtful)
             self._doubtful = None
@@ -121,7 +121,7 @@ def _tells_the_end(outputs: Sequence[Event]) -> bool:
 
 
 def _purpose(event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> tuple[str, str]:
-    """What a timer is for, by the event on which it was set and what was posted after it."""
+    """Return the purpose of a timer, from the event on which it was set and the posts after it."""
     if is_first and isinstance(event.body, TurnRequested) and event.body.after_ms == timer.after_ms:
         return "turn", event.sender
     if is_first and isinstance(event.body, Ask):
