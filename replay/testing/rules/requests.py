@@ -77,11 +77,11 @@ def check_requests(
             found += grants.hear(event, request)
             found += appending.hear(event, request)
             found += sources.hear(event, request)
-        elif kind is TurnRequested:
-            found += grants.hear(event, None)
         elif kind in _SOURCES:
             found += sources.hear(event, None)
-            if kind is Begin:
+            if kind is TurnRequested:
+                found += grants.hear(event, None)
+            elif kind is Begin:
                 found += appending.hear(event, None)
     return sorted(found, key=lambda breach: breach.seq)
 
