@@ -23,7 +23,7 @@ class GivenUp(SessionMonitor):
     rule = GIVEN_UP
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
-        """The calls of those who were told to stop."""
+        """Check that every call of a stopped agent is given up."""
         for request in world.requests.values():
             event, body = request.event, request.event.body
             owner = body.agent if isinstance(body, CallModel) else event.sender
@@ -65,7 +65,7 @@ class Resumes(SessionMonitor):
 
 
 def _call_of(event: Event) -> tuple[str, int, int] | None:
-    """The tool call that this asks for or answers; one that was interrupted may be asked for again."""
+    """Return the tool call that this event requests or answers; an interrupted call has several events."""
     body = event.body
     if isinstance(body, CallTool):
         return event.sender, body.turn, body.call
@@ -73,14 +73,16 @@ def _call_of(event: Event) -> tuple[str, int, int] | None:
 
 
 def _open_in(log: list[Event]) -> list[Event]:
-    """The calls without an answer."""
+    """Return the calls without an answer."""
     answered = {event.cause for event in log if isinstance(event.body, ModelReplied | ToolReturned)}
     calls = [event for event in log if isinstance(event.body, CallModel | CallTool)]
     return [event for event in calls if event.seq not in answered]
 
 
 def _is_settled(request: Event, answer: Event | None, has_started: bool, was_cut: bool) -> bool:
-    """Whether an old call has the answer that a crash leaves. was_cut: it was interrupted once before."""
+    """Return whether an old call has the answer that a crash leaves.
+    was_cut: the call was interrupted once before.
+    """
     if isinstance(request.body, CallModel):
         reply = answer.body if answer is not None else None
         return (

@@ -65,7 +65,7 @@ class Acting(Board):
     # --- ports ----------------------------------------------------------------------
 
     def reply(self, strand: str, fault: str = "") -> None:
-        """A port answers the request of a strand, or a timer fires."""
+        """Answer the request of a strand, or fire its timer."""
         request = self.requests.get(strand)
         if request is None:
             self.fire(strand)
@@ -107,38 +107,38 @@ class Acting(Board):
         return ports.faulty_tool_answer(fault_mode, event, call, limits.tool_timeout_s or 0.0) or answer
 
     def act(self, event: Event, call: CallTool) -> Post:
-        """A tool runs, and has its effect."""
+        """Run a tool, with its effect; return its answer."""
         self.effects.append(Effect(event.sender, call.turn, call.call, call.tool, call.effect))
         return ports.returned(self.scenario, event, call)
 
     # --- the client -----------------------------------------------------------------
 
     def speak(self) -> None:
-        """The client says what is next on its list, having seen the outcome of what was before."""
+        """Post the client's next message; the client has now seen every earlier outcome."""
         self.offers.pop(CLIENT, None)
         self.durable = max(self.durable, self._told)
         self.say(self._script.pop())
 
     def say(self, body: AnyMessage) -> None:
-        """The client says something, now."""
+        """Post a message of the client now."""
         if isinstance(body, Ask) and not self.running:
             self.running = body.request_id
         self.post(CLIENT, 0, (Post(SUPERVISOR, body),))
 
     def tell(self, event: Event) -> None:
-        """Something for the client, who goes on with its list once an ask has ended."""
+        """Deliver an event to the client, which may continue its list once an ask has ended."""
         super().tell(event)
         self._told = event.seq
         self.offer_client()
 
     def offer_client(self) -> None:
-        """The client may go on, if it has something to say and waits for nothing."""
+        """Offer the client's next message, if there is one and no ask is running."""
         self.offers.pop(CLIENT, None)
         if self._script and not self.running and not self.is_closed:
             self.offers[CLIENT] = self.names.other(CLIENT, CLIENT, "client", "the client goes on")
 
     def remember(self) -> None:
-        """After a crash: what the client has said is what the log holds of it; it says the rest again."""
+        """Restore after a crash the client's list: the messages that the log does not hold."""
         said = {id(event.body) for event in self.log if event.sender == CLIENT}
         self._script = [body for body in self._list if id(body) not in said][::-1]
         open_asks: dict[str, bool] = {}

@@ -99,12 +99,12 @@ class Board:
 
     @property
     def states(self) -> dict[str, ActorState]:
-        """The state of every actor, by address."""
+        """Return the state of every actor by address."""
         return self.core.states
 
     @property
     def gate(self) -> PortGate:
-        """The requests to ports that have no answer, and the agents that are stopped."""
+        """Return the gate: the open port requests and the stopped agents."""
         return self.core.gate
 
     def _remember_decisions(self, core: SessionCore) -> None:
@@ -132,7 +132,7 @@ class Board:
         return deliver
 
     def tell(self, event: Event) -> None:
-        """Something for the client."""
+        """Deliver an event to the client."""
         body = event.body
         if isinstance(body, AskEnded) and body.request_id == self.running:
             self.running = ""
@@ -175,10 +175,10 @@ class Board:
             self.offers.pop(f"inbox {address}", None)
 
     def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
-        """Called for every decision: for worlds that look at them. A board itself has nothing to do."""
+        """Observe a decision. A board does nothing; worlds that watch decisions override this."""
 
     def fail(self, error: Exception) -> None:
-        """The session can go no further in this process: nothing more is offered."""
+        """End the session in this process: no further move is offered."""
         self.failure = error
         self.offers.clear()
         self.later.clear()
@@ -215,7 +215,7 @@ class Board:
         )
 
     def _note(self, request: Event, grant: CallModel) -> None:
-        """What the model is asked, as the agent's state says at the moment of the grant."""
+        """Record the request of a model call, from the agent's state at the moment of the grant."""
         state = self.states.get(grant.agent)
         if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
@@ -223,29 +223,29 @@ class Board:
         self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
 
     def start_of(self, request: Event) -> int:
-        """Up to which seq the log must be durable before a port acts on a request that waits."""
+        """Return the seq up to which the log must be durable before a port acts on a waiting request."""
         return self._announced[request.seq]
 
     def close_request(self, request: Request) -> None:
-        """A port is done with a request."""
+        """Remove a request that its port has finished."""
         self.requests.pop(request.strand, None)
         self._strands.pop(request.event.seq, None)
         self.offers.pop(request.strand, None)
         self.later.pop(request.strand, None)
 
     def actor_of(self, strand: str) -> str:
-        """Which moves a port's answer conflicts with: the other answers to the same agent."""
+        """Return the actor of a strand's moves: the answers to one agent conflict with each other."""
         request = self.requests.get(strand)
         return f"ports {owner_of(request.event)}" if request else strand
 
     def delay(self, request: Request, fault_mode: str, after_ms: int) -> None:
-        """A port takes its time over a request."""
+        """Postpone the answer to a request."""
         self.requests[request.strand] = request._replace(fault_mode=fault_mode)
         self.offers.pop(request.strand, None)
         self.later[request.strand] = self.now + after_ms
 
     def ignore(self, request: Request) -> None:
-        """Nobody answers a request, unless its agent is stopped."""
+        """Leave a request without an answer, unless its agent is stopped."""
         self.requests[request.strand] = request._replace(fault_mode="ignored")
         self.offers.pop(request.strand, None)
 
@@ -297,21 +297,21 @@ class Board:
         self.offers.pop(strand, None)
 
     def fire(self, strand: str) -> None:
-        """A timer fires."""
+        """Fire a timer."""
         timer, request = next((timer, seq) for timer, (name, seq) in self.timers.items() if name == strand)
         self.offers.pop(strand, None)
         self.later.pop(strand, None)
         self.post(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
 
     def jump(self) -> None:
-        """Put the clock forward to whatever is due next, and offer it."""
+        """Advance the clock to the next due time and offer the moves that are due."""
         if self.later:
             self.now = max(self.now, min(self.later.values()))
             for strand in [strand for strand, due in self.later.items() if due <= self.now]:
                 self._due(strand)
 
     def wake(self) -> None:
-        """Nothing else can happen: jump. Remember it if only a deadline can still end what hangs."""
+        """Advance the clock when no other move is left, and record it if only a deadline can end the session."""
         is_ignored = any(request.fault_mode == "ignored" for request in self.requests.values())
         if not self.rescued and self.later and self.running and not is_ignored:
             is_last_hope = all(strand.startswith(RESCUES) for strand in self.later)
@@ -327,17 +327,17 @@ class Board:
 
     @property
     def supervisor(self) -> SupervisorState:
-        """The supervisor's state."""
+        """Return the supervisor's state."""
         state = self.states[SUPERVISOR]
         assert isinstance(state, SupervisorState)
         return state
 
     def agent(self, address: str = HOST) -> AgentState:
-        """An agent's state. Raises KeyError for one that never began."""
+        """Return an agent's state. Raises KeyError for one that never began."""
         state = self.states[address]
         assert isinstance(state, AgentState)
         return state
 
     def agents(self) -> list[str]:
-        """The addresses of all agents that ever began, in the order in which they were reached."""
+        """Return the addresses of all agents that ever began, in the order of their beginnings."""
         return [address for address in self.states if is_agent(address)]

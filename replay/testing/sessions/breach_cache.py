@@ -29,7 +29,7 @@ class BreachCache:
         self._known: dict[tuple[int, ...], tuple[tuple[object, ...], Found]] = {}
 
     def of(self, given: Iterable[object], find: Callable[[], Found]) -> Found:
-        """What was found in these objects, in this order; `find` is asked if nothing is known of them."""
+        """Return the breaches in these objects, in this order; call `find` if they are not known."""
         objects = tuple(given)
         key = tuple(map(id, objects))
         known = self._known.get(key)

@@ -25,7 +25,7 @@ SESSION: Final = "simulated"
 
 
 def crash(world: Acting) -> None:
-    """The process ends, here and now."""
+    """End the process at this moment."""
     running = tuple(
         (request.event, world.start_of(request.event))
         for request in world.requests.values()
@@ -39,7 +39,7 @@ def crash(world: Acting) -> None:
 
 
 def losses(world: Acting) -> list[Move]:
-    """What the crash may have lost besides, of the end of the log."""
+    """Return the moves that lose more of the end of the log."""
     if len(world.log) <= world.durable:
         return []
     strands = ("fault lose one", "fault lose half")
@@ -47,13 +47,13 @@ def losses(world: Acting) -> list[Move]:
 
 
 def lose(world: Acting, how_much: str) -> None:
-    """The last event, or half of what need not be durable, did not reach the disk."""
+    """Drop the last event, or half of the events that need not be durable."""
     tail = len(world.log) - world.durable
     del world.log[len(world.log) - (1 if how_much == "one" else (tail + 1) // 2) :]
 
 
 def resume(world: Acting) -> None:
-    """A new process goes on from what the log holds."""
+    """Start a new process that continues from the log."""
     assert world.down is not None
     running, world.down = world.down.running, None
     for request, start in running:
@@ -72,14 +72,13 @@ def resume(world: Acting) -> None:
 
 
 def refuse(world: Acting) -> None:
-    """The store takes no more: what it does not have is gone, and the session fail-stops."""
+    """Make the store refuse to write: events that it does not hold are lost, and the session fail-stops."""
     world.log = world.log[: world.durable]
     world.fail(StoreFailed("a fault: the store refuses to write"))
 
 
 def fence(world: Acting) -> None:
-    """Another process takes the session over and goes on: nothing of this one's is appended any more.
-
+    """Let another process take over the session, so that this one can append no more.
     Raises AssertionError if the store's own rule would let the loser append.
     """
     staged = Append(SESSION, world.durable, 1, world.log[world.durable :])

@@ -50,14 +50,14 @@ _DROPPED = frozenset(
 
 
 def rest_digest_of(board: Board) -> bytes:
-    """128 bits, faster: of a session at rest, where little is left that depends on the whole order."""
+    """Return 128 bits for a session at rest; faster, since little there depends on the whole order."""
     parts = [_rested(state) for _, state in sorted(board.states.items())]
     told = (board.now, type(board.failure).__name__, sorted(board.states))
     return blake2b(b"".join((*parts, msgspec.msgpack.encode(told))), digest_size=16).digest()
 
 
 def _rested(state: ActorState) -> bytes:
-    """The bytes of a state. An agent's digest stands for its conversation and all that never changes."""
+    """Return the bytes of a state; an agent's digest stands for its conversation and fixed parts."""
     if isinstance(state, AgentState):
         state = replace(state, prefix=None, history=IntMap(), answers=IntMap(), fresh=())
     else:
@@ -71,7 +71,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def digest_of(board: Board) -> bytes:
-    """128 bits."""
+    """Return 128 bits for a session."""
     plain = _Plain(board.log)
     parts = {
         "states": {address: plain.of(state) for address, state in sorted(board.states.items())},
@@ -97,7 +97,7 @@ class _Plain:
         self._log = log
 
     def of(self, value: object) -> object:
-        """The plain value."""
+        """Return the plain value."""
         if isinstance(value, msgspec.Raw):
             return bytes(value)
         if isinstance(value, IntMap):
@@ -124,7 +124,7 @@ class _Plain:
         return found
 
     def _is_ask_key(self, value: msgspec.Struct, field: str) -> bool:
-        """Whether this is the seq of an ask, which names the delegation that the host works on."""
+        """Return whether this is the seq of an ask, which names the delegation that the host works on."""
         if (type(value).__name__, field) == ("Record", "delegation"):
             return getattr(value, "address", "") == HOST
         is_key = (type(value).__name__, field) == ("Delegation", "key")

@@ -76,7 +76,7 @@ class FaultMix(msgspec.Struct, frozen=True):
         return f"fault mix {self.number}: {self.rate:g} of the steps; {kinds or 'nothing fails'}"
 
     def offers(self, step: int, injectable: Callable[[], Mapping[str, Move]]) -> Move | None:
-        """The fault that is offered before this step, out of those that can strike."""
+        """Return the fault to offer before this step, out of the injectable ones."""
         draw = _mixed(self.number, step)
         if draw >= self.rate * _BIG:
             return None
@@ -118,7 +118,7 @@ class Faults(msgspec.Struct, frozen=True):
             )
 
     def of(self, menu: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of a menu that are on, in its order."""
+        """Return the enabled kinds of a menu, in its order."""
         return tuple(kind for kind in menu if kind in self.kinds)
 
     def fault_mix(self, number: int) -> FaultMix:
@@ -138,7 +138,9 @@ NO_FAULTS: Final = Faults()
 
 
 def faults(*kinds: str, most: int = 4, fault_mixes: int = 31, seed: int = 0) -> Faults:
-    """Faults of these kinds; of every kind if none is named. Raises MisuseError for one there is not."""
+    """Return faults of these kinds, or of every kind if none is named. Raises MisuseError for an unknown
+    kind.
+    """
     return Faults(_chosen(kinds), most, fault_mixes, seed)
 
 
@@ -147,7 +149,7 @@ def _chosen(kinds: Iterable[str]) -> frozenset[str]:
 
 
 def kind_of(strand: str) -> str:
-    """The kind of a fault, from the name of its strand."""
+    """Return the kind of a fault from the name of its strand."""
     return strand.split(" ", 2)[1]
 
 
@@ -156,7 +158,7 @@ def _hash(text: str) -> int:
 
 
 def _mixed(one: int, other: int) -> int:
-    """A number below 2**32 that looks like chance: multiply and shift, as in Fibonacci hashing."""
+    """Return a number below 2**32 that looks random: multiply and shift, as in Fibonacci hashing."""
     mixed = (one * 0x9E3779B1 ^ other * 0x85EBCA77) & 0xFFFFFFFF
     mixed = (mixed ^ mixed >> 15) * 0x2C1B3C6D & 0xFFFFFFFF
     return mixed ^ mixed >> 13

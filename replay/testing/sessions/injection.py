@@ -52,7 +52,7 @@ def fault_mixes(world: Acting) -> list[Move]:
 
 
 def injectable(world: Acting) -> dict[str, Move]:
-    """Every fault that can strike now, by strand."""
+    """Return every fault that can be injected now, by strand."""
     found: dict[str, Move] = {}
 
     def add(kind: str, where: str, actor: str) -> None:
@@ -80,7 +80,7 @@ def injectable(world: Acting) -> dict[str, Move]:
 
 
 def _kinds_for(world: Acting, request: Request) -> list[str]:
-    """The faults that can strike a request: some only if it was given up, the others only if it was not."""
+    """Return the faults for a request: those for calls that were given up, or all others."""
     body = request.event.body
     kinds = world.scenario.faults.of(_MENUS[type(body)])
     if request.event.seq in world.aborted:
@@ -120,7 +120,7 @@ def inject(world: Acting, strand: str) -> None:
 
 
 def _inject_into(world: Acting, request: Request, kind: str) -> None:
-    """A port answers otherwise than it would, or later."""
+    """Change or delay the answer of a port."""
     body = request.event.body
     if kind == "ignored":
         world.ignore(request)

@@ -36,14 +36,14 @@ class Memory:
         self._initials: dict[str, ActorState] = {}
 
     def initial(self, address: str) -> ActorState:
-        """The state of an actor that nothing has reached yet."""
+        """Return the initial state of an actor."""
         state = self._initials.get(address)
         if state is None:
             state = self._initials[address] = initial(address)
         return state
 
     def step(self, state: ActorState, event: Event) -> Decision:
-        """What the step function makes of this state and event. Raises what a decider raises, unkept."""
+        """Return the decision for this state and event. An exception of the decider passes and is not kept."""
         key = (id(state), id(event))
         known = self._decisions.get(key)
         if known is not None:
@@ -55,7 +55,7 @@ class Memory:
         return decision
 
     def event(self, seq: int, at: int, sender: str, recipient: str, cause: int, body: AnyMessage) -> Event:
-        """The event, the same object as in an earlier run if there was the same."""
+        """Return the event; the same object as in an earlier run if all its fields are the same."""
         key = (seq, id(body))
         known = self._events.get(key)
         if known is not None and known.cause == cause and known.at == at and known.sender == sender:
@@ -66,7 +66,7 @@ class Memory:
         return event
 
     def request(self, state: AgentState) -> ModelRequest:
-        """What an agent in this state asks its model, the same object each time."""
+        """Return the request of an agent in this state, the same object each time."""
         known = self._requests.get(id(state))
         if known is not None:
             return known[1]
@@ -76,7 +76,7 @@ class Memory:
         return request
 
     def answer(self, request: Event, fault: str, post: Post) -> Post:
-        """The answer, the same object as in an earlier run if it is equal."""
+        """Return the answer, the same object as in an earlier run if it is equal."""
         key = (id(request), fault)
         known = self._answers.get(key)
         if known is not None and known[1] == post:
@@ -86,7 +86,7 @@ class Memory:
         return post
 
     def forget(self) -> None:
-        """Start anew: objects that are gone give their identity to others."""
+        """Forget everything: objects that are gone give their identity to others."""
         self._decisions.clear()
         self._events.clear()
         self._answers.clear()

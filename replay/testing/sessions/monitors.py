@@ -52,7 +52,7 @@ class LogRules(SessionMonitor):
         self._verdicts = BreachCache()
 
     def found(self, world: SessionWorld) -> list[Breach]:
-        """All that the log breaks."""
+        """Return the breaches of the log."""
         is_at_rest = world.is_at_rest and world.failure is None and world.down is None
         return self._verdicts.of(
             (is_at_rest, *world.log),
@@ -60,12 +60,12 @@ class LogRules(SessionMonitor):
         )
 
     def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
-        """The first rule that is broken, and the step that broke it."""
+        """Return the first broken rule and the step that broke it."""
         found = self.found(world)
         return Violation(found[0].rule, world.posters[found[0].seq - 1]) if found else None
 
     def unfinished(self, world: SessionWorld, at: int) -> Violation | None:
-        """The same, for a log that ends in the middle: that is no breach, but what is there may be."""
+        """Return the same for a log that ends in the middle, where only its events can be wrong."""
         return self.at_rest(world, at)
 
 
@@ -76,7 +76,7 @@ class NothingLeft(SessionMonitor):
     rule = LEFT
 
     def breach(self, world: SessionWorld) -> str:
-        """What is left."""
+        """Return a description of the remains; empty if there are none."""
         return "" if world.failure is not None or world.down is not None else _left(world)
 
 
@@ -90,7 +90,7 @@ def _left(world: SessionWorld) -> str:
 
 
 def _in_doubt(world: SessionWorld) -> set[str]:
-    """Who had not drained when the session was closed: its supervisor takes no notice of what they say."""
+    """Return the agents that had not drained when the session closed: the supervisor ignores them."""
     if world.supervisor.phase != "closed":
         return set()
     return {who for ended in world.of(AskEnded) for who in ended.in_doubt}
@@ -123,11 +123,11 @@ class NoRescue(SessionMonitor):
     rule = RESCUE
 
     def breach(self, world: SessionWorld) -> str:
-        """The timer that would have to help."""
+        """Return the timer that would have to end the session; empty if none would."""
         return f"only {world.rescued!r} could end what was left" if world.rescued else ""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
-        """As soon as the clock has to jump to a deadline."""
+        """Report a violation as soon as the clock has to jump to a deadline."""
         return Violation(self.rule, at) if world.rescued else None
 
 
@@ -138,7 +138,7 @@ class Effects(SessionMonitor):
     rule = EFFECTS
 
     def breach(self, world: SessionWorld) -> str:
-        """The call that ran twice, or that the log knows nothing of."""
+        """Return the call that ran twice or that is not in the log; empty if there is none."""
         ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
         ran.subtract(_repeated(world))
         started = {
@@ -155,7 +155,7 @@ class Effects(SessionMonitor):
 
 
 def _denied_effect(world: SessionWorld) -> str:
-    """A call that took effect although the log says that it certainly did not start."""
+    """Return a call that took effect although the log says that it certainly did not start."""
     ran = {(e.address, e.turn, e.call) for e in world.effects if e.effect != "read"}
     for event in world.events(ToolReturned):
         body = event.body
@@ -179,7 +179,7 @@ class FailsByFault(SessionMonitor):
     rule = FAILED
 
     def breach(self, world: SessionWorld) -> str:
-        """The error, unless a fault made it."""
+        """Return the error, unless a fault caused it."""
         error = world.failure
         return "" if error is None or isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
 
@@ -193,7 +193,7 @@ class Requests(SessionMonitor):
         self._verdicts = BreachCache()
 
     def found(self, world: SessionWorld) -> list[Breach]:
-        """All that the requests break."""
+        """Return the breaches of the requests."""
         if world.failure is not None:
             return []
         requests = None if world.is_continued else world.asked
@@ -202,7 +202,7 @@ class Requests(SessionMonitor):
         )
 
     def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
-        """The first rule that is broken."""
+        """Return the first broken rule."""
         found = self.found(world)
         return Violation(found[0].rule, at) if found else None
 
@@ -222,21 +222,21 @@ class Replays(SessionMonitor):
         self._runs += 1
 
     def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
-        """The rule, in the runs that are looked at."""
+        """Check the rule in the runs that are replayed."""
         return super().at_rest(world, at) if self._runs % self._every == 0 else None
 
     def breach(self, world: SessionWorld) -> str:
-        """The first divergence."""
+        """Return the first divergence; empty if there is none."""
         found = Verifier(world.log).run()
         return "" if found is None else "; ".join(found.lines()[:3])
 
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
-    """All rules of sessions. replay_every: in how many runs the log is replayed; 1 for each."""
+    """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
     at_rest = [LogRules(), NothingLeft(), NoRescue(), Effects(), FailsByFault(), Requests()]
     return [*at_rest, GivenUp(), Resumes(), Replays(replay_every)]
 
 
 def breaches_of(world: SessionWorld) -> list[Breach]:
-    """Every rule that a session at rest breaks, with the place and the way."""
+    """Return every breach of a session at rest, with its place and details."""
     return [breach for monitor in session_monitors(1) for breach in monitor.found(world)]

@@ -36,7 +36,7 @@ _TURNS = frozenset({TurnRequested, ModelReplied})
 
 
 def _number(body: AnyMessage) -> tuple[object, ...]:
-    """What tells messages of one kind between two actors apart."""
+    """Return the part that distinguishes messages of one kind between two actors."""
     kind = type(body)
     if kind in _CALLS:
         return body.turn, body.call  # type: ignore[union-attr]  # as looked up
@@ -46,7 +46,7 @@ def _number(body: AnyMessage) -> tuple[object, ...]:
 
 
 def turn_name(turn: int, attempt: int) -> str:
-    """A model call of an agent: its turn, and the attempt unless it is the first."""
+    """Name a model call of an agent: its turn, and the attempt unless it is the first."""
     return str(turn) if attempt == 1 else f"{turn} attempt {attempt}"
 
 
@@ -58,7 +58,7 @@ class Names:
         self._others: dict[str, Move] = {}
 
     def delivery(self, event: Event) -> Move:
-        """The move by which an event is handled."""
+        """Return the move by which an event is handled."""
         body = event.body
         key = (type(body), event.sender, event.recipient, _number(body))
         move = self._deliveries.get(key)
@@ -69,7 +69,7 @@ class Names:
         return move
 
     def other(self, strand: str, actor: str, kind: MoveKind, label: str = "") -> Move:
-        """Any other move; one strand always means one move."""
+        """Return any other move; one strand always names one move."""
         move = self._others.get(strand)
         if move is None:
             move = self._others[strand] = Move(strand, actor, label or strand, kind)
@@ -77,7 +77,7 @@ class Names:
 
 
 def title(event: Event) -> str:
-    """A message in a few words: `Delegate 1.0 of host`."""
+    """Describe a message in a few words: `Delegate 1.0 of host`."""
     body, number = event.body, _number(event.body)
     words = [event.kind]
     if type(body) in _TURNS:
@@ -95,17 +95,17 @@ def model_subject(agent: str, wish: TurnRequested) -> str:
 
 
 def tool_subject(sender: str, call: CallTool) -> str:
-    """A tool call: `host.1/3.0`."""
+    """Name a tool call: `host.1/3.0`."""
     return f"{sender}/{call.turn}.{call.call}"
 
 
 def approval_subject(sender: str, request: RequestApproval) -> str:
-    """A question to a person: `host.1/3.0`, or that with `again` for a call that was interrupted."""
+    """Name a question to a person: `host.1/3.0`, with `again` for a call that was interrupted."""
     return f"{sender}/{request.turn}.{request.call}" + (" again" if request.is_repeat else "")
 
 
 def timer_strand(state: SupervisorState, number: int) -> str:
-    """A timer, by what it is for."""
+    """Name a timer by its purpose."""
     timer = state.timers.get(number)
     if timer is None:
         return f"timer {number}"
@@ -113,7 +113,7 @@ def timer_strand(state: SupervisorState, number: int) -> str:
 
 
 def check_strand(state: SupervisorState, number: int, log: Sequence[Event]) -> str:
-    """A question to the schema port, by the delegation it is about: they are asked one after the other."""
+    """Name a question to the schema port by its delegation: those of one are asked one by one."""
     check = state.checks.get(number)
     if check is None:
         return f"schema {number}"

@@ -52,7 +52,7 @@ class Plan:
     asks: int = 2
 
     def scenario(self) -> Scenario:
-        """The session of this plan."""
+        """Return the session of this plan."""
         return Scenario(
             tuple(self._profile(name) for name in AGENTS),
             self.says,
@@ -63,7 +63,7 @@ class Plan:
         )
 
     def _faults(self) -> Faults:
-        """In every third plan time runs otherwise than it should, in the others anything may fail."""
+        """Choose the faults: of time in every third plan, of any kind in the others."""
         if self.is_calm:
             return NO_FAULTS
         if self.seed % 3:
@@ -71,7 +71,7 @@ class Plan:
         return faults("jump", "slow", "never", "overloaded", "unstarted", "finished", most=12, fault_mixes=0)
 
     def chance(self, *about: object) -> Random:
-        """A source of chance for one question."""
+        """Return a source of random numbers for one question."""
         return Random(f"{self.seed}/{about}")
 
     # --- who is there -------------------------------------------------------------
@@ -131,12 +131,12 @@ class Plan:
     # --- what the models say ------------------------------------------------------
 
     def says(self, request: ModelRequest) -> Reply:
-        """The policy: a function of who asks, in which turn and attempt."""
+        """Answer a request as the plan's policy: a function of the agent, the turn and the attempt."""
         dice = self.chance("says", request.address, request.turn, request.attempt)
         return msgspec.structs.replace(self._reply(request, dice), **self._used(dice))
 
     def _used(self, dice: Random) -> dict[str, Any]:
-        """A share of what the call may use, or a few tokens, or (charged in full) nobody knows what."""
+        """Choose the usage: a share of the need, a few tokens, or unknown (charged in full)."""
         if self.is_calm:
             return {"percent": dice.choice([None, 10, 100])}
         return {"percent": dice.choice([0, 10, 50, 100, None]), "usage": None}
@@ -195,5 +195,5 @@ def in_random_order(seed: object) -> Callable[[int], int]:
 
 
 def play(plan: Plan, schedule: int = 0) -> SessionWorld:
-    """One run of a plan under the schedule of a seed, until nothing moves."""
+    """Run a plan under the schedule of a seed until no move is left."""
     return SessionWorld(plan.scenario()).run(in_random_order(f"{plan.seed}/{schedule}"))

@@ -51,9 +51,8 @@ _NOT_A_REPORT: Final[dict[str, object]] = {"\u2400 no schema asks for this": Tru
 
 
 def policy_reply(scenario: Scenario, request: ModelRequest) -> Reply:
-    """What the policy says; one that raises makes a failed call, as a live model does.
-
-    MisuseError passes: a policy that cannot be simulated is no model that failed.
+    """Return the policy's reply; a policy that raises makes a failed call, as a live model does.
+    MisuseError passes: a policy that cannot be simulated is not a model that failed.
     """
     try:
         return scenario.policy(request)
@@ -76,7 +75,7 @@ def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
 
 
 def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
-    """A tool's answer; one that raises makes an error that the model reads."""
+    """Make a tool's answer; a tool that raises makes an error that the model reads."""
     try:
         answer = scenario.tool(request.sender, call)
     except MisuseError:
@@ -87,7 +86,7 @@ def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
 
 
 def checked(scenario: Scenario, check: CheckSchema, fault: str = "") -> Post:
-    """The schema port's answer; a check that breaks is `failed`."""
+    """Make the schema port's answer; a check that raises makes a `failed` one."""
     if fault == "unchecked":
         return Post(SUPERVISOR, SchemaChecked(check.check, "failed", (UNCHECKED,)))
     try:
@@ -98,7 +97,7 @@ def checked(scenario: Scenario, check: CheckSchema, fault: str = "") -> Post:
 
 
 def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str = "") -> Post:
-    """A person's answer; one who cannot be asked says no, as the live port has it."""
+    """Make a person's answer; one that raises is a denial, as at the live port."""
     answer = ApprovalGiven(asked.turn, asked.call, "denied", "a fault", is_repeat=asked.is_repeat)
     if fault != "denied":
         try:
@@ -126,7 +125,7 @@ def given_up(request: Event, gate: PortGate) -> Post:
 
 
 def faulty_reply(fault: str, reply: Reply) -> Reply:
-    """What the model says instead, by this fault."""
+    """Return the model's reply under this fault."""
     if fault in FAILURES:
         return Reply(failure=FAILURES[fault], usage=None)
     bend = _FAULTY.get(fault)
@@ -134,7 +133,7 @@ def faulty_reply(fault: str, reply: Reply) -> Reply:
 
 
 def faulty_tool_answer(fault: str, request: Event, call: CallTool, timeout_s: float) -> Post | None:
-    """What the tool answers instead, by this fault; None: what it always answers."""
+    """Return the tool's answer under this fault; None if the fault does not change it."""
     if fault == "raises":
         return Post(request.sender, _tool_error(call, "RuntimeError: a fault"))
     if fault == "never":
@@ -156,7 +155,7 @@ def _invalid_report(reply: Reply) -> Reply:
 
 
 def _many_reports(reply: Reply) -> Reply:
-    """An invalid one, then what it was going to report, twice."""
+    """Put an invalid report first, then the reply's own reports twice."""
     own = [use for use in reply.calls if use[0] == REPORT_BACK] or [(REPORT_BACK, {"value": reply.text})]
     return replace(reply, calls=((REPORT_BACK, _NOT_A_REPORT), *own, *own), stop_reason="tool_use")
 

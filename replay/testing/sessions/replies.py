@@ -41,13 +41,15 @@ class Reply(msgspec.Struct, frozen=True):
     is_lost: bool = False
 
     def used(self, need: Need, max_tokens: int) -> Usage | None:
-        """What the call used, if it may use `need`, of which max_tokens are the answer's."""
+        """Return the usage of a call whose bound is `need`, of which max_tokens are the answer's."""
         if self.percent is None:
             return self.usage
         return Usage((need.tokens - max_tokens) * self.percent // 100, max_tokens * self.percent // 100)
 
     def blocks(self, turn: int) -> Json:
-        """The content blocks, as the Messages API has them; ids of calls are unique in an agent's life."""
+        """Return the content blocks, as the Messages API has them; ids of calls are unique in an agent's
+        life.
+        """
         if self.content is not None:
             return Json(self.content)
         parts: list[dict[str, object]] = [{"type": "text", "text": self.text}] if self.text else []
@@ -61,15 +63,15 @@ Policy: TypeAlias = Callable[[ModelRequest], Reply]
 
 
 def calls(*uses: Use, text: str = "") -> Reply:
-    """A reply with these tool calls."""
+    """Make a reply with these tool calls."""
     return Reply(text, uses, "tool_use")
 
 
 def report(value: object) -> Reply:
-    """A reply that reports: an object as it is, anything else under `value`."""
+    """Make a reply that reports: an object as it is, any other value under `value`."""
     return calls((REPORT_BACK, value if isinstance(value, dict) else {"value": value}))
 
 
 def task(agent: str, prompt: str = "work", **more: object) -> Use:
-    """A delegation. more: `output_schema`, `copies`, `agents`."""
+    """Make a delegation. more: `output_schema`, `copies`, `agents`."""
     return TASK, {"agent": agent, "prompt": prompt, **more}

@@ -28,10 +28,9 @@ Choose = Callable[[int], int]
 def go_on(
     scenario: Scenario, events: Sequence[Event], *, at: int = 0, first: AnyMessage | None = None
 ) -> SessionWorld:
-    """A session that goes on from these events, all of its log from the first; nothing has moved yet.
-
+    """Return a session that continues from these events, all of its log; no move is made yet.
     at: the time of the new process, in milliseconds since 1970; by default that of the last event. The client
-    asks nothing more than the log holds. Raises Diverged if the deciders do not do what the log says.
+    asks nothing beyond the log. Raises Diverged if the deciders do not do what the log says.
     """
     world = SessionWorld(replace(scenario, asks=(), closes=False))
     world.now = max(at, events[-1].at if events else world.now)
@@ -45,7 +44,7 @@ def go_on(
 def check_resumes(
     scenario: Scenario, events: Sequence[Event], choose: Choose = lambda n: 0, *, start: int = 0
 ) -> list[Breach]:
-    """What goes wrong after a crash at each event from `start` on. choose: the order of what follows."""
+    """Return the breaches after a crash at each event from `start` on. choose: the order of later moves."""
     found: list[Breach] = []
     for length in range(start, len(events) + 1):
         prefix = events[:length]

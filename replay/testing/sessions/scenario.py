@@ -57,17 +57,17 @@ Approve: TypeAlias = Callable[[str, RequestApproval], ApprovalGiven]
 
 
 def did(address: str, call: CallTool) -> ToolReturned:
-    """A tool that does nothing, and says that it did."""
+    """Answer as a tool that does nothing and says that it did."""
     return ToolReturned(call.turn, call.call, "ok", text_json(f"did {call.tool}"))
 
 
 def approves(address: str, request: RequestApproval) -> ApprovalGiven:
-    """A person who lets everything run."""
+    """Approve every call."""
     return ApprovalGiven(request.turn, request.call, "approved", is_repeat=request.is_repeat)
 
 
 def check_required(request: CheckSchema) -> SchemaChecked:
-    """A schema port small enough to see through: `required` names only; `{"bad": ...}` is no schema."""
+    """Check only `required` names, as a schema port small enough to see through; refuse `{"bad": ...}`."""
     schema = msgspec.json.decode(request.schema)
     if request.task == "accept":
         problems = [SchemaProblem("/bad", "is not allowed")] if "bad" in schema else []
@@ -82,13 +82,13 @@ def check_required(request: CheckSchema) -> SchemaChecked:
 
 
 def ask(prompt: str = "go", schema: object = None, limits: Limits = NO_LIMITS, request_id: str = "r1") -> Ask:
-    """A prompt for the host. schema: of its answer, as a dict; None for text."""
+    """Make a prompt for the host. schema: of its answer, as a dict; None for text."""
     raw = NULL if schema is None else Json(msgspec.json.encode(schema))
     return Ask(request_id, text_json(prompt), raw, limits)
 
 
 def tool_spec(name: str, effect: Effect = "read", approval: Approval = "never") -> ToolSpec:
-    """A tool that takes any object."""
+    """Describe a tool that takes any object."""
     return ToolSpec(name, name, ANY_OBJECT, effect, approval=approval)
 
 
@@ -149,19 +149,19 @@ class Scenario:
 
     @cached_property
     def names(self) -> Names:
-        """What things are called, kept for all runs."""
+        """Return the names of moves, kept for all runs."""
         return Names()
 
     @cached_property
     def first(self) -> SessionOpened:
-        """What the client says first."""
+        """Return the client's first message."""
         raw = tuple(Json(encode(one)) for one in self.profiles)
         host = self.profiles[0]
         return SessionOpened(RULES, host.name, raw, host.model or self.model, self.limits)
 
     @cached_property
     def opened(self) -> tuple[Event, ActorState]:
-        """The first event and the supervisor's state after it: the same in every run, so made once."""
+        """Return the first event and the supervisor's state after it, made once for all runs."""
         event = Event(1, START_MS, CLIENT, SUPERVISOR, 0, self.first)
         state, posts = step(initial(SUPERVISOR), event)
         assert not posts

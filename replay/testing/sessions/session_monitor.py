@@ -14,21 +14,21 @@ class SessionMonitor:
     rule: ClassVar[str] = ""
 
     def begin(self, steps: int) -> None:
-        """Nothing to forget."""
+        """Begin a run; nothing is kept from the last."""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
-        """Nothing to see before the end."""
+        """Ignore a step: the rule is checked at rest."""
         return None
 
     def at_rest(self, world: SessionWorld, at: int) -> Violation | None:
-        """The rule, if it is broken in the end."""
+        """Return the rule if it is broken at rest."""
         return Violation(self.rule, at) if self.breach(world) else None
 
     def breach(self, world: SessionWorld) -> str:
-        """How the rule is broken; nothing if it is kept."""
+        """Return how the rule is broken; empty if it is kept."""
         return ""
 
     def found(self, world: SessionWorld) -> list[Breach]:
-        """The breach, as those of a log are told."""
+        """Return the breach in the form that rules of a log use."""
         how = self.breach(world)
         return [Breach(self.name, self.rule, len(world.log), how)] if how else []

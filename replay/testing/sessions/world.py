@@ -71,7 +71,7 @@ class SessionWorld(Acting):
     # --- the world ------------------------------------------------------------------
 
     def moves(self) -> Sequence[Move]:
-        """What can happen next."""
+        """Return the moves that can happen next."""
         offers = list(self.offers.values())
         if self.is_faulty and self.failure is None:
             self._add_faults(offers)
@@ -99,7 +99,7 @@ class SessionWorld(Acting):
             self.made.append(_Made(move, self.inboxes[move.actor][0], self.log, len(self.log), self.posters))
             self.deliver(move.actor)
         else:
-            event = self._struck(move) if kind == "fault" else self._requested(move.strand)
+            event = self._target_of(move) if kind == "fault" else self._requested(move.strand)
             self.made.append(_Made(move, event, self.log, len(self.log), self.posters))
             if kind == "port":
                 self.reply(move.strand)
@@ -110,7 +110,7 @@ class SessionWorld(Acting):
         self.look_ahead()
 
     def look_ahead(self) -> None:
-        """When nothing else can happen the clock jumps; when that does not help, the client gives up."""
+        """Advance the clock when no move is left; let the client give up when that does not help."""
         if self.offers or self.failure is not None or self.down is not None:
             return
         self.wake()
@@ -125,8 +125,8 @@ class SessionWorld(Acting):
         request = self.requests.get(strand)
         return request.event if request else None
 
-    def _struck(self, move: Move) -> Event | None:
-        """What a fault strikes: a request, or the message that an actor was to handle."""
+    def _target_of(self, move: Move) -> Event | None:
+        """Return the target of a fault: a request, or the message that an actor was to handle."""
         where = (*move.strand.split(" ", 2), "")[2]
         inbox = self.inboxes.get(where)
         return inbox[0] if inbox else self._requested(where)
@@ -141,7 +141,7 @@ class SessionWorld(Acting):
             resume(self)
 
     def heal(self) -> None:
-        """From now on nothing fails any more."""
+        """Stop offering faults."""
         self.is_faulty = False
 
     def conditions(self) -> str:
@@ -149,15 +149,15 @@ class SessionWorld(Acting):
         return "" if self.fault_mix is None else str(self.fault_mix)
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
-        """(supervisor, host or sub-agent; its phase; the kind of message) for every message handled."""
+        """Return (supervisor, host or sub-agent; its phase; kind of message) for every handled message."""
         return {(_role(address), phase, kind.__name__) for address, phase, kind in self.situations}
 
     def digest(self) -> bytes:
-        """Of all states and of what is under way, without the numbers that depend on the whole order."""
+        """Return a digest of all states and pending moves, without numbers that depend on the whole order."""
         return rest_digest_of(self) if not self.offers else digest_of(self)
 
     def trace(self) -> Sequence[Step]:
-        """One step for each move that was made."""
+        """Return one step for each move made."""
         nexts = [(one.log, one.start) for one in self.made[1:]]
         ends = [*nexts, (self.log, len(self.log))][: len(self.made)]
         return [
@@ -199,16 +199,16 @@ class SessionWorld(Acting):
     # --- looking --------------------------------------------------------------------
 
     def of(self, kind: type[M]) -> list[M]:
-        """The messages of a kind, in the order of the log."""
+        """Return the messages of a kind, in the order of the log."""
         return [event.body for event in self.log if isinstance(event.body, kind)]
 
     def events(self, kind: type) -> list[Event]:
-        """The events with messages of a kind, in the order of the log."""
+        """Return the events with messages of a kind, in the order of the log."""
         return [event for event in self.log if isinstance(event.body, kind)]
 
     @property
     def host(self) -> Record:
-        """What the supervisor knows of the host. Raises LookupError before it began."""
+        """Return the supervisor's record of the host. Raises LookupError before it began."""
         host = self.supervisor.host
         if host is None:
             raise LookupError("the host has not begun")
@@ -216,7 +216,7 @@ class SessionWorld(Acting):
 
     @property
     def ended(self) -> AskEnded:
-        """The outcome of the only ask. Raises LookupError if there is none, or more than one."""
+        """Return the outcome of the only ask. Raises LookupError if there is none, or more than one."""
         ended = self.of(AskEnded)
         if len(ended) != 1:
             raise LookupError(f"{len(ended)} asks have ended")
@@ -224,12 +224,12 @@ class SessionWorld(Acting):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing but faults can happen."""
+        """Return whether no move but faults is left."""
         return not self.offers
 
     @property
     def closed(self) -> SessionClosed | None:
-        """The end of the session, if it has one."""
+        """Return the end of the session, if there is one."""
         body = self.log[-1].body
         return body if isinstance(body, SessionClosed) else None
 
@@ -242,7 +242,7 @@ class Worlds:
         self._memory = Memory()
 
     def __call__(self) -> SessionWorld:
-        """A world at its start."""
+        """Make a world at its start."""
         return SessionWorld(self.scenario, self._memory)
 
 
