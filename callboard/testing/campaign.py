@@ -93,7 +93,7 @@ class Explorer:
         return f"pytest {shlex.quote(self._test)} --callboard-schedule {text}"
 
     def finish(self) -> None:
-        """The test is over. Fails it if the run that was asked for belongs to none of its scenarios."""
+        """End the test. Fail it if the requested run belongs to none of its scenarios."""
         if self._schedule and not self._is_replayed:
             pytest.fail(
                 "the run of --callboard-schedule belongs to no scenario that this test explored: copy the "

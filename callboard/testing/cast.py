@@ -87,7 +87,7 @@ class Cast:
 
 
 def _model(host: Agent, policy: Script | None) -> Model:
-    """The model of all agents without one of their own."""
+    """Return the model of all agents without one of their own."""
     if policy is None:
         if host.model is None:
             raise MisuseError(
@@ -104,7 +104,7 @@ def _is_model(policy: Script) -> TypeGuard[Model]:
 
 
 def policy_of(models: Sequence[Model]) -> PurePolicy:
-    """What the models of a session say, each to the requests that name it."""
+    """Return the policy of a session's models, each for the requests that name it."""
     known = {model.spec.name: model for model in models}
 
     def says(request: ModelRequest) -> Reply:
@@ -130,9 +130,8 @@ def _says(answer: object) -> Reply:
 
 
 def _at_once(value: object, who: str, instead: str) -> object:
-    """What an async function gives without ever waiting. Raises MisuseError if it waits.
-
-    What waits for asyncio itself (a sleep, a thread, a socket) fails before it can wait, since no loop runs.
+    """Return the result of an async function that never waits. Raises MisuseError if it waits.
+    A wait on asyncio itself (a sleep, a thread, a socket) fails before it can wait, since no loop runs.
     """
     if not inspect.isawaitable(value):
         return value
@@ -155,7 +154,7 @@ def _waits(who: str, instead: str) -> MisuseError:
 
 
 def _wants_a_loop(error: BaseException | None) -> bool:
-    """Whether asyncio (or a library on top of it) was called without a loop, here or further down."""
+    """Return whether asyncio (or a library on top of it) was called without a loop."""
     while error is not None:
         if _NO_LOOP.search(str(error)):
             return True
@@ -167,9 +166,8 @@ def _wants_a_loop(error: BaseException | None) -> bool:
 
 
 def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
-    """What the tools of a session answer.
-
-    Raises MisuseError for a fake of a tool that nobody has, and for one that is no function.
+    """Return a function that answers for the tools of a session.
+    Raises MisuseError for a fake of an unknown tool, and for one that is no function.
     """
     tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
     if unknown := sorted(set(fakes) - set(tools)):
@@ -215,7 +213,7 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
 
 
 def checker() -> Check:
-    """The check of a live session, without its worker: each pair of schema and value is checked once."""
+    """Return the check of a live session, without its worker: each schema and value is checked once."""
     engine = Engine()
     known: dict[tuple[str, bytes, bytes], SchemaChecked] = {}
 
@@ -232,7 +230,7 @@ def checker() -> Check:
 
 
 def approve_of(approver: Approver | None) -> PureApprove:
-    """What a person answers; without one everything may run."""
+    """Return a function that answers for a person; without one every call is approved."""
 
     def approve(address: str, request: RequestApproval) -> ApprovalGiven:
         said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)

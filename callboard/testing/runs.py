@@ -103,21 +103,21 @@ class Scenario:
         )
 
     def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:
-        """Worlds and rules, as the explorer wants them."""
+        """Return the worlds and rules for the explorer."""
         return Worlds(self.pure), [*session_monitors(), *map(copy, self.monitors)]
 
     @cached_property
     def fingerprint(self) -> str:
-        """Its name, and a digest of all that it was given and that can be written down."""
+        """Return the name, and a digest of all arguments that can be written down."""
         told = [encode(self.pure.first), *(encode(one) for one in self.pure.asks)]
         kinds = sorted(self.pure.faults.kinds)
         told.append(msgspec.json.encode([kinds, self.pure.faults.most, self.pure.closes]))
         return f"{self.name} {hashlib.sha256(b'/'.join(told)).hexdigest()[:16]}"
 
     def simulate(self, schedule: str = "", *, seed: int | str = 0) -> "Simulation":
-        """One run: that of a schedule, as the explorer printed it, or one in the random order of a seed.
+        """Simulate one run: of a schedule that the explorer printed, or in the random order of a seed.
 
-        Raises BadSchedule for a text that is none of this scenario, ScheduleMisfit if the code no longer
+        Raises BadSchedule for a schedule of another scenario, ScheduleMisfit if the code no longer
         makes this run.
         """
         world = SessionWorld(self.pure)
@@ -138,7 +138,7 @@ class Scenario:
         steps: int = STEPS_MAX,
         keeps_going: bool = False,
     ) -> "Exploration":
-        """A campaign: run after run until a rule is broken, or `runs` or `seconds` are over.
+        """Explore run after run until a rule is broken, or `runs` or `seconds` are over.
 
         scheduler: portfolio, random, pos, pct, delays, exhaustive. steps: of a run, before its faults are
         over; it has ten times as many to come to rest. keeps_going: do not stop at the first violation.
@@ -161,7 +161,7 @@ class Scenario:
 
 
 def faults_of(given: FaultsLike) -> Faults:
-    """The faults that were meant. Raises MisuseError for kinds that there are not."""
+    """Return the faults for these kinds. Raises MisuseError for an unknown kind."""
     if given is None:
         return NO_FAULTS
     if isinstance(given, Faults):
@@ -175,7 +175,7 @@ def faults_of(given: FaultsLike) -> Faults:
 
 
 def _prompts_of(given: str | Sequence[str]) -> list[str]:
-    """What the client asks, in order. Raises MisuseError for what is neither a text nor a list of texts."""
+    """Return the client's prompts, in order. Raises MisuseError if they are no text and no list of texts."""
     if isinstance(given, str):
         return [given]
     if not isinstance(given, Sequence) or not given:
@@ -186,7 +186,7 @@ def _prompts_of(given: str | Sequence[str]) -> list[str]:
 
 
 def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
-    """The rules that were meant. Raises MisuseError for what is no list, or has something else in it."""
+    """Return the rules. Raises MisuseError if they are no list of rules."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
     monitors = tuple(given)
@@ -209,35 +209,35 @@ class Simulation:
 
     @property
     def events(self) -> list[Event]:
-        """The log."""
+        """Return the log."""
         return self.world.log
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """How the asks ended, in order."""
+        """Return the outcomes of the asks, in order."""
         head = (len(self.world.log), self.recording.head.digest.hex())
         return [outcome_of(SESSION, ended, head) for ended in self.world.of(AskEnded)]
 
     @property
     def outcome(self) -> Outcome:
-        """How the last ask ended. Raises MisuseError if none did."""
+        """Return the outcome of the last ask. Raises MisuseError if none ended."""
         if not (outcomes := self.outcomes):
             raise MisuseError(f"no ask has ended ({self.world.failure or 'the schedule stops before'})")
         return outcomes[-1]
 
     @property
     def text(self) -> str:
-        """The schedule: `scenario.simulate(text)` makes this run again."""
+        """Return the schedule: `scenario.simulate(text)` makes this run again."""
         return self.schedule.text(self.scenario.fingerprint)
 
     @cached_property
     def breaches(self) -> list[Breach]:
-        """The rules that it breaks; none, if all is well."""
+        """Return the breaches of rules; empty if there are none."""
         return breaches_of(self.world)
 
     @cached_property
     def recording(self) -> Recording:
-        """As a recording, for every tool of `callboard.replay`."""
+        """Return the run as a recording, for every tool of `callboard.replay`."""
         log = MemoryLog()
         asyncio.run(_store(log, self.world.log))
         reader = MemoryReader(log)
@@ -253,7 +253,7 @@ class Simulation:
         asyncio.run(_store(open_log(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
-        """The run as a message-sequence chart, its fault mix, and what it breaks."""
+        """Return the run as a message-sequence chart, its fault mix, and its breaches."""
         told = [said] if (said := self.world.conditions()) else []
         return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
 
@@ -281,16 +281,16 @@ class Exploration:
 
     @property
     def is_ok(self) -> bool:
-        """No rule was broken, every goal was reached, and some run came to rest."""
+        """Return whether no rule was broken, every goal was reached, and some run came to rest."""
         return self.explored.is_ok
 
     @property
     def counterexamples(self) -> tuple[Counterexample, ...]:
-        """Of every rule that was broken a run, made small."""
+        """Return a small run for every broken rule."""
         return self.explored.counterexamples
 
     def replay(self, found: Counterexample | None = None) -> Simulation:
-        """The run of a counterexample, the first if none is given. Raises MisuseError if there is none."""
+        """Replay a counterexample, the first if none is given. Raises MisuseError if there is none."""
         if found is None:
             if not self.counterexamples:
                 raise MisuseError("no rule was broken, so there is nothing to replay")
@@ -298,7 +298,7 @@ class Exploration:
         return self.scenario.simulate(found.text)
 
     def lines(self, width: int = 80, command: Callable[[str], str] | None = None) -> list[str]:
-        """The report: counterexamples as charts, the details of what they break, figures."""
+        """Return the report: counterexamples as charts, the details of their breaches, figures."""
         found = lines_of(self.explored, width) if command is None else lines_of(self.explored, width, command)
         details = [
             f"  {breach}"
@@ -312,7 +312,7 @@ class Exploration:
         return "\n".join(self.lines())
 
     def raise_if_broken(self) -> None:
-        """Raises RuleBroken with the report."""
+        """Raise RuleBroken with the report."""
         if not self.is_ok:
             raise RuleBroken(str(self))
 

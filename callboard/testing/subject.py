@@ -40,18 +40,17 @@ class Subject:
         self._parts = parts
 
     def __call__(self) -> Parts:
-        """How a world is made, and the rules, both new."""
+        """Make the function that makes worlds, and the rules, both new."""
         return self._parts()
 
     def lines(self, found: Explored, width: int, command: Callable[[str], str]) -> list[str]:
-        """The report of a campaign; of sessions with the details of what was broken."""
+        """Return the report of a campaign; of sessions with the details of each breach."""
         told = [line for one in found.counterexamples for line in self.details(one.text, one.violation.rule)]
         return [*lines_of(found, width, command), *(["in detail:", *told] if told else [])]
 
     def details(self, schedule: str, rule: str) -> list[str]:
-        """Where and how a run of a session breaks a rule, as far as its log shows that.
-
-        The rule alone: a run that ends where it was broken leaves much undone, and that is no breach.
+        """Return where and how a run of a session breaks a rule, as far as its log shows that.
+        Only that rule: a run that ends where it was broken leaves much undone, which is no breach.
         """
         if self.session is None:
             return []
@@ -60,7 +59,7 @@ class Subject:
 
 
 def subject_of(value: object, name: str) -> Subject:
-    """The scenario that a value is or makes. Raises MisuseError for one that cannot be explored."""
+    """Return the scenario that a value is or makes. Raises MisuseError if it cannot be explored."""
     if isinstance(value, Scenario):
         return Subject(name, value, value.fingerprint, value)
     if isinstance(value, type) or not callable(value) or not _takes_nothing(value):
@@ -81,7 +80,7 @@ def made(subject: Subject, schedule: Schedule) -> tuple[Run, World]:
 
 
 def run_lines(subject: Subject, run: Run, world: World, width: int) -> list[str]:
-    """One run as a chart, and the rule that it breaks, if it does."""
+    """Return one run as a chart, and the rule that it breaks, if any."""
     conditions = [said] if (said := conditions_of(world)) else []
     if run.violation is None:
         return [*chart(world.trace(), width), "", *conditions, f"{len(run.made)} steps, no rule is broken"]
@@ -102,7 +101,7 @@ _WANTED = (
 
 
 def protocol_name(function: Callable[..., object]) -> str:
-    """The last part of a function's module, and its name: the same wherever it is loaded from."""
+    """Return the last part of a function's module and its name: the same wherever it is loaded from."""
     module = getattr(function, "__module__", "").rpartition(".")[2]
     return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
 

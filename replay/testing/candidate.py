@@ -28,11 +28,11 @@ class Candidate(msgspec.Struct):
 
     @property
     def strands(self) -> list[str]:
-        """The moves made."""
+        """Return the moves made."""
         return [move.strand for move in self.run.made]
 
     def is_simpler_than(self, other: "Candidate") -> bool:
-        """Fewer outside moves, or as many and fewer steps, or as many and fewer overtakings."""
+        """Compare the moves from outside, then the steps, then the overtakings: fewer is simpler."""
         mine, others = self._size(), other._size()
         return mine < others or (mine == others and self.overtakings() < other.overtakings())
 
@@ -56,7 +56,7 @@ class _CandidateChooser:
         self.since: list[int] = []
 
     def first(self, offered: Sequence[Move]) -> Move | None:
-        """The next move of the guess that is there."""
+        """Return the next move of the candidate that is offered."""
         there = {move.strand: move for move in offered}
         for strand in self._strands:
             if strand in there:
@@ -64,7 +64,7 @@ class _CandidateChooser:
         return None
 
     def second(self, offered: Sequence[Move]) -> Move | None:
-        """Whose turn it is."""
+        """Return the move that has waited longest."""
         return self._note(self._turns.first(offered), offered)
 
     def _note(self, chosen: Move, offered: Sequence[Move]) -> Move:

@@ -21,7 +21,7 @@ KEPT = 1 << 15
 
 
 def canonical(value: object) -> bytes:
-    """The bytes of `value`; those of hashable values are kept for a while. Raises MisuseError."""
+    """Return the bytes of `value`; those of hashable values are cached. Raises MisuseError."""
     try:
         return _kept(value)
     except TypeError:
@@ -67,5 +67,5 @@ def _compound(value: object) -> msgspec.msgpack.Ext:
 
 
 def _marked(kind: str, parts: object) -> msgspec.msgpack.Ext:
-    """Told apart from a tuple of the same parts."""
+    """Mark bytes so that they differ from those of a tuple of the same parts."""
     return msgspec.msgpack.Ext(1, msgspec.msgpack.encode((kind, parts)))

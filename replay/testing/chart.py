@@ -21,7 +21,7 @@ NUMBER = 5
 
 
 def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = ()) -> list[str]:
-    """The lines of the chart. marked: steps to point at."""
+    """Draw the lines of the chart. marked: steps to point at."""
     if not steps:
         return ["(no step was made)"]
     names = list(dict.fromkeys(name for step in steps for name in (step.sender, step.recipient)))
@@ -37,7 +37,7 @@ def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = (
 
 
 def _titles(names: Sequence[str], lane: int) -> tuple[list[str], list[str]]:
-    """What stands over the lanes, and what stands below the chart for it."""
+    """Return the titles of the lanes, and the lines below the chart that explain them."""
     titles, legend = [], []
     for number, name in enumerate(names, 1):
         if len(name) < lane:
@@ -72,7 +72,7 @@ def _line(step: Step, names: Sequence[str], lane: int, text: int, marked: Collec
 
 
 def _text(step: Step) -> str:
-    """The label without what the arrow says."""
+    """Return the label without the words that the arrow repeats."""
     return (
         step.label.removeprefix(f"{step.recipient} ")
         .removeprefix("handles ")

@@ -105,7 +105,7 @@ class Twins:
 
 
 def _difference(step: Step | None, here: StepRecord, there: StepRecord) -> tuple[str, str, str, str]:
-    """Whose, where, and what is there in both."""
+    """Return the actor, the field and both values."""
     first = [step.recipient, step.sender] if step else []
     names = dict.fromkeys([*first, *here.states, *there.states])
     for name in names:
@@ -119,7 +119,7 @@ def _difference(step: Step | None, here: StepRecord, there: StepRecord) -> tuple
 
 
 def _sender(here: Sequence[Any], there: Sequence[Any]) -> str:
-    """Who posted the first message that differs."""
+    """Return the sender of the first message that differs."""
     pairs = zip(here, there, strict=False)
     differing = [one for one, other in pairs if one != other] or [*here, *there]
     return str(differing[0]["sender"])

@@ -63,7 +63,7 @@ class Counterexample(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The schedule as text, to replay it."""
+        """Return the schedule as text, to replay it."""
         return self.schedule.text(self.scenario)
 
 
@@ -81,12 +81,12 @@ class Explored(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """No rule was broken, every goal was reached, and if runs were ended by bounds, others were not."""
+        """Return whether no rule was broken, every goal was reached, and not every run ended by a bound."""
         return not (self.counterexamples or self.unmet_goals or self.is_without_end)
 
     @property
     def is_without_end(self) -> bool:
-        """Whether bounds ended runs, and no run came to rest."""
+        """Return whether bounds ended runs and no run came to rest."""
         return self.figures.unfinished > 0 and not self.figures.at_rest
 
 
@@ -153,7 +153,7 @@ class Campaign(Generic[W]):
                 return
 
     def one(self) -> bool:
-        """One run; False if there is none left."""
+        """Make one run; return False if there is none left."""
         world, scheduler, statistics = self._make_world(), self._scheduler, self.statistics
         if not scheduler.begin(world):
             return False
@@ -180,11 +180,11 @@ class Campaign(Generic[W]):
         return True
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
-        """A fair choice."""
+        """Choose a move at random."""
         return offered[int(self._fair() * len(offered))]
 
     def _time_to_shrink(self) -> Callable[[], bool]:
-        """Whether the time of the campaign is over: never if it has no bound, and not for a moment yet."""
+        """Return the check for the end of the campaign's time, which grants a moment in any case."""
         watch, seconds = self._watch, self._plan.seconds
         if seconds is None:
             return lambda: False

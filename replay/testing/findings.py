@@ -23,7 +23,7 @@ def _no_command(text: str) -> str:
 def counterexample_lines(
     found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = _no_command
 ) -> list[str]:
-    """The lines of one counterexample. command: what to type for a schedule's text."""
+    """Return the lines of one counterexample. command: prints the command for a schedule's text."""
     at = found.violation.at
     where = f"after step {at}" if at else "at the start"
     marked = {step for pair in found.races for step in pair}
@@ -42,7 +42,7 @@ def counterexample_lines(
 
 
 def _overtakings(found: Counterexample) -> Iterator[str]:
-    """Who beat whom, and whether that alone decides."""
+    """Describe which move overtook which, and whether that alone decides."""
     steps = found.steps
     for early, late in found.races:
         first, second = steps[early - 1], steps[late - 1]
@@ -53,7 +53,7 @@ def _overtakings(found: Counterexample) -> Iterator[str]:
 
 
 def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] = _no_command) -> list[str]:
-    """The lines of a campaign."""
+    """Return the lines of a campaign."""
     found: list[str] = []
     for one in explored.counterexamples:
         found += [*counterexample_lines(one, width, command), ""]
@@ -64,7 +64,7 @@ def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] 
 
 
 def figures_lines(explored: Explored) -> list[str]:
-    """How much was tried."""
+    """Return the lines that say how much was tried."""
     figures = explored.figures
     rate = f" ({figures.runs / explored.seconds:,.0f}/s)" if explored.seconds > 0 else ""
     every = "all there are within the bounds" if figures.unfinished else "all there are"
@@ -94,7 +94,7 @@ def figures_lines(explored: Explored) -> list[str]:
 
 
 def _unfinished(figures: Figures) -> str:
-    """How many runs were ended by bounds. Whichever was has as many steps as any may have."""
+    """Return the line about runs that a bound ended; each has the most steps that a run may have."""
     were = "run was" if figures.unfinished == 1 else "runs were"
     return (
         f"{figures.unfinished:,} {were} cut after {figures.longest:,} steps and not at rest: "

@@ -14,12 +14,12 @@ from callboard.replay.testing.world import Step
 
 
 def actor_of(step: Step) -> str:
-    """Whose state the step changed."""
+    """Return the actor whose state the step changed."""
     return step.actor or step.recipient
 
 
 def in_conflict(a: Step, b: Step) -> bool:
-    """Whether the order of two steps may matter."""
+    """Return whether the order of two steps may matter."""
     return actor_of(a) == actor_of(b) or (bool(a.touched) and not set(a.touched).isdisjoint(b.touched))
 
 
@@ -42,7 +42,9 @@ class Order:
                 latest.setdefault(name, []).append(index)
 
     def _predecessors(self, step: Step, latest: dict[str, list[int]]) -> list[int]:
-        """The steps that this one follows directly: the last of its actor, strand and things, its cause."""
+        """Return the direct predecessors: the last step of its actor, its strand and its things, and its
+        cause.
+        """
         found = {latest[name][-1] for name in _names(step) if name in latest}
         if step.cause:
             found.add(step.cause - 1)
@@ -65,11 +67,11 @@ class Order:
         return found
 
     def without(self, i: int, j: int) -> list[int]:
-        """The steps between i and j that do not follow i, and then j: what can be made in place of i."""
+        """Return the steps between i and j that do not follow i, then j: they can replace i."""
         return [k for k in range(i + 1, j) if not self.before[k] >> i & 1] + [j]
 
     def initials(self, indices: Sequence[int]) -> list[int]:
-        """Those of `indices` that follow none of the others, so that each may come first."""
+        """Return those of `indices` that follow none of the others, so that each may come first."""
         mask = 0
         for index in indices:
             mask |= 1 << index
@@ -77,5 +79,5 @@ class Order:
 
 
 def _names(step: Step) -> list[str]:
-    """What orders this step with others."""
+    """Return the names that order this step with others."""
     return [f"actor {actor_of(step)}", f"strand {step.strand}", *(f"thing {name}" for name in step.touched)]

@@ -40,12 +40,12 @@ class SessionMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        """A new session, in which nothing was asked."""
+        """Open a new session, in which no ask was made."""
         self.world = SessionWorld(self.made())
         self._asked = 0
 
     def made(self) -> Scenario:
-        """The scenario to make the session of. Raises TypeError if there is none."""
+        """Return the scenario of the session. Raises TypeError if there is none."""
         scenario = getattr(self.scenario, "pure", self.scenario)
         if not isinstance(scenario, Scenario):
             raise TypeError(f"{type(self).__name__}.scenario is {self.scenario!r}; set it to a Scenario")
@@ -69,31 +69,31 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def wait(self) -> None:
-        """Nothing happens: after the end there is nothing else."""
+        """Do nothing: after the end no other rule applies."""
 
     @precondition(lambda self: self.world.down is None and not self.world.running and not self.world.failure)
     @rule(index=st.integers(0, 1))
     def ask(self, index: int) -> None:
-        """The client asks."""
+        """Let the client ask."""
         self._asked += 1
         self.world.ask(self.prompts[index % len(self.prompts)], request_id=f"r{self._asked}")
 
     @precondition(lambda self: self.world.running and self.world.down is None and not self.world.failure)
     @rule()
     def cancel(self) -> None:
-        """The client cancels what runs."""
+        """Let the client cancel the running ask."""
         self.world.cancel()
 
     @precondition(lambda self: self.world.down is None and not self.world.failure)
     @rule()
     def close(self) -> None:
-        """The client ends the session."""
+        """Let the client end the session."""
         self.world.close()
 
     @precondition(lambda self: self.world.offers)
     @rule(picks=st.lists(PICKS, min_size=1, max_size=12))
     def deliver(self, picks: list[int]) -> None:
-        """Something happens, once or a few times: a message is handled, a port answers, a timer fires."""
+        """Make some moves: a message is handled, a port answers, a timer fires."""
         for pick in picks:
             if moves := list(self.world.offers.values()):
                 self.world.make(moves[pick % len(moves)])
@@ -101,19 +101,19 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._faults())
     @rule(pick=PICKS)
     def fail(self, pick: int) -> None:
-        """Something fails, if the scenario has faults."""
+        """Inject a fault, if the scenario has faults."""
         moves = self._faults()
         self.world.make(moves[pick % len(moves)])
 
     @invariant()
     def keeps_the_rules(self) -> None:
-        """What is in the log breaks no rule."""
+        """Check the log."""
         if hasattr(self, "world"):
             found = check_log(self.world.log)
             assert not found, "\n".join(map(str, found))
 
     def teardown(self) -> None:
-        """Whatever is left comes to rest, and then nothing is left."""
+        """Run the session to its rest and check that nothing is left."""
         if hasattr(self, "world"):
             self.world.heal()
             self.world.run()

@@ -25,7 +25,7 @@ HOT_FACTOR = 5
 
 
 def _rule(sentence: str, holds: Predicate) -> tuple[str, Predicate]:
-    """Both, if they are a sentence and a function. Raises MisuseError if not."""
+    """Return a sentence and a function. Raises MisuseError if they are not."""
     if not isinstance(sentence, str) or not sentence.strip() or not callable(holds):
         raise MisuseError(
             f"a rule is a sentence and a function of the world, not {sentence!r:.80} and {holds!r:.80}"
@@ -37,14 +37,14 @@ class _Quiet:
     """What a monitor does if nothing else is said: nothing."""
 
     def begin(self, steps: int) -> None:
-        """Nothing to forget."""
+        """Begin a run; nothing is kept from the last."""
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
-        """Nothing to see."""
+        """Ignore a step."""
         return None
 
     def at_rest(self, world: World, at: int) -> Violation | None:
-        """Nothing to see."""
+        """Ignore the end."""
         return None
 
 
@@ -55,7 +55,7 @@ class Always(_Quiet):
         self.rule, self._holds = _rule(rule, holds)
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
-        """The violation if it does not hold now."""
+        """Return the violation if it does not hold now."""
         return None if self._holds(world) else Violation(self.rule, at)
 
 
@@ -66,7 +66,7 @@ class AtRest(_Quiet):
         self.rule, self._holds = _rule(rule, holds)
 
     def at_rest(self, world: World, at: int) -> Violation | None:
-        """The violation if it does not hold in the end."""
+        """Return the violation if it does not hold at rest."""
         return None if self._holds(world) else Violation(self.rule, at)
 
 
@@ -79,19 +79,19 @@ class Eventually(_Quiet):
         self._hot_steps = 0
 
     def begin(self, steps: int) -> None:
-        """Cold."""
+        """Begin a run cold."""
         self._hot_steps_max = HOT_FACTOR * steps
         self._hot_steps = 0
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
-        """The violation if it was hot for too long in the fair part."""
+        """Return the violation if it was hot for too long in the fair part."""
         if not fair_steps:
             return None
         self._hot_steps = 0 if self._is_cold(world) else self._hot_steps + 1
         return Violation(self.rule, at) if self._hot_steps > self._hot_steps_max else None
 
     def at_rest(self, world: World, at: int) -> Violation | None:
-        """The violation if it is hot and will stay so."""
+        """Return the violation if it is hot at rest, and so stays hot."""
         return None if self._is_cold(world) else Violation(self.rule, at)
 
 
@@ -103,7 +103,7 @@ class Sometimes(_Quiet):
         self.is_met = False
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
-        """Never a violation; looks until the goal is met once."""
+        """Look for the goal until it is met once; never return a violation."""
         if not self.is_met and self._is_reached(world):
             self.is_met = True
         return None
@@ -116,5 +116,5 @@ sometimes = Sometimes
 
 
 def unmet(monitors: Iterable[object]) -> tuple[str, ...]:
-    """The goals among `monitors` that no run has met."""
+    """Return the goals among `monitors` that no run has met."""
     return tuple(one.goal for one in monitors if isinstance(one, Sometimes) and not one.is_met)

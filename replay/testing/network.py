@@ -48,7 +48,7 @@ class Network:
         self.is_duplicating = is_duplicating
 
     def world(self) -> "NetworkWorld":
-        """A new run."""
+        """Start a run."""
         return NetworkWorld(self)
 
 
@@ -66,7 +66,7 @@ class NetworkWorld:
             self._post(send, 0)
 
     def moves(self) -> Sequence[Move]:
-        """Every message that may be delivered or lost, and every actor that may wake."""
+        """Return every message that may be delivered or lost, and every actor that may wake."""
         return list(self._ways())
 
     def make(self, move: Move) -> None:
@@ -103,7 +103,7 @@ class NetworkWorld:
         return ways
 
     def _waking(self, name: str) -> dict[str, tuple[object, MoveKind]]:
-        """What an actor may send itself now, by the name of its strand."""
+        """Return the messages that an actor may send itself now, by the name of their strand."""
         actor, state = self.network.actors[name], self.states[name]
         found: list[tuple[object, MoveKind]] = []
         if actor.wakes is not None:
@@ -122,21 +122,21 @@ class NetworkWorld:
         self._causes.setdefault(key, cause)
 
     def digest(self) -> bytes:
-        """Of all states and of all that is under way."""
+        """Return a digest of all states and all messages under way."""
         parts = [canonical(state) for state in self.states.values()]
         parts += [canonical(tuple(send)) for send in sorted(self.under_way.values(), key=canonical)]
         return blake2b(b"\0".join(parts), digest_size=16).digest()
 
     def trace(self) -> Sequence[Step]:
-        """The moves made."""
+        """Return the moves made."""
         return self._steps
 
     def touched(self) -> Collection[str]:
-        """Nothing: a message under way touches no other."""
+        """Return nothing: a message under way touches no other."""
         return ()
 
     def fork(self) -> "NetworkWorld":
-        """A world in the same state that goes its own way."""
+        """Copy the world, state and all."""
         other = NetworkWorld.__new__(NetworkWorld)
         other.network, other.states, other.under_way = self.network, self.states.copy(), self.under_way.copy()
         other._posted, other._causes = self._posted.copy(), self._causes.copy()

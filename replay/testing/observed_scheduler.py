@@ -30,7 +30,7 @@ class ObservedScheduler:
 
     @property
     def name(self) -> str:
-        """Of the scheduler that picks."""
+        """Return the name of the observed scheduler."""
         return self._scheduler.name
 
     def begin(self, world: World) -> bool:

@@ -72,7 +72,7 @@ def _collect(
     plan: Plan,
     progress: Callable[[CampaignProgress], bool],
 ) -> None:
-    """Take in what they tell, until each has handed in its share."""
+    """Receive progress and results until every job has sent its result."""
     open_ends, is_told = set(glances), False
     while open_ends:
         for ready in wait(list(open_ends), TOLD_EVERY_S):
@@ -109,7 +109,7 @@ def _received(connection: Connection) -> CampaignProgress | ShardResult:
 
 
 def _work(connection: Connection, scenario: Scenario[Any], plan: Plan) -> None:
-    """Run one job. Whoever asked for it may be gone: then there is nobody to tell."""
+    """Run one job. The campaign's process may be gone; then the result is dropped."""
     watch, told_at = Stopwatch(), 0.0
 
     def goes_on(statistics: Statistics) -> bool:

@@ -82,11 +82,11 @@ class Program:
         ]
 
     def world(self) -> "ProgramWorld":
-        """A new run."""
+        """Start a run."""
         return ProgramWorld(self)
 
     def wake(self, name: str, message: object, kind: MoveKind) -> Move:
-        """The move by which an actor gets a message from itself."""
+        """Return the move by which an actor gets a message from itself."""
         found = self._wakes.get((name, message))
         if found is None:
             strand = f"{name} wakes {describe(message)}"
@@ -121,7 +121,7 @@ class _Heads(dict[object, Move]):
         self.strand, self.sender, self.recipient, self.kind = strand, sender, recipient, kind
 
     def of(self, message: object) -> Move:
-        """The move by which `message` is handled."""
+        """Return the move by which `message` is handled."""
         return self[key(message)]
 
     def __missing__(self, kind: object) -> Move:
@@ -132,20 +132,22 @@ class _Heads(dict[object, Move]):
 
 
 def key(message: object) -> object:
-    """What messages of one kind share: their class, or their name where they are texts or plain tuples."""
+    """Return the part that messages of one kind share: their class, or their name if they are texts or
+    tuples.
+    """
     if type(message) is tuple and message and isinstance(message[0], str):
         return message[0]
     return message if type(message) is str else type(message)
 
 
 def tag(message: object) -> str:
-    """What a message or state is called."""
+    """Return the name of a message or state."""
     kind = key(message)
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def describe(message: object) -> str:
-    """A message with all that is in it, for names of strands: a text as it is."""
+    """Describe a message in full, for names of strands; a text stays as it is."""
     return message if isinstance(message, str) else repr(message)
 
 
@@ -174,14 +176,13 @@ class ProgramWorld:
             self._stir(name)
 
     def moves(self) -> Sequence[Move]:
-        """The heads of all queues, and what actors may send themselves."""
+        """Return the heads of all queues and the messages that actors may send themselves."""
         return self._offered
 
     def make(self, move: Move) -> None:
-        """Let an actor handle the head of a queue, or what it sends itself.
-
-        This is the inner loop of a campaign: at 40 steps a run and 10,000 runs a second it has two
-        microseconds with all that is around it, so posting is not a function of its own.
+        """Let an actor handle the head of a queue, or a message to itself.
+        This is the inner loop of a campaign: 40 steps a run and 10,000 runs a second leave two microseconds
+        for it, so posting is not a function of its own.
         """
         self._made.append(move)
         strand, name = move.strand, move.actor
@@ -226,7 +227,7 @@ class ProgramWorld:
         self._offered.append(move)
 
     def _withdraw(self, strand: str) -> None:
-        """The last move takes the place of the one that is gone."""
+        """Remove a move; the last one takes its place."""
         index = self._places.pop(strand)
         last = self._offered.pop()
         if index < len(self._offered):
@@ -251,14 +252,14 @@ class ProgramWorld:
             self._offer(move)
 
     def touched(self) -> Collection[str]:
-        """The inboxes that the last move added to; nothing if each channel is an inbox of its own."""
+        """Return the inboxes that the last move added to; nothing if each channel is an inbox of its own."""
         if self.program.inbox == "channel" or not self._made:
             return ()
         routes = self.program.routes[self._made[-1].actor]
         return {routes[recipient].strand for recipient, _ in self._posted}
 
     def fork(self) -> "ProgramWorld":
-        """A world in the same state that goes its own way."""
+        """Copy the world, state and all."""
         other = ProgramWorld.__new__(ProgramWorld)
         other.program, other._posted = self.program, self._posted
         other.states, other._wakes, other._places = (
@@ -272,18 +273,18 @@ class ProgramWorld:
         return other
 
     def digest(self) -> bytes:
-        """Of all states and of all queues."""
+        """Return a digest of all states and all queues."""
         parts = [canonical(state) for state in self.states.values()]
         for strand in sorted(strand for strand, queue in self._queues.items() if queue):
             parts.append(canonical((strand, *((heads.sender, one) for heads, one in self._queues[strand]))))
         return blake2b(b"\0".join(parts), digest_size=16).digest()
 
     def trace(self) -> Sequence[Step]:
-        """The moves made, made again by a world that notes who posted what."""
+        """Return the moves made, repeated by a world that records the poster of each message."""
         return self._traced().steps
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
-        """(role, tag of the state, tag of the message) of all that was handled; worked out anew."""
+        """Return (role, tag of the state, tag of the message) for every message handled so far."""
         actors = self.program.actors
         return {
             (actors[name].role or name, tag(state), tag(message))
@@ -309,7 +310,7 @@ class _Tracer(ProgramWorld):
         self._awake_since = dict.fromkeys(self._wakes, 0)
 
     def make(self, move: Move) -> None:
-        """The same, with a note."""
+        """Make the move and record it."""
         strand, name = move.strand, move.actor
         queue = self._queues.get(strand)
         if queue:

@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_of(order: Order, i: int, j: int) -> Plan:
-    """The run of `order` with the step at index j, and what it needs, before that at index i."""
+    """Plan the run of `order` in which the step at index j, with all it needs, comes before that at i."""
     strands = [step.strand for step in order.steps]
     instead = order.without(i, j)
     rest = [strands[k] for k in range(i, len(strands)) if k not in instead]
@@ -41,7 +41,7 @@ class _PlanChooser:
         self._turns = Turns()
 
     def first(self, offered: Sequence[Move]) -> Move | None:
-        """The next move of the plan that is there; whose turn it is, if there is none."""
+        """Return the next move of the plan that is offered, else the one that has waited longest."""
         there = {move.strand: move for move in offered}
         for index, strand in enumerate(self.left):
             if strand in there:
@@ -51,7 +51,7 @@ class _PlanChooser:
         return self.second(owed) if self.left and owed else None
 
     def second(self, offered: Sequence[Move]) -> Move:
-        """Whose turn it is."""
+        """Return the move that has waited longest."""
         return self._take(self._turns.first(offered), offered)
 
     def _take(self, chosen: Move, offered: Sequence[Move]) -> Move:
@@ -69,7 +69,7 @@ class ReversedRun(msgspec.Struct):
 
     @property
     def holds(self) -> bool:
-        """Whether it is the other way round, lost nothing, and kept every rule to its end."""
+        """Return whether the race is reversed, no step is lost, and every rule is kept to the end."""
         head = [move.strand for move in self.run.made[: len(self.plan.head)]]
         is_good = self.run.violation is None and self.run.is_at_rest
         return is_good and not self.left and head == self.plan.head

@@ -44,12 +44,12 @@ class Replica:
         self._send(("run", schedule))
 
     def digests(self) -> list[bytes]:
-        """Of the start and of each step of that run: fewer than it has steps, if it did not fit there."""
+        """Return the digests of the start and of each step; fewer than steps if the run did not fit there."""
         found: list[bytes] = self._receive()
         return found
 
     def note(self, step: int) -> StepRecord:
-        """What there was after a step of the last run."""
+        """Return the states and posts after a step of the last run."""
         self._send(("note", step))
         found: StepRecord = self._receive()
         return found
@@ -120,7 +120,7 @@ def _serve(connection: Connection, scenario: Scenario[Any]) -> None:
 
 
 def step_record(notes: StepDigests, step: int) -> StepRecord:
-    """A note of a run as JSON values. Nothing for a step that was not made."""
+    """Return a step of a run as JSON values; empty for a step that was not made."""
     if step >= len(notes.of_steps):
         return StepRecord({}, [])
     note = notes.of_steps[step]

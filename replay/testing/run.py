@@ -40,7 +40,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(steps: int) -> Bounds:
-    """The bounds that somebody asked for. Raises MisuseError for less than one step."""
+    """Return the bounds for these limits. Raises MisuseError for less than one step."""
     if steps < 1:
         raise MisuseError(f"a run has at least one step, not {steps}")
     return Bounds(steps)
@@ -66,17 +66,17 @@ class Run(msgspec.Struct):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a bound ended it, and nothing else."""
+        """Return whether a bound, and nothing else, ended the run."""
         return self.violation is None and not self.is_at_rest and not self.is_cut
 
     @property
     def schedule(self) -> Schedule:
-        """The moves of this run."""
+        """Return the schedule of this run."""
         return Schedule(tuple(move.strand for move in self.made), self.healed_at, self.steps)
 
 
 def not_faults(moves: Sequence[Move]) -> Sequence[Move]:
-    """The moves that are owed."""
+    """Return the moves that are no faults."""
     return [move for move in moves if move.kind != "fault"]
 
 
@@ -150,7 +150,7 @@ def _first(
 
 
 def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run) -> None:
-    """The same without faults, up to `steps` moves in both parts."""
+    """Make the part without faults, up to `steps` moves in both parts together."""
     made, healed_at = run.made, len(run.made)
     for at in range(healed_at + 1, steps + 1):
         offered = not_faults(world.moves())

@@ -57,7 +57,7 @@ class Schedule(msgspec.Struct, frozen=True):
     steps: int = STEPS_MAX
 
     def text(self, scenario: str = "") -> str:
-        """As text, for this scenario."""
+        """Return the schedule as text, for this scenario."""
         names = {name: index for index, name in enumerate(dict.fromkeys(self.strands))}
         body = (list(names), [names[strand] for strand in self.strands], self.healed_at, self.steps)
         packed = base64.urlsafe_b64encode(zlib.compress(msgspec.msgpack.encode(body), 9))
@@ -65,12 +65,12 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def fingerprint(scenario: str) -> str:
-    """Eight hex digits for a scenario: what it is called and all that it was given."""
+    """Return eight hex digits for a scenario: a digest of its name and its parts."""
     return hashlib.sha256(scenario.encode()).hexdigest()[:8]
 
 
 def parse(text: str, scenario: str = "") -> Schedule:
-    """The schedule that `text` holds. Raises BadSchedule if it holds none for this scenario."""
+    """Return the schedule that `text` holds. Raises BadSchedule if it holds none for this scenario."""
     version, _, rest = text.strip().partition(".")
     mark, _, packed = rest.partition(".")
     if version != VERSION:

@@ -29,7 +29,7 @@ class CampaignProgress(NamedTuple):
 
     @classmethod
     def at(cls, statistics: Statistics) -> "CampaignProgress":
-        """At what was seen so far."""
+        """Return the progress at these statistics."""
         injected = [count for name, count in statistics.faults.items() if not name.startswith("fault mix ")]
         return cls(
             statistics.runs, len(statistics.orders), len(statistics.coverage), sum(injected), len(injected)
@@ -69,7 +69,7 @@ def run_shard(
 
 
 def merge_shards(shares: Sequence[ShardResult], plan: Plan, seconds: float) -> Explored:
-    """The campaign that these are parts of. Of each rule the smallest counterexample is kept."""
+    """Merge the results of all shards. Of each rule the smallest counterexample is kept."""
     statistics = Statistics()
     found: dict[str, Counterexample] = {}
     for share in shares:

@@ -99,11 +99,11 @@ class _Search(Generic[W]):
             raise _Spent
 
     def breaks(self, found: Candidate) -> bool:
-        """Whether the same rule is broken."""
+        """Return whether the same rule is broken."""
         return found.run.violation is not None and found.run.violation.rule == self._rule
 
     def attempt(self, strands: Sequence[str], completes: bool = False) -> bool:
-        """Whether this is better than the best so far; then it is the best."""
+        """Try a candidate; keep it and return True if it is better than the best so far."""
         found = self.make(strands, completes)
         if not self.breaks(found) or not found.is_simpler_than(self.best):
             return False
@@ -113,7 +113,7 @@ class _Search(Generic[W]):
     # --- what is tried ------------------------------------------------------------
 
     def drop_outside(self) -> bool:
-        """Try without each strand of faults or of a client, whatever else it then takes to break the rule."""
+        """Try without each strand of faults or of a client, however many other moves it then takes."""
         made, better = self.best.run.made, False
         for kind in ("fault", "client"):
             for strand in dict.fromkeys(move.strand for move in made if move.kind == kind):
@@ -157,7 +157,7 @@ class _Search(Generic[W]):
         return better
 
     def races(self) -> Iterator[tuple[Pair, Plan]]:
-        """The races whose other order, made of these steps alone, does not break the rule; with that plan."""
+        """Return the races whose other order, made of these steps alone, keeps the rule; with that plan."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule, self._monitors)
         order = Order(world.trace())
@@ -168,7 +168,7 @@ class _Search(Generic[W]):
                 yield (i + 1, j + 1), plan
 
     def is_decided_by(self, plan: Plan) -> bool:
-        """Whether every rule is kept where a race goes the other way and nothing is lost. Raises _Spent."""
+        """Return whether reversing a race keeps every rule and loses no step. Raises _Spent."""
         self._check_means()
         other = reverse_race(self._make_world, plan, self._monitors, self._steps)
         self._left -= len(other.run.made) + 1
@@ -183,9 +183,8 @@ def shrink(
     budget_steps: int = BUDGET_STEPS,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Shrunk:
-    """The smallest run found that breaks the rule that `run` broke; `run` itself if there is no time.
-
-    is_over: asked before each run, whether there is no more time.
+    """Return the smallest run found that breaks the same rule; `run` itself if there is no time.
+    is_over: called before each run; True ends the search.
     """
     search = _Search(make_world, monitors, run, budget_steps, is_over)
     races: list[Pair] = []

@@ -48,7 +48,7 @@ class StepDigests:
         self._read = 0
 
     def begin(self, steps: int) -> None:
-        """A new run."""
+        """Begin a run."""
         self.of_steps, self.healed_at = [], None
         self._known, self._log, self._read = {}, (), 0
 
@@ -65,11 +65,11 @@ class StepDigests:
         return None
 
     def at_rest(self, world: World, at: int) -> Violation | None:
-        """Nothing has changed since the last step."""
+        """Ignore the end: nothing has changed since the last step."""
         return None
 
     def _new(self, world: World) -> Sequence[Event]:
-        """The events since the step before; after a crash the log is another, and all of it is new."""
+        """Return the events since the step before; after a crash the log is another, and all of it is new."""
         if not isinstance(world, Board):
             return ()
         read = self._read if world.log is self._log else 0
@@ -96,7 +96,7 @@ def _state_digest(state: object) -> bytes:
 
 
 def plain(value: object) -> Any:
-    """A state or message as JSON values, to be shown and sent; as text, where that cannot be."""
+    """Return a state or message as JSON values; as text, if it cannot be JSON."""
     told = shown(value) if isinstance(value, AgentState | SupervisorState) else value
     for order in _ORDERS:
         try:
@@ -111,7 +111,7 @@ _ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", 
 
 
 def plain_event(event: Event) -> dict[str, object]:
-    """An event as JSON values."""
+    """Return an event as JSON values."""
     return {
         "at": event.at,
         "sender": event.sender,

@@ -42,7 +42,7 @@ class Distinct:
 
     @property
     def is_full(self) -> bool:
-        """Whether there may be more than were counted."""
+        """Return whether there may be more than were counted."""
         return len(self.hashes) >= self._limit
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Distinct:
 
 
 def order_hash(made: Sequence[Move]) -> bytes:
-    """Of the partial order of a run: equal where every actor handled the same things in the same order."""
+    """Return a hash of a run's partial order: equal where every actor handled the same in the same order."""
     handled: dict[str, list[str]] = {}
     for move in made:
         actor = move.actor
@@ -82,7 +82,7 @@ class Statistics:
         self.faults: Counter[str] = Counter()
 
     def is_sampled(self) -> bool:
-        """Whether the next run is one of those that are looked at closely."""
+        """Return whether the next run is one of those with full statistics."""
         return self.runs < SAMPLED_FIRST or self.runs % SAMPLED_EVERY == 0
 
     def add(
@@ -108,7 +108,7 @@ class Statistics:
             self._count_faults(made)
 
     def look_closely(self, world: World, made: Sequence[Move], widest: int) -> None:
-        """Count what is taken of some runs only."""
+        """Record the statistics that are taken of some runs only."""
         self.widest = max(self.widest, widest)
         self.strands = max(self.strands, len({move.strand for move in made}))
         if isinstance(world, Covers):
@@ -131,12 +131,12 @@ class Statistics:
         self.faults += other.faults
 
     def bound(self, depth: int) -> float:
-        """The least probability that one run hits a bug of this depth."""
+        """Return the least probability that one run hits a bug of this depth."""
         strands, steps = max(self.widest**2, self.strands, 1), max(self.longest, 1)
         return 1.0 / (strands * float(steps) ** (depth - 1))
 
     def runs_for(self, depth: int, certainty: float = 0.999) -> int:
-        """How many runs of PCT at this depth find a bug of it with this certainty."""
+        """Return how many runs of PCT at this depth find a bug of it with this certainty."""
         return round(-log(1 - certainty) / self.bound(depth))
 
 
@@ -161,7 +161,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, statistics: Statistics) -> "Figures":
-        """Of what was seen. bounds: for depth 1, 2 and 3."""
+        """Return the statistics as figures. bounds: for depth 1, 2 and 3."""
         return cls(
             runs=statistics.runs,
             steps=statistics.steps,

@@ -11,5 +11,5 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Seconds since then."""
+        """Return the seconds since the start."""
         return monotonic() - self._start

@@ -109,7 +109,9 @@ _flags = st.booleans().map(lambda flag: SchemaCase({"type": "boolean"}, flag, "t
 
 
 def _object(cases: dict[str, SchemaCase]) -> SchemaCase:
-    """An object with these properties, all of them required. Wrong: the last is missing, or it is wrong."""
+    """Draw an object schema with these properties, all required; a wrong value lacks the last or has it
+    wrong.
+    """
     schema: dict[str, object] = {
         "type": "object",
         "properties": {name: case.schema for name, case in cases.items()},
@@ -134,7 +136,7 @@ def _nested(inner: SearchStrategy[SchemaCase]) -> SearchStrategy[SchemaCase]:
 
 
 def schema_cases() -> SearchStrategy[SchemaCase]:
-    """Schemas with a report that matches and one that does not."""
+    """Draw schemas with a report that matches and one that does not."""
     return st.just(_object({"n": SchemaCase({"type": "integer"}, 1, "1")})) | st.recursive(
         _numbers | _words | _flags, _nested, max_leaves=4
     )
@@ -149,7 +151,7 @@ class Script(msgspec.Struct, frozen=True):
     replies: dict[str, tuple[Reply, ...]]
 
     def __call__(self, request: ModelRequest) -> Reply:
-        """The reply of this turn. An attempt after a failed one is answered."""
+        """Return the reply of this turn. An attempt after a failed one is answered."""
         own = self.replies.get(request.profile, ())
         says = own[request.turn - 1] if request.turn <= len(own) else Reply("done")
         return Reply("done") if request.attempt > 1 and (says.failure or says.is_lost) else says
@@ -169,7 +171,7 @@ _CALLS = ("nonsense", "tool", "task", "task with schema", "race", "report", "wro
 
 @cache
 def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Member]:
-    """delegates: whether the first thing it does is a task for somebody."""
+    """Draw agents. delegates: the first reply of each delegates a task."""
     calls = [call for call in _CALLS if (tools or call != "tool") and (reports or "report" not in call)]
     acts = st.lists(st.tuples(st.sampled_from(calls), st.integers(0, 3)), min_size=1, max_size=3)
     fails = st.sampled_from(FAILURES).map(lambda failure: Reply(failure=failure, usage=None))
@@ -193,9 +195,8 @@ def _member(reports: bool, tools: bool) -> SearchStrategy[_Member]:
 
 @cache
 def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member]]:
-    """Some agents, the host first.
-
-    In seven of eight there is somebody to ask, and the host does so at once; in four so does the second.
+    """Draw some agents, the host first.
+    In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
     """
     one, asks = _member(reports, tools), _members(reports, tools, True)
     shapes = [_cast([one], one, most)]
@@ -209,7 +210,7 @@ def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member
 def _cast(
     first: list[SearchStrategy[_Member]], other: SearchStrategy[_Member], most: int
 ) -> SearchStrategy[list[_Member]]:
-    """These agents, and then up to `most` in all."""
+    """Draw these agents, then up to `most` in all."""
     others = st.lists(other, max_size=most - len(first))
     return st.builds(lambda known, more: [*known, *more], st.tuples(*first), others)
 
@@ -247,7 +248,7 @@ def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]
 
 
 def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
-    """A call of somebody or something that is there; of nothing, if there is none of the kind."""
+    """Return a call of an existing agent or tool; of an unknown tool, if there is none of the kind."""
     if "report" in call:
         return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
     if call == "tool" and tools:
@@ -258,12 +259,12 @@ def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
 
 
 def rosters(most: int = 4, *, tools: bool = True) -> SearchStrategy[tuple[Profile, ...]]:
-    """Up to `most` agents, the host first; each may delegate to some of those after it, so that it ends."""
+    """Draw up to `most` agents, the host first; each delegates to later ones only, so that it ends."""
     return _parties(most, True, tools).map(lambda party: party[0])
 
 
 def policies(most: int = 4, *, reports: bool = True) -> SearchStrategy[tuple[tuple[Profile, ...], Script]]:
-    """Agents and what they say. reports: whether anybody reports, something that matches or not."""
+    """Draw agents and their replies. reports: some of them report, rightly or wrongly."""
     return _parties(most, reports, True)
 
 
@@ -281,7 +282,7 @@ class DelegationPlan(msgspec.Struct, frozen=True):
     closes: bool = False
 
     def scenario(self, faults: Faults | None = None, check: Check = check_required) -> Scenario:
-        """To make worlds of. faults: what may go wrong. check: the schema port."""
+        """Return the scenario to make worlds of. faults: the possible ones. check: the schema port."""
         asks = [ask(prompt, self.schema, NO_LIMITS, f"r{n}") for n, prompt in enumerate(self.prompts, 1)]
         return Scenario(
             self.profiles,
@@ -296,7 +297,7 @@ class DelegationPlan(msgspec.Struct, frozen=True):
 
 @st.composite
 def delegation_plans(draw: st.DrawFn, most: int = 4, *, bounded: bool = True) -> DelegationPlan:
-    """Sessions of up to `most` kinds of agents. bounded: with limits; without, nothing is fought over."""
+    """Draw sessions of up to `most` kinds of agents. bounded: whether they have limits."""
     roster, script = draw(policies(most))
     schema = draw(st.sampled_from([None, SCHEMA]))
     return DelegationPlan(
@@ -310,7 +311,7 @@ def delegation_plans(draw: st.DrawFn, most: int = 4, *, bounded: bool = True) ->
 
 
 def fault_plans(*kinds: str, most: int = 4) -> SearchStrategy[Faults]:
-    """What may fail: some of these kinds, or of all; offered all the time, up to `most` in a run."""
+    """Draw faults: some of these kinds, or of all; offered all the time, up to `most` in a run."""
     chosen = st.frozensets(st.sampled_from(sorted(kinds or KINDS)), max_size=6)
     return st.builds(Faults, chosen, st.integers(0, most), st.just(0))
 
@@ -323,7 +324,7 @@ class Order:
         self._left = list(reversed(self.picks))
 
     def __call__(self, n: int) -> int:
-        """The next pick."""
+        """Return the next pick."""
         return self._left.pop() % n if self._left else 0
 
     def __repr__(self) -> str:

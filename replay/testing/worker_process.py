@@ -24,9 +24,8 @@ from callboard.actors.protocol.errors import MisuseError
 def start(
     target: Callable[..., None], *about: object, environment: Mapping[str, str] | None = None
 ) -> tuple[BaseProcess, Connection]:
-    """Start `target(connection, *about)` elsewhere; returns the process and the other end.
-
-    environment: variables that it has besides those that are here.
+    """Start `target(connection, *about)` in a new process; return the process and the other end.
+    environment: additional variables for it.
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe()
@@ -38,7 +37,7 @@ def start(
 
 
 def check_named(scenario: object) -> None:
-    """Raises MisuseError for a scenario that another process cannot find."""
+    """Raise MisuseError for a scenario that another process cannot find."""
     try:
         pickle.dumps(scenario)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -64,7 +63,7 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """What starts now ignores Ctrl-C, as a new process does what its parent ignored."""
+    """Ignore Ctrl-C in the processes that start here: a new process ignores what its parent ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

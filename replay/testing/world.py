@@ -61,10 +61,9 @@ class World(Protocol):
     """A run in progress."""
 
     def moves(self) -> Sequence[Move]:
-        """What can happen next, in an order that depends on the past only; empty: at rest.
-
-        It is asked for before every step, so a world keeps it up to date and hands out what it has. Callers
-        change nothing in it, and look at it only until the next move.
+        """Return the moves that can happen next, in an order that depends on the past only; empty: at rest.
+        It is called before every step, so a world keeps the list up to date and hands it out. Callers change
+        nothing in it, and read it only until the next move.
         """
         ...
 
@@ -73,11 +72,11 @@ class World(Protocol):
         ...
 
     def digest(self) -> bytes:
-        """Of all actors' states and of what is under way: equal states, equal digests."""
+        """Return a digest of all actors' states and all pending work: equal states, equal digests."""
         ...
 
     def trace(self) -> Sequence[Step]:
-        """What happened: one step for each move made, in order. Asked for rarely; may be worked out then."""
+        """Return one step for each move made, in order. Called rarely; may be computed then."""
         ...
 
 
@@ -90,7 +89,7 @@ class Heals(Protocol):
     """
 
     def heal(self) -> None:
-        """From now on nothing fails any more. Called once in a run, or never."""
+        """Stop all faults. Called once in a run, or never."""
         ...
 
 
@@ -99,7 +98,7 @@ class Covers(Protocol):
     """A world that knows which situations it was in."""
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
-        """(role of the actor, tag of its state, tag of the message) for every message that was handled."""
+        """Return (role of the actor, tag of its state, tag of the message) for every handled message."""
         ...
 
 
@@ -108,12 +107,12 @@ class Conditioned(Protocol):
     """A world in which something is chosen for a whole run, such as what fails in it and how often."""
 
     def conditions(self) -> str:
-        """What was chosen, in one line; empty for nothing."""
+        """Return the choice in one line; empty if there is none."""
         ...
 
 
 def conditions_of(world: object) -> str:
-    """What was chosen for a whole run, in one line; empty for nothing."""
+    """Return the choice for a whole run, in one line; empty if there is none."""
     return world.conditions() if isinstance(world, Conditioned) else ""
 
 
@@ -122,7 +121,7 @@ class Touches(Protocol):
     """A world that knows what a move touched; partial-order reduction asks for it."""
 
     def touched(self) -> Collection[str]:
-        """What the order of the last move decides besides the state of its actor: see `Step.touched`."""
+        """Return what the order of the last move decides besides its actor's state: see `Step.touched`."""
         ...
 
 
@@ -131,7 +130,7 @@ class Forks(Protocol):
     """A world that can be copied in the middle of a run; counting states asks for it."""
 
     def fork(self) -> Self:
-        """A world in the same state that goes its own way."""
+        """Copy the world, state and all."""
         ...
 
 
@@ -153,7 +152,7 @@ class Monitor(Protocol[W_contra]):
     """Watches one run at a time. A campaign keeps it for all its runs and begins it anew for each."""
 
     def begin(self, steps: int) -> None:
-        """A new run starts, with `steps` steps before its faults are over: forget the last one."""
+        """Begin a run with `steps` steps before its faults are over: forget the last one."""
         ...
 
     def after(self, world: W_contra, at: int, fair_steps: int) -> Violation | None:

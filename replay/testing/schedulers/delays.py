@@ -25,12 +25,12 @@ class Turns:
         self._next = 0
 
     def clear(self) -> None:
-        """Nobody has waited."""
+        """Forget the order of waiting."""
         self._places.clear()
         self._next = 0
 
     def first(self, offered: Sequence[Move]) -> Move:
-        """Whose turn it is."""
+        """Return the move that has waited longest."""
         places = self._places
         best, least = offered[0], 1 << 60
         for move in offered:
@@ -43,7 +43,7 @@ class Turns:
         return best
 
     def to_back(self, move: Move) -> None:
-        """This strand goes to the back of the queue."""
+        """Move this strand to the back of the queue."""
         self._places[move.strand] = self._next
         self._next += 1
 
@@ -71,7 +71,7 @@ class DelayBounded:
         return True
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """Whose turn it is, or at a point of delay the one after."""
+        """Choose the move that has waited longest; at a point of delay, the one after it."""
         self._at += 1
         turns = self._turns
         move = turns.first(offered)
@@ -82,4 +82,4 @@ class DelayBounded:
         return move
 
     def finish(self, world: World) -> None:
-        """Nothing is learned but the length of the run, which was counted."""
+        """Do nothing: only the length of the run matters, and it was counted."""

@@ -86,7 +86,7 @@ class Exhaustive:
         self.is_exhausted = False
 
     def saved(self) -> bytes:
-        """What is still to do, for `Exhaustive(saved=...)` with the same options; between two runs."""
+        """Return the remaining work, for `Exhaustive(saved=...)` with the same options; between two runs."""
         return msgspec.msgpack.encode((self._is_first, self._nodes))
 
     def begin(self, world: World) -> bool:
@@ -102,7 +102,7 @@ class Exhaustive:
         return True
 
     def _next(self) -> bool:
-        """Set the path to the next run; False if there is none."""
+        """Set the path to the next run; return False if there is none."""
         nodes = self._nodes
         while nodes:
             node = nodes[-1]
@@ -117,7 +117,7 @@ class Exhaustive:
         return False
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """The move of the path, and behind its end the first that does not sleep."""
+        """Choose the move of the path, and beyond its end the first that does not sleep."""
         if self._depth:
             self._note_last()
         nodes = self._nodes

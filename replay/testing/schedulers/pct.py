@@ -51,7 +51,7 @@ class Pct:
         return True
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """The move of the leading strand; at a point of change, of the one after it."""
+        """Choose the move of the leading strand; at a point of change, of the one after it."""
         self._at += 1
         if len(offered) == 1:
             return offered[0]
@@ -63,4 +63,4 @@ class Pct:
         return best
 
     def finish(self, world: World) -> None:
-        """Nothing is learned but the length of the run, which was counted."""
+        """Do nothing: only the length of the run matters, and it was counted."""

@@ -33,11 +33,11 @@ class Portfolio:
 
     @property
     def name(self) -> str:
-        """Of the part that makes the current run."""
+        """Return the name of the part that makes the current run."""
         return self._part.name
 
     def begin(self, world: World) -> bool:
-        """Hand the run to the next part. False: one part has nothing left, so there is nothing left."""
+        """Hand the run to the next part. Return False if one part has nothing left: then nothing is left."""
         self._part = self._parts[self._next]
         self._next = (self._next + 1) % len(self._parts)
         self.choose = self._part.choose
@@ -62,17 +62,16 @@ NAMES = ("portfolio", *_MAKERS)
 
 
 def _is_bound(kind: str, number: str) -> bool:
-    """Whether a scheduler takes this number: PCT's depth starts at 1."""
+    """Return whether a scheduler takes this number: PCT's depth starts at 1."""
     return (
         number.isdecimal() and kind in ("pct", "delays", "exhaustive") and (kind, int(number)) != ("pct", 0)
     )
 
 
 def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
-    """A scheduler: portfolio, random, pos, pct, delays, exhaustive, every; with a number, pct:2 or delays:3.
-
+    """Make a scheduler: portfolio, random, pos, pct, delays, exhaustive, every; or pct:2, delays:3.
     pct:D has that depth alone, delays:K so many delays, exhaustive:P at most P preemptions and no reduction.
-    Raises MisuseError for a name that is none.
+    Raises MisuseError for an unknown name.
     """
     kind, _, number = name.partition(":")
     if kind not in NAMES or (number and not _is_bound(kind, number)):

@@ -29,7 +29,7 @@ class Pos:
         return True
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """The move of the highest priority; whatever races with it draws again."""
+        """Choose the move of the highest priority; moves that race with it draw again."""
         if len(offered) == 1:
             self._priorities.pop(offered[0].strand, None)
             return offered[0]
@@ -41,4 +41,4 @@ class Pos:
         return best
 
     def finish(self, world: World) -> None:
-        """Nothing is learned."""
+        """Do nothing: a run teaches it nothing."""

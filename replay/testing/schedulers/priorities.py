@@ -6,7 +6,7 @@ from callboard.replay.testing.world import Move
 
 
 def first_of(offered: Sequence[Move], priorities: dict[str, float], draw: Callable[[], float]) -> Move:
-    """The move whose strand has the highest priority; a strand that has none draws one, which is kept."""
+    """Return the move whose strand has the highest priority; a new strand draws one, which is kept."""
     best, highest = offered[0], -float("inf")
     for move in offered:
         priority = priorities.get(move.strand)

@@ -25,13 +25,13 @@ class Replay:
         self._runs = 0
 
     def begin(self, world: World) -> bool:
-        """True once."""
+        """Return True once."""
         self._at = 0
         self._runs += 1
         return self._runs == 1
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """The move of the strand whose turn it is; None at the end. Raises ScheduleMisfit."""
+        """Choose the move of the next strand; None at the end. Raises ScheduleMisfit."""
         if self._at == len(self._strands):
             return None
         wanted = self._strands[self._at]
@@ -42,7 +42,7 @@ class Replay:
         raise ScheduleMisfit(self._at, wanted, offered)
 
     def finish(self, world: World) -> None:
-        """Nothing is learned."""
+        """Do nothing: there is one run."""
 
 
 def replay(make_world: MakeWorld[W], schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
@@ -51,7 +51,7 @@ def replay(make_world: MakeWorld[W], schedule: Schedule, monitors: Sequence[Moni
 
 
 def replay_on(world: W, schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
-    """The same, on a world at its start that the caller keeps."""
+    """Replay on a world at its start that the caller keeps."""
     choose = Replay(schedule).choose
     length = len(schedule.strands)
     heal_at = length + 1 if schedule.healed_at is None else schedule.healed_at

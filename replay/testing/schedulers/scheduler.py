@@ -19,17 +19,17 @@ class Scheduler(Protocol):
 
     @property
     def name(self) -> str:
-        """Under which it is asked for and reported."""
+        """Return the name by which it is requested and reported."""
         ...
 
     def begin(self, world: World) -> bool:
-        """A new run of `world` starts. False: everything has been tried, there is no new run."""
+        """Start a run of `world`. Return False if everything has been tried."""
         ...
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """One of `offered`, which is not empty. None: whatever comes now was tried in an earlier run."""
+        """Choose one of `offered`, which is not empty. None: an earlier run has tried all that follows."""
         ...
 
     def finish(self, world: World) -> None:
-        """The run is over, or goes on without this scheduler: `world` tells what happened in it."""
+        """End the run, which may go on without this scheduler: `world` holds what happened in it."""
         ...

@@ -65,7 +65,7 @@ class RandomWalk:
 
     @property
     def kept(self) -> int:
-        """Rows and branches that are remembered now."""
+        """Return the number of rows and branches in memory."""
         return self._room - self._left
 
     def begin(self, world: World) -> bool:
@@ -78,7 +78,7 @@ class RandomWalk:
         return not self.is_exhausted
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
-        """A move that leads to a run that is not known."""
+        """Choose a move that leads to an unknown run."""
         arity = len(offered)
         if arity == 1:
             return offered[0]
@@ -107,7 +107,7 @@ class RandomWalk:
         return index
 
     def _branch(self) -> _Branch:
-        """The branch we stand at; a row is unfolded by one point."""
+        """Return the current branch; a row is unfolded by one point."""
         here = self._at
         if isinstance(here, _Branch):
             return here
@@ -132,7 +132,7 @@ class RandomWalk:
             branch.children[index] = child
 
     def finish(self, world: World) -> None:
-        """Remember the run: hang the rest of it into the tree, and close what it has used up."""
+        """Record the run: add the rest of it to the tree, and close the parts it has used up."""
         if self._is_lost:
             return
         if self._at is not None or not self._rest:
@@ -142,7 +142,7 @@ class RandomWalk:
             self._hang(_Row(array("H", self._rest)))
 
     def _close(self) -> None:
-        """The run ended where the path ends: nothing below it is left."""
+        """Close the branches that the end of the run leaves without an open child."""
         if isinstance(self._at, _Branch | _Row):
             return  # an earlier run went on from here; this one was ended by a bound or a violation
         self._hang(True)

@@ -311,7 +311,7 @@ class Board:
                 self._due(strand)
 
     def wake(self) -> None:
-        """Advance the clock when no other move is left, and record it if only a deadline can end the session."""
+        """Advance the clock as the last resort; record it if only a deadline can end the session."""
         is_ignored = any(request.fault_mode == "ignored" for request in self.requests.values())
         if not self.rescued and self.later and self.running and not is_ignored:
             is_last_hope = all(strand.startswith(RESCUES) for strand in self.later)

@@ -43,7 +43,7 @@ class Memory:
         return state
 
     def step(self, state: ActorState, event: Event) -> Decision:
-        """Return the decision for this state and event. An exception of the decider passes and is not kept."""
+        """Return the decision for this state and event. An exception passes and is not kept."""
         key = (id(state), id(event))
         known = self._decisions.get(key)
         if known is not None:

@@ -167,7 +167,7 @@ def _denied_effect(world: SessionWorld) -> str:
 
 
 def _repeated(world: SessionWorld) -> list[tuple[str, int, int]]:
-    """Calls that a person let run again."""
+    """Return the calls that a person allowed to run again."""
     given = [(event.recipient, event.body) for event in world.log if isinstance(event.body, ApprovalGiven)]
     return [(who, one.turn, one.call) for who, one in given if one.is_repeat and one.verdict == "approved"]
 

@@ -190,7 +190,7 @@ def _report(dice: Random) -> Use:
 
 
 def in_random_order(seed: object) -> Callable[[int], int]:
-    """Picks one of n moves by chance, for `SessionWorld.run`; always the same for a seed."""
+    """Return a function that picks one of n moves at random, for `SessionWorld.run`."""
     return Random(f"{seed}").randrange
 
 

@@ -22,23 +22,23 @@ TIMEOUT_S: Final = 30
 
 
 def json_text(characters: int, letter: str = "x") -> msgspec.Raw:
-    """A JSON string of this many bytes, quotes included."""
+    """Make a JSON string of this many bytes, quotes included."""
     return msgspec.Raw(b'"' + letter.encode() * (characters - 2) + b'"')
 
 
 def event(seq: int, body: AnyMessage | None = None, **envelope: Any) -> Event:
-    """An event with an envelope that says little, or what it is told to."""
+    """Make an event with a plain envelope. envelope: fields to change."""
     one = Event(seq, AT_MS + seq, "supervisor", "host", seq - 1, body or Cancel(f"reason {seq}"))
     return msgspec.structs.replace(one, **envelope)
 
 
 def events(first: int, last: int) -> list[Event]:
-    """Small events from seq `first` to `last`."""
+    """Make small events from seq `first` to `last`."""
     return [event(seq) for seq in range(first, last + 1)]
 
 
 def large(seq: int, size: int = 5_000, letter: str = "x") -> Event:
-    """An event with a value of this size, large enough to be kept apart from its body."""
+    """Make an event with a value of this size, large enough to be stored apart from its body."""
     return event(seq, ToolReturned(turn=1, call=0, status="ok", output=json_text(size, letter)))
 
 
@@ -56,7 +56,7 @@ async def added(log: EventLog, session_id: str, epoch: int, more: Sequence[Event
 
 
 def same(stored: Sequence[Stored], posted: Sequence[Event]) -> bool:
-    """Whether the store has these events, byte for byte."""
+    """Return whether the store has these events, byte for byte."""
     return [(row.seq, row.at, row.sender, row.recipient, row.cause, row.body) for row in stored] == [
         (one.seq, one.at, one.sender, one.recipient, one.cause, encode(one.body)) for one in posted
     ]

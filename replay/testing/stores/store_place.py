@@ -11,16 +11,15 @@ class StorePlace(Protocol):
     """One place, empty when a test begins. It outlives the objects that write and read there."""
 
     def log(self, key: bytes | None = None) -> EventLog:
-        """The log there, not open yet. key: what digests are computed under."""
+        """Return the log there, not open yet. key: for its digests."""
         ...
 
     def reader(self) -> LogReader:
-        """A reader of the log there, which was opened at least once."""
+        """Return a reader of the log there, which was opened at least once."""
         ...
 
     def after_crash(self) -> "StorePlace | None":
-        """The place as it would be found if the writing process died at this moment, without closing.
-
+        """Return the place as it would be if the writing process died now, without closing.
         Called while a log is open there. None for a store that dies with its process.
         """
         ...
@@ -28,7 +27,7 @@ class StorePlace(Protocol):
 
 @asynccontextmanager
 async def opened(place: StorePlace, key: bytes | None = None) -> AsyncIterator[EventLog]:
-    """The log, open, and closed at the end if the test got there."""
+    """Open the log there; close it at the end if the test has not."""
     log = place.log(key)
     await log.open()
     yield log
