@@ -65,7 +65,7 @@ _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for 
 
 
 class Cast:
-    """Everybody who can be reached from a host, as a scenario has them.
+    """All agents that a host can reach, as a scenario has them.
 
     profiles: the host's first. policy, tool, check, approve: pure functions, if those they are made of are.
     """

@@ -1,4 +1,4 @@
-"""What the command line and pytest explore: a scenario, whatever kind it is, and what it is called.
+"""The subject of an exploration from the command line or pytest: a scenario of any kind, and its name.
 
     a session   a `Scenario`, or a function without arguments that makes one
     a protocol  a function without arguments that gives how a world is made, and its rules

@@ -2,7 +2,7 @@
 
 Public as `callboard.testing`. Exploring, from the bottom up (each module opens with its rules):
 
-  world       what can be explored: moves, steps; what worlds may know besides (Heals, Touches, Covers, Forks)
+  world       what can be explored: moves, steps; what worlds may also offer (Heals, Touches, Covers, Forks)
   program     any protocol as a world: actors with pure step functions, first-in-first-out inboxes; fast
   network     the same on a network that reorders, loses and duplicates
   canonical   bytes of any frozen value, for digests

@@ -21,7 +21,9 @@ COUNTED_MAX = 200
 
 
 class Candidate(msgspec.Struct):
-    """What came of a guess. since: for each move, the number of moves made before it was first offered."""
+    """The run made from a candidate schedule. since: for each move, the number of moves made before it was
+    first offered.
+    """
 
     run: Run
     since: list[int]

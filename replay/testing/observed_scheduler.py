@@ -1,4 +1,4 @@
-"""A scheduler that somebody listens to: before each run, and after it.
+"""A scheduler with an observer, which is called before and after each run.
 
 Campaigns look up seldom, every so many runs. What wants to show progress, to stop at once, or to see every
 run goes between a campaign and its scheduler, and changes nothing that is picked.

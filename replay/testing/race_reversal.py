@@ -19,7 +19,7 @@ from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is to be made. head: the strands up to and with the race, which is swapped. rest: the others."""
+    """The order of a reversed run. head: the strands up to and with the race, reversed. rest: the others."""
 
     head: list[str]
     rest: list[str]
@@ -34,7 +34,9 @@ def plan_of(order: Order, i: int, j: int) -> Plan:
 
 
 class _PlanChooser:
-    """Chooses the moves of a plan, and waits for those that are not there. left: what was not made."""
+    """A chooser that makes the moves of a plan, and waits for those that are not offered yet.
+    left: strands whose moves are not made.
+    """
 
     def __init__(self, strands: Sequence[str]) -> None:
         self.left = list(strands)

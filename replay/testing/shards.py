@@ -1,7 +1,7 @@
 """A part of a campaign that can be watched and stopped, and parts put together.
 
-A campaign of one process is one share; one of several has a share for each. What is shown of it on the way
-is a glance: numbers that cost nothing to send.
+A campaign of one process is one shard; one of several has a shard for each. Its progress is a few numbers
+that cost nothing to send.
 """
 
 from collections.abc import Callable, Sequence

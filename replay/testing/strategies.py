@@ -272,7 +272,7 @@ def policies(most: int = 4, *, reports: bool = True) -> SearchStrategy[tuple[tup
 
 
 class DelegationPlan(msgspec.Struct, frozen=True):
-    """A whole session: who is there, what they say, what is asked, what bounds it."""
+    """A whole session: its agents, their replies, the client's prompts, the limits."""
 
     profiles: tuple[Profile, ...]
     policy: Script

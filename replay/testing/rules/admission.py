@@ -1,5 +1,4 @@
-"""The line for model calls: nobody waits for nothing, nobody is passed in a budget that it waits for, and
-closing turns are left room."""
+"""Admission of model calls: the order of the queue, and the room that closing turns need."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,7 +17,7 @@ class Closing(Invariant):
     """What agents below must leave."""
 
     name = "closing-turns"
-    rule = "A call leaves room for the closing turns of all who stand above its agent."
+    rule = "A call leaves room for the closing turns of all agents above its own."
 
     def handled(self, handled: Handled) -> None:
         """Grants one after the other: what later ones of the same decision reserve is not there yet."""
@@ -51,14 +50,14 @@ class _Waiting(NamedTuple):
 class FirstCome(Invariant):
     """First come, first served.
 
-    Which scopes are exhausted changes while somebody waits, and nobody is looked at again before there is
-    room where it waits. So what counts is: every scope that holds somebody now, if all of them are above the
-    one that is granted; and each one that has held it ever since it took its place, if it stands behind
-    nobody: who does is looked at when those before it are through.
+    The exhausted scopes change while an agent waits, and the supervisor does not look at an agent again
+    before there is room where it waits. So an earlier agent is overtaken in two cases: all scopes that hold
+    it now are above the granted one; or one of them is, and has held it since it took its place behind no
+    other agent.
     """
 
     name = "first-come"
-    rule = "No call overtakes one that waits for a budget of both, and none waits that nobody stands before."
+    rule = "No call overtakes an earlier one in a budget that both wait for, and the first never waits idly."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

@@ -1,12 +1,12 @@
-"""What an invariant is: a rule in one sentence, and a way to find out from a log where it is broken.
+"""Invariants: each is a rule in one sentence, and a way to find the places in a log that break it.
 
 Rules
-  - An invariant reads events, in the order of the log, and calls no decider: it says in other words than the
-    deciders what must come out. What it needs of the past it keeps, and nothing is scanned twice.
+  - An invariant reads events, in the order of the log, and calls no decider: it states the result in other
+    words than the deciders. It keeps the facts that it needs later, and scans nothing twice.
   - It has a method `on_<Kind>` for each kind of message that it looks at, `handled` if it wants each event
-    that the supervisor has handled together with what was posted on it, `quiet` for the moments at which
-    nothing may be left over: an outcome whose agents have all drained, and rest.
-  - A log that ends in the middle is no breach. Only what is there can be wrong, and at rest what is missing.
+    that the supervisor has handled together with its outputs, `quiet` for the moments at which nothing may
+    be left over: an outcome whose agents have all drained, and rest.
+  - A log that ends in the middle is no breach: only its events can be wrong. At rest a missing one is wrong.
 """
 
 from typing import ClassVar
@@ -30,7 +30,7 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 class Invariant:
-    """One rule, for one log. name: what it is asked for by. rule: a sentence that is true of a good log."""
+    """One rule, for one log. name: for look-up. rule: a sentence that is true of a good log."""
 
     name: ClassVar[str] = ""
     rule: ClassVar[str] = ""

@@ -24,7 +24,7 @@ class Budgets(Invariant):
     """Reserved and spent, against every limit."""
 
     name = "budgets"
-    rule = "What is spent and reserved in a scope stays within its budget at every event."
+    rule = "The charges and reservations in a scope stay within its budget at every event."
 
     def handled(self, handled: Handled) -> None:
         """Check every scope above each grant: nothing else can overshoot a budget."""
@@ -48,7 +48,7 @@ class NothingRefusedThatFits(Invariant):
     """Refusals for want of budget."""
 
     name = "nothing-refused-that-fits"
-    rule = "Nobody ends for want of a budget that had room for its next turn."
+    rule = "No agent ends as `budget` while its next turn still fits."
 
     def handled(self, handled: Handled) -> None:
         """Check that no agent is stopped for a budget in which its turn could still fit."""
@@ -90,10 +90,10 @@ def _is_refused_for_budget(output: Event, event: Event) -> bool:
 
 
 class Charges(Invariant):
-    """What is charged, and what is told of it."""
+    """Charges, and the usage that ends state."""
 
     name = "usage-is-the-sum"
-    rule = "What an end says was used is the sum of what the calls below it were charged, each once."
+    rule = "The usage that an end states is the sum of the charges of the calls below it, each once."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

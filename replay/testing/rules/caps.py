@@ -20,7 +20,7 @@ class Depth(Invariant):
     """How deep agents nest."""
 
     name = "depth"
-    rule = "No agent is deeper than its parent's max_depth, and at that depth nobody is offered."
+    rule = "No agent is deeper than its parent's max_depth, and an agent at that depth is offered no agents."
 
     def on_Begin(self, event: Event) -> None:
         """Check the depth of an agent."""

@@ -1,4 +1,4 @@
-"""Schemas: nobody begins under one that was not accepted, and no report is judged but by its own check."""
+"""Schemas: an agent begins only under an accepted one, and a report is judged only by its own check."""
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL

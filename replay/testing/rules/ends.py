@@ -202,7 +202,7 @@ class NothingAfterEnd(Invariant):
     """The end of the session."""
 
     name = "nothing-after-the-end"
-    rule = "After the end of a session the supervisor says nothing, except that an ask is refused."
+    rule = "After the end of a session the supervisor posts nothing but refusals of asks."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

@@ -1,6 +1,6 @@
-"""What is known of a session after each event of its log, told once for all invariants.
+"""The facts of a session after each event of its log, kept once for all invariants.
 
-The supervisor handles its inbox in the order of the log, and what it posts names the handled event as its
+The supervisor handles its inbox in the order of the log, and its posts name the handled event as their
 cause. So a log tells when each event was handled, also those that were answered with nothing: they were
 handled before any later one. That is all this uses; it asks no decider.
 """
@@ -38,7 +38,7 @@ Call: TypeAlias = tuple[str, int, int]
 
 
 class Handled(NamedTuple):
-    """An event that the supervisor has handled, and what it posted on it."""
+    """An event that the supervisor has handled, with the events that it posted for it."""
 
     event: Event
     outputs: Sequence[Event]
@@ -65,11 +65,11 @@ class Life:
 
 
 class Facts:
-    """The session as its log has told it so far: `settle` an event, then `hear` it, then ask.
+    """The session up to an event of its log: `settle` the event, then `hear` it, then read the facts.
 
     lives: the latest life of every agent that ever began. works_on: the delegation of every address that was
-    taken. delegates: what was asked for, by call. asks: those without an outcome, in their order. waiting:
-    the seqs of delegations that may have been taken on in silence, as their schema was looked at already.
+    taken. delegates: the requested delegations, by call. asks: those without an outcome, in their order.
+    waiting: the seqs of delegations that may begin without a check of their own: one of their schema runs.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@
         print(breach)
 
 Reading costs O(1) an event for each rule that looks at its kind. What needs more than the log alone (the
-requests that models got, the deciders themselves, what is left in the actors at rest) is in
+requests that models got, the deciders themselves, the states of the actors at rest) is in
 `requests` and `sessions.monitors`.
 """
 

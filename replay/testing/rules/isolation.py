@@ -1,4 +1,4 @@
-"""What reaches an agent, and what it may do: no more than it was given.
+"""Isolation: an agent receives and may do no more than it was given.
 
 A sub-agent starts from its own profile and a prompt. Nothing of its parent's conversation comes with it, and
 only the outcome goes back. Which rights it has can only be narrower than its parent's.
@@ -70,7 +70,7 @@ class Approvals(Invariant):
     """What a person is asked."""
 
     name = "approvals"
-    rule = "A call whose tool wants a person asked runs only after one has approved it."
+    rule = "A call of a tool that needs an approval runs only after a person has approved it."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
@@ -97,7 +97,7 @@ class Isolation(Invariant):
     """Context."""
 
     name = "isolation"
-    rule = "A child gets its profile, its prompt and what is for it, and gives back its outcome."
+    rule = "A child gets only its profile, its prompt and its own messages, and its parent only the outcome."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

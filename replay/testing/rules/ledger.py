@@ -50,7 +50,9 @@ _NO_WISH = TurnRequested(0)
 
 
 class Settlement(NamedTuple):
-    """The end of a grant, as its agent told it. grant: what it had asked for. seq: of the telling message."""
+    """The end of a grant, as its agent stated it. grant: the wish that was granted. seq: of the message with
+    the settlement.
+    """
 
     grant: TurnRequested
     who: str
@@ -62,7 +64,7 @@ class Ledger:
     """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
 
     asked: the latest turn that each agent requested. has_budgets: whether some scope ever had a limit.
-    ask_spent: what was spent when the running ask began.
+    ask_spent: the charges when the running ask began.
     settlement: what the last event settled, if any.
     """
 

@@ -11,7 +11,7 @@ class OneStop(Invariant):
     """Stop."""
 
     name = "one-stop"
-    rule = "An agent is told to stop at most once in a life."
+    rule = "An agent gets at most one Stop in a life."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

@@ -1,4 +1,4 @@
-"""Last words: who had ended before has none any more, and who is told to close has one."""
+"""Outcomes: an agent that had ended gives none, and a session that is asked to close gets one."""
 
 from callboard.actors.protocol.addresses import CLIENT, HOST
 from callboard.actors.protocol.messages import (
@@ -19,7 +19,7 @@ class AnswerInTime(Invariant):
     """Delegations and asks that end in text."""
 
     name = "answer-in-time"
-    rule = "A delegation ends as answered only by the words of an agent that had not ended before."
+    rule = "A delegation ends as `answered` only with the text of an agent that had not ended before."
 
     def handled(self, handled: Handled) -> None:
         """Check the end that an agent's `Finished` makes of its delegation."""
@@ -41,7 +41,7 @@ class Closed(Invariant):
     """Closing."""
 
     name = "closed"
-    rule = "A session that was told to close is closed with the outcome of the running ask, or at once."
+    rule = "A session that is asked to close closes with the outcome of the running ask, or else at once."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
@@ -68,7 +68,7 @@ class Cancelled(Invariant):
     """Cancelling."""
 
     name = "cancelled"
-    rule = "An ask ends as cancelled if it was cancelled before its host had ended, and only then."
+    rule = "An ask ends as `cancelled` if and only if it was cancelled before its host had ended."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

@@ -1,4 +1,4 @@
-"""Reasons: nobody is refused, stopped or ends for a limit that has not been reached."""
+"""Reasons: no agent is refused, stopped or ended for a limit that has not been reached."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ class Deserved(Invariant):
     """Ends and refusals that name a limit."""
 
     name = "deserved"
-    rule = "Nobody ends or is denied for a limit that is not reached."
+    rule = "No agent ends and no delegation is denied for a limit that is not reached."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

@@ -1,7 +1,7 @@
-"""What models are asked: rules of whole requests, which a log holds only in their parts.
+"""Rules of whole requests, which a log holds only in their parts.
 
-A simulation has the requests at hand; for a recorded log they are worked out anew by the deciders
-(`requests_of`). Every rule here is one of `check_requests`.
+A simulation has the requests at hand; for a recorded log the deciders compute them again (`requests_of`).
+Every rule here is one of `check_requests`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -31,7 +31,7 @@ from callboard.replay.verify import Verifier
 
 APPEND_ONLY: Final = "Every request of an agent begins with its request before, byte for byte."
 SENDABLE: Final = "In every request each tool call is answered in the next message, in call order."
-GRANTED: Final = "A model is asked what was granted: the request has the digest of its grant."
+GRANTED: Final = "A model gets the request that was granted: turn, attempt and digest are those of its wish."
 
 REQUEST_RULES: Final = {
     "append-only": APPEND_ONLY,
@@ -91,7 +91,7 @@ def _breach(name: str, seq: int, detail: str) -> Breach:
 
 
 class _Grants:
-    """Grants and requests fit together, and requests can be sent. Of each only what is new is read."""
+    """Checks that requests are the granted ones and can be sent; only new messages are read."""
 
     def __init__(self) -> None:
         self._wishes: dict[str, TurnRequested] = {}
@@ -143,7 +143,7 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 
 
 class _Appending:
-    """Within one life the request only grows; a conversation does so for ever."""
+    """Checks that a request only grows within one life, and a conversation in all lives."""
 
     def __init__(self, forgetful: Set[str]) -> None:
         self._forgetful = forgetful

@@ -37,7 +37,7 @@ _OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: 
 class Sources:
     """Compare what each granted request adds with the events that its agent has named since the last one.
 
-    forgetful: agents that may have lost their conversation, and with it what they had not named yet.
+    forgetful: agents that may have lost their conversation, and with it the events not named yet.
     """
 
     def __init__(self, forgetful: Set[str]) -> None:

@@ -15,14 +15,14 @@ from callboard.replay.testing.rules.ledger import Ledger
 
 
 class Spending(Invariant):
-    """What a session and an ask say that they used.
+    """The usage that a session and an ask state.
 
-    A call is charged what its answer says, or what was reserved for it where that is not known. An agent
+    A call is charged the usage in its answer, or its reservation if the usage is not known. An agent
     whose decider failed may have forgotten what its call used, and is charged anything in between.
     """
 
     name = "spending"
-    rule = "What an ask and a session used is what the answers to their calls say, or the whole reservation."
+    rule = "The usage of an ask or session is a sum over its calls: the answer's usage, or the reservation."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

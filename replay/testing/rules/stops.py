@@ -1,4 +1,4 @@
-"""Stopping is complete: nothing starts for whoever is stopped, and everybody below is stopped too."""
+"""Stopping is complete: no port starts a request for a stopped agent, and its descendants stop too."""
 
 from callboard.actors.protocol.addresses import is_agent, parent_of
 from callboard.actors.protocol.events import Event
@@ -25,7 +25,7 @@ class NothingAfterStop(Invariant):
     """What ports do for the stopped."""
 
     name = "nothing-after-stop"
-    rule = "Once a Stop is posted, no port starts anything for that agent."
+    rule = "Once the Stop of an agent is posted, no port starts a request for it."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
@@ -87,7 +87,7 @@ class OnlyDrains(Invariant):
     """What the stopped do."""
 
     name = "only-drains"
-    rule = "An agent that has got its Stop posts nothing but that it has drained, or that it failed."
+    rule = "An agent that was stopped posts nothing but `Stopped` or a failure of its decider."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)
@@ -144,7 +144,7 @@ class TransitiveStop(Invariant):
     """Trees end as trees, and races as races."""
 
     name = "transitive-stop"
-    rule = "Whoever ends takes everybody below along, deepest first; a delegation's end, all who work on it."
+    rule = "An agent that ends stops its descendants, deepest first; a delegation that ends stops its agents."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

@@ -33,7 +33,7 @@ class Timers(Invariant):
     """Deadlines, graces and back-offs."""
 
     name = "timers"
-    rule = "A deadline ends its agent, a grace its ask, a back-off its wait; who has ended has no timer left."
+    rule = "A timer that fires ends its agent, ask or back-off; an agent that has ended has no timer left."
 
     def __init__(self, facts: Facts, ledger: Ledger) -> None:
         super().__init__(facts, ledger)

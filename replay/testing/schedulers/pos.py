@@ -15,7 +15,7 @@ from callboard.replay.testing.world import Move, World
 
 
 class Pos:
-    """Priorities for the next event of each strand, drawn anew after a race."""
+    """Priorities for the next event of each strand, drawn again after a race."""
 
     name = "pos"
 

@@ -1,6 +1,6 @@
 """What becomes of calls whose agent is stopped, and of those that a crash leaves open.
 
-given up    whoever is stopped has what is under way for it given up
+given up    every call in progress for a stopped agent is given up
 resumes     a model call that a crash cut off is charged, and a write tool that had started not run again
 """
 
@@ -12,8 +12,10 @@ from callboard.replay.testing.sessions.session_monitor import SessionMonitor
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 
-GIVEN_UP: Final = "When an agent is stopped, every call that is under way for it is given up."
-RESUMED: Final = "What a crash cut off is charged and interrupted, and never what had not started."
+GIVEN_UP: Final = "When an agent is stopped, every call in progress for it is given up."
+RESUMED: Final = (
+    "After a crash, cut-off model calls are charged, and write tools are `interrupted` if they had started."
+)
 
 
 class GivenUp(SessionMonitor):

@@ -26,7 +26,7 @@ from callboard.replay.testing.sessions.scenario import Scenario
 
 
 class Effect(NamedTuple):
-    """A tool ran: for whom, which call of which turn, and what it may do to the world."""
+    """A tool run: its agent, turn, call, name and possible effect on the world."""
 
     address: str
     turn: int

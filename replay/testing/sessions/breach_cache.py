@@ -1,12 +1,12 @@
-"""What was found in a log, kept for the next run that has the same log.
+"""The breaches of a log, kept for the next run that has the same log.
 
 Runs of one scenario often come to the same log by different ways, and since a campaign makes equal events one
 object (`memory`), a log is known again by the identity of its events. So the rules read each log
 once, and not once a run.
 
 Rules
-  - Only for rules that are functions of what they are given here: the log, and the requests that models got.
-  - What was given is held on to, since objects that are gone give their identity to others.
+  - Only for rules that are functions of their arguments here: the log, and the requests that models got.
+  - The arguments are kept alive, since objects that are gone give their identity to others.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ Found: TypeAlias = list[Breach]
 
 
 class BreachCache:
-    """What a rule found in what it was given, by the very objects it was given."""
+    """Breaches that a rule found, by the identity of the objects that it was given."""
 
     def __init__(self, most: int = OBJECTS_MAX) -> None:
         self._most = most

@@ -5,7 +5,7 @@ to start, and what the client was shown. A crash keeps at least that. How much o
 after it: "lose one" and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
 
 A `write` or `idempotent` tool that was under way has had its effect, so far as its start survives: that is
-the worst that can have happened. Whoever loses a session to another process appends nothing any more; the
+the worst that can have happened. A process that has lost its session to another one can append no more; the
 rule is the store's own (`runtime.log.refusals`).
 """
 

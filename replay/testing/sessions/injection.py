@@ -1,4 +1,4 @@
-"""Faults as moves: where each can strike now, and what it does there."""
+"""Faults as moves: the faults that can be injected now, and their effect."""
 
 from typing import Final
 

@@ -5,7 +5,7 @@
     rescue     no deadline has to end what hangs
     effects    no tool with effect `write` runs twice, and none whose start is not in the log
     stopped    a session that fails, fails by a fault
-    given up   whoever is stopped has what is under way for it given up
+    given up   every call in progress for a stopped agent is given up
     resumes    a model call that a crash cut off is charged, and a write tool that had started not run again
     requests   the rules of what models are asked
     replay     the deciders, run again on the log, post what they posted
@@ -32,15 +32,15 @@ from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 from callboard.replay.verify import Verifier
 
-LEFT: Final = "At rest no agent lives, nothing is reserved, nobody waits and no timer is set."
-RESCUE: Final = "A session whose ports answer comes to its end without any deadline."
+LEFT: Final = "At rest no agent lives or waits, nothing is reserved and no timer is set."
+RESCUE: Final = "A session whose ports all answer ends without the help of a deadline."
 EFFECTS: Final = "No write tool runs twice for one call, or without its start in the log."
 FAILED: Final = "A session fails only where the store does."
-REPLAY: Final = "The deciders, run again on the log, post what they posted."
+REPLAY: Final = "The deciders, run again on the log, post the same events."
 
 
 class LogRules(SessionMonitor):
-    """Every invariant, held against the whole log in the end: what is broken once stays in the log.
+    """Every invariant, held against the whole log in the end: a breach stays in the log.
 
     kinds: the invariants; all that need nothing but a log if not given.
     """

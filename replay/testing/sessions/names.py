@@ -51,7 +51,7 @@ def turn_name(turn: int, attempt: int) -> str:
 
 
 class Names:
-    """Moves by what they are about, kept: making one takes longer than finding it."""
+    """Moves by name, kept because making one takes longer than finding it."""
 
     def __init__(self) -> None:
         self._deliveries: dict[tuple[object, ...], Move] = {}

@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 class Reply(msgspec.Struct, frozen=True):
     """One reply: text, calls, how it stops, what it used.
 
-    usage: None for a call whose use nobody knows, which is charged in full. failure: the call failed.
+    usage: None for an unknown usage, which is charged in full. failure: the call failed.
     content: the reply's blocks as they are, instead of text and calls. percent: instead of usage, so much of
     what the call may use at most. is_lost: to a crash.
     """

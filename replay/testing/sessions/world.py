@@ -51,7 +51,7 @@ STEPS_MAX: Final = 100_000
 
 
 class _Made(NamedTuple):
-    """A move that was made: what it handled or answered, and where the log ended before it."""
+    """A move that was made: the event that it handled or answered, and the end of the log before it."""
 
     move: Move
     event: Event | None
