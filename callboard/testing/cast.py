@@ -1,6 +1,6 @@
 """From agents as users write them to the pure functions that a simulated session is made of.
 
-    policy    a function of the request, a script, or a dict of these: whatever `ScriptedModel` takes, or a
+    policy    a function of the request, a script, or a dict of these: anything for `ScriptedModel`, or a
               `ScriptedModel` itself. Agents with a model of their own use that.
     tools     fakes by name: functions of the call's arguments. Without one a `read` tool runs for real, and
               any other is not run and says so: a campaign would run it thousands of times.
@@ -171,7 +171,7 @@ def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
     """
     tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
     if unknown := sorted(set(fakes) - set(tools)):
-        raise MisuseError(f"nobody has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")
+        raise MisuseError(f"no agent has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")
     for name, fake in fakes.items():
         if not callable(fake):
             raise MisuseError(f"the fake of tool {name!r} is {fake!r}: {_fake_for(name)}")

@@ -1,29 +1,29 @@
-"""What users test their own agents, protocols and stores with; nothing of it is needed to run a session.
+"""The testing kit: for users to test their own agents, protocols and stores. No session needs it to run.
 
 Public as `callboard.testing`. Exploring, from the bottom up (each module opens with its rules):
 
-  world       what can be explored: moves, steps; what worlds may also offer (Heals, Touches, Covers, Forks)
-  program     any protocol as a world: actors with pure step functions, first-in-first-out inboxes; fast
-  network     the same on a network that reorders, loses and duplicates
-  canonical   bytes of any frozen value, for digests
+  world          the interface of the explorer: moves, steps, and options (Heals, Touches, Covers, Forks)
+  program        any protocol as a world: actors with pure step functions, first-in-first-out inboxes; fast
+  network        the same on a network that reorders, loses and duplicates
+  canonical      bytes of any frozen value, for digests
 
-  scheduler   what every scheduler is; walk (random, no run twice), pos, pct, delays, exhaustive, replayed
-  portfolio   all of them in turn, the default; `scheduler_named`
-  order       what happened before what, and which steps race
-  reach       all states of a small model, counted
+  schedulers     the interface; walk (random, no run twice), pos, pct, delays, exhaustive, replayed; the
+                 default is portfolio, which gives each of several its turn
+  happens_before the partial order of a run, and its races
+  state_space    all states of a small model, counted
 
-  schedule    a run as text: short, and refused where it does not fit
-  run         one run in two parts, with faults and without
-  monitors    rules: always, at_rest, eventually; goals: sometimes
-  explore     a campaign: `explore(make_world, rules, ...)`; parallel, shares: the same in several
-              processes
-  seen        its figures: partial orders, end states, coverage, faults, the bound of PCT
-  guess, shrink     a run that breaks a rule, made small
-  swap              the same with one race the other way round
-  chart, findings   what was found, as lines: the rule, a message-sequence chart, who overtook whom
-  stopwatch   the only clock in here
+  schedule       a run as text: short, and refused where it does not fit
+  run            one run in two parts, with faults and without
+  monitors       rules: always, at_rest, eventually; goals: sometimes
+  explore        a campaign: `explore(make_world, rules, ...)`; parallel, shards: the same in processes
+  statistics     its figures: partial orders, end states, coverage, faults, the bound of PCT
+  candidate, shrink  a run that breaks a rule, made small
+  race_reversal  the same run with one race reversed
+  determinism    every run made again in a replica_process, with state_digests compared
+  chart, findings    a result as lines: the rule, a message-sequence chart, the overtakings
+  stopwatch      the only clock in here
 
-Sessions of agents as worlds are in session_*, their rules in invariants*, the contract of stores in store_*.
+The folders: sessions (of agents, as worlds), rules (of their logs), stores (the contract of a store).
 """
 
 if __name__ != "callboard.replay.testing":

@@ -1,9 +1,9 @@
-"""A guess at a shorter run: the moves of a schedule as far as they are there, then everyone in turn.
+"""A candidate for a shorter run: the moves of a schedule as far as they are there, then everyone in turn.
 
 Rules
   - A move that is not offered when its turn comes is left out.
-  - completes: where the guess ends, the second part of the run begins: no faults, first come, first served,
-    until it is at rest. Rules about the end need that. Else the run stops there.
+  - completes: where the candidate ends, the second part of the run begins: no faults, first come, first
+    served, until it is at rest. Rules about the end need that. Else the run stops there.
   - The run that came of it is what counts, and it is measured: fewer faults and client moves first, then
     fewer steps, then fewer moves that overtook one that was there before them.
 """

@@ -5,7 +5,7 @@ Rules
     recipient, a circle for what an actor sends itself, an x at the head for a fault. The text says what it
     was.
   - 80 columns where possible: lanes become narrower down to 6, names that do not fit are numbered and listed
-    below. With more lanes than that there are none, and each line says from whom to whom.
+    below. Beyond that there are no lanes, and each line names sender and recipient.
   - Pure functions from steps to lines.
 """
 

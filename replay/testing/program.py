@@ -1,6 +1,6 @@
 """Any protocol as a world: named actors with pure step functions, and first-in-first-out inboxes.
 
-    def step(state, sender, message):            # pure: the next state, and what is posted to whom
+    def step(state, sender, message):            # pure: the next state, and the posts with recipients
         return state + 1, [("bob", "hello")]
 
     program = Program({"alice": Actor(0, step), ...}, starts=[Send("client", "alice", "go")])
@@ -13,11 +13,11 @@ Rules
     a strand ("alice>bob"). inbox="actor": a recipient has one inbox in the order of posting, as in a
     session, and the inbox is the strand.
   - `wakes(state)` are messages that an actor may send itself at any time while it is in that state: timeouts,
-    retries, decisions of its own. `faults(state)` are those that nobody owes. Each is a strand of its own
+    retries, decisions of its own. `faults(state)` are those that need not come. Each is a strand of its own
     ("bob wakes Timeout"), named by the message.
-  - What senders of `clients` send is a client's move.
-  - The world is lean: it keeps states, queues and what is offered; what a chart or the reduction needs (who
-    posted what) is worked out anew from the moves when it is asked for.
+  - A message from a sender of `clients` is a client's move.
+  - The world is lean: it keeps states, queues and offers. The poster of each message, which a chart or the
+    reduction needs, is computed from the moves on demand.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

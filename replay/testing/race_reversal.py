@@ -1,9 +1,9 @@
-"""The other way round: a run in which one race goes the other way, and all else that was done is done too.
+"""Race reversal: a run in which one race goes the other way, and all other moves are made too.
 
 Rules
-  - The run is made as far as the race, then the later step with all that it needs, then what is left. A move
-    that is not there when its turn comes is waited for: others are made, and in the meantime whoever has
-    waited longest. In the end the faults are over, and the run is completed first come, first served.
+  - The run is made as far as the race, then the later step with all that it needs, then the rest. A move
+    that is not offered when its turn comes is waited for: meanwhile the others are made, the one that has
+    waited longest first. In the end the faults are over, and the run is completed first come, first served.
   - It shows that the order decides only if everything was made, faults included, and it came to rest with
     every rule kept. A run that lost a step may keep the rule for that reason.
 """

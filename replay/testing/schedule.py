@@ -5,7 +5,7 @@ Rules
     seed, no scheduler; so a schedule outlives every change of the explorer.
   - The text is `1.FINGERPRINT.BODY`: the version of the format; eight hex digits of the scenario, so that
     it is not replayed on another one; the strands, packed. It has no character that a shell would change.
-  - Code that has changed is tried all the same (that is how one sees that a bug is gone), and the first step
+  - Code that has changed is tried anyway (that is how one sees that a bug is gone), and the first step
     that the world does not offer is an error that names it.
 """
 

@@ -42,7 +42,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     seq: its place in the run, from 1. sender and recipient: of the message that it delivered.
     cause: the seq of the step that posted that message; 0 if it was there from the start.
     strand, kind, label: of the move. actor: of the move; empty: the recipient.
-    touched: what else its order decides, besides the state of its actor: the inboxes that it added to, where
+    touched: the other things that its order decides: the inboxes that it added to, where
     one inbox takes the messages of several senders; slots or a budget that others draw on too.
     """
 
@@ -121,7 +121,7 @@ class Touches(Protocol):
     """A world that knows what a move touched; partial-order reduction asks for it."""
 
     def touched(self) -> Collection[str]:
-        """Return what the order of the last move decides besides its actor's state: see `Step.touched`."""
+        """Return what the order of the last move decides apart from its actor's state: see `Step.touched`."""
         ...
 
 
@@ -149,7 +149,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Monitor(Protocol[W_contra]):
-    """Watches one run at a time. A campaign keeps it for all its runs and begins it anew for each."""
+    """Watches one run at a time. A campaign keeps it for all its runs and begins it again for each."""
 
     def begin(self, steps: int) -> None:
         """Begin a run with `steps` steps before its faults are over: forget the last one."""

@@ -104,7 +104,7 @@ def test_a_fake_stands_in_for_a_tool_and_may_raise() -> None:
         raise OSError("disk full")
 
     assert any("disk full" in text for text in outputs(simulate(HOST, policy, tools={"save": broken})))
-    with pytest.raises(MisuseError, match="nobody has a tool 'nonsense'; tools: look, peek, save"):
+    with pytest.raises(MisuseError, match="no agent has a tool 'nonsense'; tools: look, peek, save"):
         simulate(HOST, policy, tools={"nonsense": fake})
 
 

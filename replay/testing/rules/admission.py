@@ -73,7 +73,7 @@ class FirstCome(Invariant):
             self._confirm()
         self._join(event)
         if not self._line and not self._later:
-            return  # nobody waits, as mostly
+            return  # no agent waits, the usual case
         if len(self._line) == len(outputs) == 1 and self._is_all(outputs[0]):
             self._line.clear()
             self._held.clear()

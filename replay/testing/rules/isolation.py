@@ -55,7 +55,7 @@ class Narrowing(Invariant):
                 self.broken(event.seq, f"{who} has {name} {own}, its parent {above}")
         inherited = life.profile.model or parent.begin.model
         if begin.model != inherited:
-            self.broken(event.seq, f"{who} has model {begin.model.name}, which nobody gave it")
+            self.broken(event.seq, f"{who} has model {begin.model.name}, which it was not given")
 
     def on_CallTool(self, event: Event) -> None:
         """Check that a called tool is in the agent's own profile."""
@@ -90,7 +90,7 @@ class Approvals(Invariant):
         if wanted.get(call.tool) in ("before", "always"):
             self._approved[key := (event.sender, call.turn, call.call)] -= 1
             if self._approved[key] < 0:
-                self.broken(event.seq, f"{event.sender} calls {call.tool}, and nobody has approved it")
+                self.broken(event.seq, f"{event.sender} calls {call.tool}, which no person has approved")
 
 
 class Isolation(Invariant):
@@ -171,7 +171,7 @@ class Isolation(Invariant):
             return
         copies = self.facts.copies.get((event.recipient, end.turn, end.call), [])
         if not any(end.text in self._last_words.get(one, ()) for one in copies):
-            self.broken(event.seq, "its text is of nobody who worked on it")
+            self.broken(event.seq, "no agent that worked on it said its text")
 
 
 def _asked(ask: Ask | None, life: Life) -> tuple[Json | None, Json | None]:

@@ -94,7 +94,7 @@ class Timers(Invariant):
 
     def _check_begin(self, event: Event, begin: Begin) -> None:
         if begin.limits.deadline_s is not None and ("deadline", event.recipient) not in self._for.values():
-            self.broken(event.seq, f"{event.recipient} begins with a deadline that nobody watches")
+            self.broken(event.seq, f"{event.recipient} begins with a deadline that has no timer")
 
     def quiet(self, seq: int) -> None:
         """Report a doubtful breach: every event was handled."""

@@ -55,7 +55,7 @@ class Resumes(SessionMonitor):
             has_started, was_cut = request.seq in started, _call_of(request) in cut
             if not _is_settled(request, answers.get(request.seq), has_started, was_cut):
                 return Violation(self.rule, at)
-        for request in added:  # these are new: nobody can have started them
+        for request in added:  # these are new and cannot have started
             answer = answers.get(request.seq)
             if answer is None or not isinstance(request.body, CallModel | CallTool):
                 continue

@@ -1,11 +1,11 @@
 """The board of a simulated session: what `runtime.board` is to a live one, with one thread and no disk.
 
-Same deciders, same step function, same gate. What the live board leaves to the event loop, to tasks and to
-the system's clock is an offer here: a move that somebody may let happen. Everything else happens at once, as
-it does live: posting, delivery into inboxes, refusals, and that a sub-agent at rest is forgotten.
+Same deciders, same step function, same gate. The live board leaves some steps to the event loop, to tasks and
+to the system's clock; each of them is an offer here, a move that a caller may make. All other steps happen at
+once, as they do live: posting, delivery into inboxes, refusals, and forgetting a sub-agent at rest.
 
-The clock stands still while anything else can happen. When nothing can, it jumps to whatever is due next: a
-timer, or a port that takes its time.
+The clock stands still while any other move is possible. When none is, it jumps to the next due time: of a
+timer, or of a port that takes its time.
 """
 
 from collections import deque
@@ -258,7 +258,7 @@ class Board:
                 self.later[strand] = self.now + GRACE_MS
             else:
                 self._due(strand)
-        elif strand and strand not in self.offers:  # nobody was going to answer
+        elif strand and strand not in self.offers:  # it had no answer to come
             self._due(strand)
 
     # --- going on -------------------------------------------------------------------

@@ -4,7 +4,7 @@
                       invalid_report  many_reports  unknown_tool  bad_arguments  twice  unstarted
     a tool call       raises  slow  never  huge  twice  unstarted  finished
     a schema check    unchecked  twice
-    an approval       denied  ignored (nobody answers)  twice  unstarted
+    an approval       denied  ignored (no answer comes)  twice  unstarted
     an actor          crashes (its decider raises)
     the client        cancel  close  ask (while another one runs)
     the clock         jump (to the next timer, though there is other work)

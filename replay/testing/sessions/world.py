@@ -9,8 +9,8 @@
     resume                   a new process takes the session up, after a crash
     fault timeout model host.1/3, ...   see `faults`
 
-The world starts where the session is open and the first ask is posted. It is at rest when nobody can move
-and the clock has nothing left. Every log it leaves verifies, whatever the order and the faults.
+The world starts where the session is open and the first ask is posted. It is at rest when no move is left
+and nothing is due. Every log it leaves verifies, in any order and with any faults.
 
     world = SessionWorld(Scenario([profile("host")], lambda request: Reply("done"), asks=[ask()]))
     world.run().ended.text
