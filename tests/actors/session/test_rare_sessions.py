@@ -138,8 +138,8 @@ def test_stopped_before_the_crash_it_is_interrupted_and_does_not_run_again() -> 
 def test_stopped_after_the_resume_it_is_interrupted_although_it_was_not_started_again() -> None:
     world = go_on(approved_idempotent_call(), up_to(CallTool))
     world.cancel()
-    chain = stop_before_the_tool_answers(world)
-    world.reply(chain, "unstarted")
+    strand = stop_before_the_tool_answers(world)
+    world.reply(strand, "unstarted")
     world.run()
     assert [returned.status for returned in world.of(ToolReturned)] == ["interrupted"]
     assert breaches_of(world) == []
@@ -147,11 +147,11 @@ def test_stopped_after_the_resume_it_is_interrupted_although_it_was_not_started_
 
 
 def stop_before_the_tool_answers(world: SessionWorld) -> str:
-    """Let all happen until the host is stopped, but no answer of the tool; return the chain of its call."""
-    (chain,) = [name for name, request in world.requests.items() if request.event.recipient == TOOLS]
+    """Let all happen until the host is stopped, but no answer of the tool; return the strand of its call."""
+    (strand,) = [name for name, request in world.requests.items() if request.event.recipient == TOOLS]
     while not world.of(Stop):
-        world.make(next(move for move in world.moves() if move.chain != chain))
-    return chain
+        world.make(next(move for move in world.moves() if move.strand != strand))
+    return strand
 
 
 def test_it_resumes_from_every_prefix_also_of_a_cancelled_session() -> None:
