@@ -19,9 +19,9 @@ from pathlib import Path
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
+from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, Head
-from callboard.runtime.log.sqlite.log import SQLiteLog
-from callboard.runtime.log.sqlite.schema import Durability
+from callboard.runtime.log.sqlite.preparation import Durability
 
 BODY_BYTES = 180
 TARGET_BATCH, TARGET_EVENTS_S = 128, 20_000
@@ -34,7 +34,7 @@ def event(seq: int) -> Event:
 
 async def rate(path: Path, durability: Durability, batch: int, seconds: float) -> tuple[float, list[float]]:
     """Events a second, and the seconds that each commit took."""
-    log = SQLiteLog(path, durability)
+    log = open_log(path, durability)
     await log.open()
     epoch = await log.create("s", 1, "")
     took: list[float] = []

@@ -9,7 +9,7 @@ from typing import Final
 import callboard
 import callboard.testing
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
-from callboard.actors.protocol.limits import DEFAULTS, Limits
+from callboard.actors.protocol.limits import DEFAULTS, TABLE
 from callboard.cli import errors
 
 _EXIT_CODES: Final = re.compile(r"^(\d+) +(.*)$", re.MULTILINE)
@@ -33,10 +33,7 @@ def api_page(notice: str) -> str:
 
 def limits_page(notice: str) -> str:
     """Write docs/limits.md: every limit with its default."""
-    described = descriptions(Limits.__doc__ or "")
-    rows = [
-        (f"`{name}`", _number(getattr(DEFAULTS, name)), described[name]) for name in Limits.__struct_fields__
-    ]
+    rows = [(f"`{name}`", _number(getattr(DEFAULTS, name)), row.text) for name, row in TABLE.items()]
     return _page(
         notice,
         "# Limits",
@@ -68,18 +65,6 @@ def outcomes_page(notice: str) -> str:
         "",
         *_table(("code", "meaning"), codes),
     )
-
-
-def descriptions(docstring: str) -> dict[str, str]:
-    """Read the lines `name: text` of a docstring; `a, b: text` describes both names."""
-    found: dict[str, str] = {}
-    joined = re.sub(r"\n {4,}", " ", inspect.cleandoc(docstring))
-    # The table has a column for defaults: the words at the end of a description would repeat it.
-    joined = re.sub(r" (No default|Defaults? [\w,. ]+)\.$", "", joined, flags=re.MULTILINE)
-    for line in joined.splitlines():
-        if match := re.match(r"((?:\w+, )*\w+): (.*)", line):
-            found |= dict.fromkeys(match[1].split(", "), match[2])
-    return found
 
 
 def _names(module: ModuleType) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tests.test_architecture import MAY_IMPORT
 from tools.architecture_docs import VERBS, architecture_picture, direct, floor_of
 from tools.generate_docs import DOCS, PAGES
 from tools.lane_chart import lane_chart, lanes, wrapped
-from tools.reference_docs import api_page, descriptions, limits_page
+from tools.reference_docs import api_page, limits_page
 from tools.states_docs import agent_moves, supervisor_moves
 from tools.supervisor_phases import AGENT_MOVES, DELEGATION_MOVES, SESSION_MOVES
 
@@ -66,11 +66,6 @@ def test_every_limit_is_described() -> None:
     page = limits_page("")
     for name in Limits.__struct_fields__:
         assert f"| `{name}` |" in page
-
-
-def test_a_description_may_be_shared_and_may_go_on_in_the_next_line() -> None:
-    found = descriptions("Bounds.\n\n    depth: how deep. Default 3.\n    a_s, b_s: time\n        in s.\n")
-    assert found == {"depth": "how deep.", "a_s": "time in s.", "b_s": "time in s."}
 
 
 def test_every_public_name_is_in_the_reference() -> None:
