@@ -1,18 +1,26 @@
-"""One session without a disk, a clock or a task: its states, its mailboxes and its port gate.
+"""The session core: the actor states, mailboxes and port gate of one session. No I/O, clock or task.
+
+Every event goes through three calls, and the posts of the third go back into the first:
 
     events = core.post(at, ((sender, cause, posts),))     number posts, put them into mailboxes
     core.perform(core.gate.on_events(events), ports)      tell the ports what to do
     posts = core.decide(event)                            let a decider handle the head of its mailbox
 
-A live session, recovery, simulation and verification all drive this class; each keeps only its own part:
-durability and tasks, the cut of a log, a schedule and faults, a comparison.
+The life of a delegation is a series of such rounds. A parent posts `Delegate`. The supervisor decides on it
+and posts `Begin`, which opens the mailbox of a new agent. That agent posts `TurnRequested`; the supervisor
+grants the turn with `CallModel`, for which the gate starts the model port. The port's answer, `ModelReplied`,
+is posted like the outputs of a decision. In the end the agent posts `ReportBack` or `Finished`, and the
+supervisor posts `DelegationEnded` to the parent.
+
+Four drivers share this class. The live board adds durability and tasks, recovery adds the cut of a log,
+simulation adds a schedule and faults, and verification adds a comparison.
 
 Rules
   - Every event has the next seq of its session and goes into its recipient's mailbox in that order.
-  - A mailbox opens with the `Begin` of its agent and is gone when that agent is at rest. The mailboxes of the
-    supervisor and the client are there from the start. An event without a mailbox is posted all the same.
-  - A decider that raises is not asked again about the same event. `decide_safely` puts the recorded failure
-    in the place of an agent's decision; a supervisor that raises ends the session in this process.
+  - A mailbox opens with the `Begin` of its agent and closes when that agent is at rest. The supervisor's and
+    the client's mailboxes are open from the start. An event without a mailbox is posted, and not delivered.
+  - A decider that raises is not called again for the same event. The recorded failure replaces the decision
+    of an agent. A supervisor that raises ends the session in this process.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,22 +32,22 @@ from callboard.actors.protocol.messages import AnyMessage, Begin, DeciderFailed
 from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 
-Said: TypeAlias = tuple[str, int, Sequence[Post]]
+PostGroup: TypeAlias = tuple[str, int, Sequence[Post]]
 """Posts that stand together in the log: their sender, the seq of their cause, and the posts."""
 
 Mailbox: TypeAlias = Callable[[Event], None]
-"""Takes an event in, behind those that it has."""
+"""Appends an event to the mailbox of one actor."""
 
 
 class PortDriver(Protocol):
-    """The ports of one session, as the interpreter that drives it has them."""
+    """The ports of one session, as its driver reaches them."""
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Post in a port's name, at once."""
+        """Post at once in the name of a port."""
         ...
 
     def start(self, start: Start) -> None:
-        """Let a port act on a request; `SessionCore.announce` says from when on."""
+        """Let a port act on a request, once `SessionCore.announce` allows it."""
         ...
 
     def abort(self, request: Event) -> None:
@@ -47,7 +55,7 @@ class PortDriver(Protocol):
         ...
 
     def arm(self, arm: Arm) -> None:
-        """Set a timer, or put it off."""
+        """Set a timer, or move it to a later moment."""
         ...
 
     def disarm(self, timer: int) -> None:
@@ -58,10 +66,11 @@ class PortDriver(Protocol):
 class SessionCore:
     """The pure part of one session.
 
-    seq: of the last event. states: by address, of every actor that has decided anything.
-    mailboxes: by address. gate: the requests to ports. open_mailbox: makes a mailbox for an address.
-    step, initial, event: the functions that decide, and that make a first state and an event. A campaign of
-    simulations replaces them by ones that remember.
+    seq: the seq of the last event.
+    states: the state of every actor that has made a decision, by address.
+    mailboxes: the open mailboxes, by address.
+    gate: the port gate.
+    step, initial, event: the functions that decide, make a first state, and make an event.
     """
 
     def __init__(
@@ -71,6 +80,7 @@ class SessionCore:
         self.states: dict[str, ActorState] = {SUPERVISOR: initial(SUPERVISOR)}
         self.mailboxes: dict[str, Mailbox] = {}
         self.gate = gate or PortGate()
+        # Attributes, not calls of the functions: a campaign of simulations puts in ones with a cache.
         self.step = step
         self.initial = initial
         self.event: Callable[[int, int, str, str, int, AnyMessage], Event] = Event
@@ -79,17 +89,20 @@ class SessionCore:
 
     # --- posting --------------------------------------------------------------------
 
-    def post(self, at: int, said: Iterable[Said]) -> list[Event]:
-        """Number posts and put each into its recipient's mailbox. at: milliseconds since 1970 UTC."""
-        events = self.number(at, said)
+    def post(self, at: int, groups: Iterable[PostGroup]) -> list[Event]:
+        """Make events of posts and put each into its recipient's mailbox. Return the events.
+
+        at: the time of the events, in milliseconds since 1970 UTC.
+        """
+        events = self.number(at, groups)
         self.route(events)
         return events
 
-    def number(self, at: int, said: Iterable[Said]) -> list[Event]:
-        """Give posts the next seqs of the session, in order."""
+    def number(self, at: int, groups: Iterable[PostGroup]) -> list[Event]:
+        """Make events of posts, with the next seqs of the session in order."""
         events: list[Event] = []
         seq, make = self.seq, self.event
-        for sender, cause, posts in said:
+        for sender, cause, posts in groups:
             for post in posts:
                 seq += 1
                 events.append(make(seq, at, sender, post.recipient, cause, post.body))
@@ -108,25 +121,27 @@ class SessionCore:
             # Ports hear of their requests from the gate, and an agent at rest has no use for events.
 
     def open(self, address: str) -> Mailbox:
-        """Open a mailbox for an actor, in place of the one that it may have."""
+        """Open a new mailbox for an actor. An older one of the same address is dropped."""
         mailbox = self.mailboxes[address] = self._open_mailbox(address)
         return mailbox
 
     # --- deciding -------------------------------------------------------------------
 
     def state_of(self, address: str) -> ActorState:
-        """Return the state of an actor, the initial one if it has decided nothing yet."""
+        """Return the state of an actor, or its initial state before its first decision."""
         return self.states.get(address) or self.initial(address)
 
     def decide(self, event: Event, failure: str = "") -> tuple[Post, ...]:
         """Make one decision, keep the new state, and return the posts in order.
 
-        failure: the class of what the decider raised when this was recorded; it is not called then.
-        Raises what the decider raises; the state is unchanged then.
+        failure: the class of the exception that the recorded decision raised. The decider is not called then.
+
+        Raises the decider's exception and leaves the state unchanged.
         """
         address = event.recipient
         before = self.states.get(address) or self.initial(address)
-        if failure and address != SUPERVISOR:  # a log that says so of the supervisor is wrong: ask it
+        # A supervisor that raises ends the session, so a log that records a failure of it is wrong: decide.
+        if failure and address != SUPERVISOR:
             state, posts = failed(before, event, failure)
         else:
             state, posts = self.step(before, event)
@@ -136,9 +151,11 @@ class SessionCore:
     def decide_safely(
         self, event: Event, on_failure: Callable[[Event, Exception], None] = lambda event, error: None
     ) -> tuple[Post, ...]:
-        """Make one decision; if an agent's decider raises, record that in the decision's place.
+        """Make one decision. If an agent's decider raises, let the recorded failure replace the decision.
 
-        on_failure: told of what an agent's decider raised. Raises what the supervisor's decider raises.
+        on_failure: called with the event and the exception of an agent's decider.
+
+        Raises the exception of the supervisor's decider.
         """
         try:
             return self.decide(event)
@@ -149,9 +166,9 @@ class SessionCore:
             return self.decide(event, type(error).__name__)
 
     def decide_together(self, events: Sequence[Event]) -> list[tuple[Post, ...]]:
-        """Make the decisions of one actor on events that follow each other; return the posts of each.
+        """Make the decisions of one actor on consecutive events. Return the posts of each.
 
-        Raises what the decider raises; the state is as before the first of them then.
+        Raises the decider's exception and leaves the state as it was before the first event.
         """
         address = events[0].recipient
         state, posts = steps(self.state_of(address), events)
@@ -159,7 +176,8 @@ class SessionCore:
         return posts
 
     def keep(self, address: str, state: ActorState) -> None:
-        """Keep an actor's state. A sub-agent at rest posts nothing any more, so its mailbox goes."""
+        """Keep an actor's state. Close the mailbox of a sub-agent at rest."""
+        # The host rests between two asks and keeps its conversation. A sub-agent at rest never works again.
         if address != HOST and is_at_rest(state):
             self.states[address] = forgotten(address)
             self.mailboxes.pop(address, None)
@@ -169,7 +187,7 @@ class SessionCore:
     # --- ports ----------------------------------------------------------------------
 
     def perform(self, actions: Iterable[Action], ports: PortDriver) -> None:
-        """Tell the ports what the gate wants done, in order."""
+        """Perform the gate's actions with the ports, in order."""
         for action in actions:
             match action:
                 case Start():
@@ -186,19 +204,23 @@ class SessionCore:
                     ports.disarm(timer)
 
     def announce(self, start: Start, ports: PortDriver) -> int:
-        """Post that a port starts, if its request wants that.
+        """Post the announcement of a start, if there is one.
 
-        Returns the seq up to which the log must be durable before the port acts; 0 if it need not wait.
+        Return the seq up to which the log must be durable before the port acts; 0 if the port need not wait.
         """
         request = start.request
         if start.announcement is not None:
             ports.post(request.recipient, request.seq, (start.announcement,))
         return self.seq if start.waits else 0
 
-    # --- going on -------------------------------------------------------------------
+    # --- continuing -----------------------------------------------------------------
 
     def move_to(self, open_mailbox: Callable[[str], Mailbox], client: Mailbox) -> None:
-        """Give every actor that is not at rest a new, empty mailbox, and the client this one."""
+        """Replace all mailboxes by empty ones, for the actors that are not at rest.
+
+        open_mailbox: makes the mailbox of an address.
+        client: the client's new mailbox.
+        """
         self._open_mailbox = open_mailbox
         self.mailboxes = {CLIENT: client}
         for address, state in self.states.items():
@@ -207,7 +229,7 @@ class SessionCore:
 
 
 def recorded_failure(outputs: Sequence[Event]) -> str:
-    """Return the class of what a decider raised, if its logged outputs say so, else nothing."""
+    """Return the class of a decider's exception from the logged outputs of the decision, or ''."""
     first = outputs[0].body if outputs else None
     return first.error if isinstance(first, DeciderFailed) else ""
 
@@ -217,4 +239,4 @@ def _drop_all(address: str) -> Mailbox:
 
 
 def _drop(event: Event) -> None:
-    """Take no notice: verification hands events to deciders itself."""
+    """Drop an event: verification hands events to deciders itself."""

@@ -1,19 +1,23 @@
-"""The gate between the log and the ports: decides when a port may act, without any I/O of its own.
+"""The port gate: it stands between the log and the ports and decides when a port may act. No I/O.
 
-Every posted event passes the gate, in the order of the log. The gate knows which port requests have no
-answer and which agents are stopped, and returns actions:
+Every posted event passes the gate, in the order of the log. The gate keeps the port requests without an
+answer, the timers that are set and the agents that are stopped. For each event it returns actions:
 
     Start         the port may act on this request (once the log is durable up to it, if `waits`)
     Refuse        no port acts; this answer is posted in the port's name
     Abort         the work for this request is no longer wanted; the port still answers, once
-    Arm, Disarm   a timer (armed again, it fires at the later moment only)
+    Arm, Disarm   set a timer or forget it (a timer armed again fires at the later moment only)
+
+A request opens with its event and closes with the event of its answer. Between the two, `take_answer` lets
+exactly one answer in: the port's own, or the one that the gate or recovery posts in the port's name.
 
 Rules
-  - Once a `Stop` for an agent is posted, nothing starts for that agent. `Begin` is a new life.
-  - Each request is answered exactly once. The gate lets no second answer in.
-  - `read` tools and model calls do not wait for the disk. Other tools do, and approvals before they are
-    shown. With strict spending model calls wait too, so that after a crash the log knows of every call that
-    may have cost something.
+  - Once a `Stop` for an agent is posted, nothing starts for that agent, until it has drained or begins again.
+  - Each request is answered exactly once.
+  - `cancelled` claims that a request certainly did not start. A call that an earlier process may have started
+    is `interrupted` instead.
+  - `read` tools and model calls do not wait for the disk. Other tools wait until their request is durable,
+    and so do approvals, before a person sees them. With strict spending model calls wait too.
 """
 
 from collections.abc import Iterable
@@ -41,9 +45,10 @@ from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interru
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """The port may act. waits: only when everything up to and including the request is durable.
+    """The permission for a port to act on a request.
 
-    announcement: is posted in the port's name first; then the log must be durable up to it.
+    waits: True if the log must be durable up to the request, and up to the announcement, first.
+    announcement: a post in the port's name that comes before the port acts.
     """
 
     request: Event
@@ -66,7 +71,7 @@ class Abort(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """A timer is set: fire it `after_ms` after `at`. request: the seq of its `SetTimer`."""
+    """A timer to set: it fires `after_ms` after `at`. request: the seq of its `SetTimer`."""
 
     timer: int
     at: int
@@ -75,7 +80,7 @@ class Arm(NamedTuple):
 
 
 class Disarm(NamedTuple):
-    """A timer need not fire."""
+    """A timer to forget."""
 
     timer: int
 
@@ -84,13 +89,18 @@ Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm
 
 
 class PortGate:
-    """The port requests of one session that have no answer, its timers, and the agents that are stopped.
+    """The open port requests, the timers and the stopped agents of one session.
 
-    open: the requests without an answer, by seq. timers: those that are set, by number.
-    is_strict: True if model calls wait for the disk.
+    open: the requests without an answer, by seq.
+    timers: the timers that are set, by number.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
+        """Make a gate without requests.
+
+        is_strict: True if model calls wait for the disk, so that after a crash the log holds every call that
+        may have cost money.
+        """
         self.open: dict[int, Event] = {}
         self.timers: dict[int, Arm] = {}
         self._is_strict = is_strict
@@ -112,7 +122,7 @@ class PortGate:
         return tuple(getattr(source, field) for field in row.repeats)
 
     def wish_of(self, request: Event) -> TurnRequested:
-        """Return what an agent asked for with the turn that an open `CallModel` grants.
+        """Return the request for the turn that an open `CallModel` grants.
 
         Raises KeyError for a call that has its answer.
         """
@@ -129,7 +139,7 @@ class PortGate:
         return build(request, self.repeated_in(request))
 
     def on_events(self, events: Iterable[Event]) -> list[Action]:
-        """Take in events that are posted, in their order, and return what is to be done now."""
+        """Note posted events, in their order. Return the actions that they call for."""
         actions: list[Action] = []
         for event in events:
             handler = _HANDLERS.get(type(event.body))
@@ -138,25 +148,23 @@ class PortGate:
         return actions
 
     def may_answer(self, request: int) -> bool:
-        """Return True if a request has no answer yet, so that one may be posted."""
+        """Return True if a request has no answer yet."""
         return request in self.open and request not in self._answered
 
     def take_answer(self, request: Event, answer: Post) -> Post | None:
-        """Return a port's answer as it may be posted, or None if the request has one already.
-
-        An answer that is taken counts from now on, although its event passes the gate later.
-        """
+        """Return a port's answer in the form to post, or None if the request has an answer already."""
         if not self.may_answer(request.seq):
             return None
+        # The answer's event passes the gate later. A second answer before that must be refused too.
         self._answered.add(request.seq)
         return self.without_false_claim(request, answer)
 
     def may_start(self, request: Event) -> bool:
-        """Return True if a port may still act: the request has no answer and its agent is not stopped."""
+        """Return True if a port may act: the request has no answer and its agent is not stopped."""
         return self.may_answer(request.seq) and (not self._stopped or owner_of(request) not in self._stopped)
 
     def is_stopped(self, agent: str) -> bool:
-        """Return True if an agent was told to stop and has not drained."""
+        """Return True if an agent got a `Stop` and has not drained."""
         return agent in self._stopped
 
     def repeat(self, request: Event) -> Start:
@@ -166,11 +174,8 @@ class PortGate:
         return self.start_of(request)
 
     def without_false_claim(self, request: Event, answer: Post) -> Post:
-        """Return a port's answer, as `interrupted` where `cancelled` claims more than the port can know.
-
-        A port sees only its own process. Where an earlier one may have started the call, "it certainly did
-        not start" is a guess.
-        """
+        """Return a port's answer, with `interrupted` in place of a `cancelled` that the port cannot know."""
+        # A port sees only its own process. An earlier one may have started a call that is made again.
         if request.seq not in self._repeated:
             return answer
         body = answer.body
@@ -178,7 +183,7 @@ class PortGate:
         return interrupted(request, self.repeated_in(request)) if is_claim else answer
 
     def start_of(self, request: Event) -> Start:
-        """Return how to start a request."""
+        """Return the start of a request, with its announcement."""
         row = PORT_REQUESTS[type(request.body)]
         announcement = row.announces(request)
         waits = row.waits(request) or (self._is_strict and type(request.body) is CallModel)

@@ -1,6 +1,6 @@
-"""The requests that deciders make to ports, one row each: who answers, and what an unanswered one leaves.
+"""The table of port requests: one row for each kind, with its port, its answer and its answer after a crash.
 
-The port gate, recovery, simulation and verification read this table, so a new kind of request is a message
+The port gate, recovery, simulation and verification read this table. A new kind of request needs a message
 and a row here.
 
 Rules

@@ -1,24 +1,26 @@
-"""Going on from a log: what any prefix of it leaves to be done. Resume and simulation use it; no I/O.
+"""Recovery: bring a session from any prefix of its log to the point where ports may act again. No I/O.
 
-A log is a prefix of what happened, cut anywhere, also between the outputs of one decision. To go on:
+A process may end at any moment, so a log is a prefix of the session's events, cut anywhere, even between the
+outputs of one decision. Resume and simulation continue it in five steps:
 
-    1  Every decision whose outputs are in the log is made again, and must post what it posted then.
-    2  If the last one was cut in the middle, the rest of its outputs is posted before anything else.
-       Then stands `Resumed`.
-    3  An event returns to its inbox unless it, or a later one of its recipient, has outputs in the log.
-       The deciders run until nothing moves. No port acts meanwhile: what they ask for is held.
-    4  Requests that the log holds without an answer get the answer that a crash leaves:
+    1  Make every logged decision again. It must post the outputs that the log holds.
+    2  If the log ends in the middle of a decision's outputs, post the rest before anything else.
+       Then post `Resumed`.
+    3  Put back into its mailbox every event that has no outputs in the log, unless a later event of the same
+       recipient has some. Run the deciders until all mailboxes are empty. No port acts: starts are held.
+    4  Answer the requests that the log holds without an answer, as a crash leaves them:
 
            of a stopped agent   `cancelled`; `interrupted` if its tool may have had an effect
-           model call           `lost`: charged as reserved, and asked again under a new grant
-           `write` tool         `interrupted` if it had started, for it never runs twice by itself
-           anything else        none: it is asked again, in 5
+           model call           `lost`: charged as reserved, and made again under a new grant
+           `write` tool         `interrupted` if it had started: a `write` tool never runs twice by itself
+           other requests       no answer: the port is asked again, in step 5
 
-       The deciders take those answers in, again until nothing moves.
-    5  Only then may ports act: on what was held, and again on what may be repeated.
+       Run the deciders on these answers until all mailboxes are empty.
+    5  Return the starts that were held and the requests to repeat. Only now may ports act.
 
-A request that stands in the log may have started; one that was posted in 2 to 4 has not. Timers run from
-when they were set, the time in between included.
+Rules
+  - A request in the log may have started. A request that steps 2 to 4 posted has not.
+  - A timer runs from the event that set it. The time between the two processes counts.
 """
 
 from collections import deque
@@ -36,10 +38,11 @@ from callboard.actors.session.step import ActorState
 
 
 class Recovered(NamedTuple):
-    """A session that can go on.
+    """A session that can continue.
 
-    core: its states and gate, after all events. posted: the events that recovery adds to the log, in order;
-    all of them are handled. starts: the requests that ports may act on now, in the order of the log.
+    core: the states and the gate after all events.
+    posted: the events that recovery adds to the log, in order. All of them are handled.
+    starts: the requests that ports may act on now, in the order of the log.
     timers: the timers to set.
     """
 
@@ -50,23 +53,25 @@ class Recovered(NamedTuple):
 
     @property
     def states(self) -> Mapping[str, ActorState]:
-        """The state of every actor."""
+        """Return the state of every actor, by address."""
         return self.core.states
 
     @property
     def gate(self) -> PortGate:
-        """The port gate, with all events seen."""
+        """Return the port gate, after all events."""
         return self.core.gate
 
 
 def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate | None = None) -> Recovered:
-    """Bring a session to where it can go on, from its events up to some seq, perhaps none.
+    """Continue a session from a prefix of its events, which may be empty.
 
-    first: the client's message once the last decision is complete: `Resumed`, or `SessionOpened` if there are
-    no events yet. at: the time of the new events, in milliseconds since 1970 UTC. gate: a new one.
+    first: the client's message to post once the last decision is complete: `Resumed`, or `SessionOpened` if
+        there are no events.
+    at: the time of the new events, in milliseconds since 1970 UTC.
+    gate: a gate without requests.
 
-    Raises Diverged if the deciders do not post what the log says they posted: the code has changed, and going
-    on would contradict the record. Raises what the supervisor's decider raises.
+    Raises Diverged if the deciders do not post the outputs that the log holds: the code has changed, and a
+    continuation would contradict the record. Raises the exception of the supervisor's decider.
     """
     recovery = _Recovery(events, at, gate or PortGate())
     recovery.repeat()
@@ -78,11 +83,13 @@ def recover(events: Sequence[Event], first: AnyMessage, at: int, gate: PortGate 
 
 
 class _Recovery:
-    """One recovery while it is under way. As a port driver, it holds starts back."""
+    """One recovery in progress. As a port driver, it holds starts back."""
 
     def __init__(self, events: Sequence[Event], at: int, gate: PortGate) -> None:
         self.events = events
-        self.at = max(at, events[-1].at if events else 0)
+        self.at = max(
+            at, events[-1].at if events else 0
+        )  # a clock that was set back must not show in the log
         self.inbox: deque[Event] = deque()
         self.core = SessionCore(lambda address: self.inbox.append, gate)
         self.gate = gate
@@ -95,15 +102,11 @@ class _Recovery:
     # --- 1 and 2: the logged decisions ----------------------------------------------
 
     def repeat(self) -> None:
-        """Make every logged decision again, put the other events back, and complete the last decision."""
+        """Make every logged decision again, put other events back, and complete the last decision."""
         outputs, decided = _decisions(self.events)
         torn: tuple[Event, tuple[Post, ...]] | None = None
         for event in self.events:
-            for action in self.gate.on_events((event,)):
-                if isinstance(action, Refuse):
-                    self.refused[event.seq] = action.answer
-            if isinstance(event.body, ToolStarted):
-                self.started.add(event.cause)
+            self._note(event)
             if not is_decider(event.recipient):
                 continue
             if event.seq > decided.get(event.recipient, 0):
@@ -111,25 +114,42 @@ class _Recovery:
             elif rest := self._repeat(event, outputs.get(event.seq, ())):
                 torn = event, rest
         self.core.seq = len(self.events)
+        self._open_mailboxes()
+        if torn is not None:
+            self.post(torn[0].recipient, torn[0].seq, torn[1])
+
+    def _note(self, event: Event) -> None:
+        """Pass a logged event through the gate. Keep the refusals and the starts of tools."""
+        for action in self.gate.on_events((event,)):
+            if isinstance(action, Refuse):
+                self.refused[event.seq] = action.answer
+        if isinstance(event.body, ToolStarted):
+            self.started.add(event.cause)
+
+    def _open_mailboxes(self) -> None:
+        """Open the mailboxes of the living agents, and of those whose `Begin` is not handled yet."""
         self.core.move_to(lambda address: self.inbox.append, lambda event: None)
         for event in self.inbox:
             if isinstance(event.body, Begin):
                 self.core.open(event.recipient)
-        if torn is not None:
-            self.post(torn[0].recipient, torn[0].seq, torn[1])
 
     def _repeat(self, event: Event, logged: Sequence[Event]) -> tuple[Post, ...]:
         """Make one decision again; return the outputs that the end of the log cut off."""
         posts = self.core.decide(event, recorded_failure(logged))
+        self._compare(event, posts, logged)
+        rest = posts[len(logged) :]
+        # Outputs of one decision stand together, so only the last one of the log can be cut.
+        if rest and not (logged and logged[-1].seq == len(self.events)):
+            raise self._diverged(event, f"it posts a {type(rest[0].body).__name__} more now")
+        return rest
+
+    def _compare(self, event: Event, posts: Sequence[Post], logged: Sequence[Event]) -> None:
+        """Raise Diverged if a logged output is not among the posts of the repeated decision."""
         for post, then in zip(posts, logged, strict=False):
             if post.recipient != then.recipient or post.body != then.body:
                 raise self._diverged(event, f"event {then.seq} is another one now")
         if len(logged) > len(posts):
             raise self._diverged(event, f"event {logged[len(posts)].seq} is not posted any more")
-        rest = posts[len(logged) :]
-        if rest and not (logged and logged[-1].seq == len(self.events)):
-            raise self._diverged(event, f"it posts a {type(rest[0].body).__name__} more now")
-        return rest
 
     def _diverged(self, event: Event, how: str) -> Diverged:
         return Diverged(
@@ -138,16 +158,16 @@ class _Recovery:
             "code that recorded it"
         )
 
-    # --- 3: going on without ports ----------------------------------------------------
+    # --- 3: continuing without ports --------------------------------------------------
 
     def settle(self) -> None:
-        """Let deciders handle what is in their mailboxes, in the order of the log, until nothing is left."""
+        """Let deciders handle the events in their mailboxes, in the order of the log, until none is left."""
         while self.inbox:
             event = self.inbox.popleft()
             self.post(event.recipient, event.seq, self.core.decide_safely(event))
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Post together, then do what the gate says, which here is mostly to hold it back."""
+        """Post the outputs of one sender together, then perform the gate's actions."""
         events = self.core.post(self.at, ((sender, cause, posts),))
         self.posted += events
         self.core.perform(self.gate.on_events(events), self)
@@ -157,20 +177,21 @@ class _Recovery:
         self.held[start.request.seq] = start
 
     def abort(self, request: Event) -> None:
-        """Answer a request that was posted here; one of the log is answered in its turn (see `answer`)."""
+        """Answer a request that recovery posted. A logged request gets its answer in `answer`."""
+        # Only step 4 answers logged requests, after the deciders have handled all events of the log.
         if request.seq > len(self.events) or self.answers_aborted:
             self.post(request.recipient, request.seq, (self._given_up(request),))
 
     def arm(self, arm: Arm) -> None:
-        """Leave the timer to the gate, which keeps it for `result`."""
+        """Do nothing: the gate keeps the timer for `result`."""
 
     def disarm(self, timer: int) -> None:
-        """Leave the timer to the gate, which has dropped it."""
+        """Do nothing: the gate has dropped the timer."""
 
-    # --- 4: what a crash leaves -----------------------------------------------------
+    # --- 4: the answers that a crash leaves -----------------------------------------
 
     def answer(self) -> None:
-        """Answer the requests of the log that are not to be repeated, and hold the others."""
+        """Answer the logged requests that must not be repeated, and hold the others."""
         self.answers_aborted = True
         for request in [self.gate.open[seq] for seq in sorted(self.gate.open)]:
             if request.seq in self.held:
@@ -194,18 +215,18 @@ class _Recovery:
         return self.gate.without_false_claim(request, answer)
 
     def _left_by_crash(self, request: Event) -> Post | None:
-        """Return the answer to a request of a living agent; None if the port is to be asked again."""
+        """Return the answer to a request of a living agent, or None if the port is asked again."""
         repeated, has_started = self.gate.repeated_in(request), request.seq in self.started
         return PORT_REQUESTS[type(request.body)].after_crash(request, repeated, has_started)
 
     def result(self) -> Recovered:
-        """Return the session as recovery leaves it."""
+        """Return the recovered session."""
         starts = tuple(self.held[seq] for seq in sorted(self.held) if self.gate.may_answer(seq))
         return Recovered(self.core, tuple(self.posted), starts, tuple(self.gate.timers.values()))
 
 
 def _decisions(events: Iterable[Event]) -> tuple[dict[int, list[Event]], dict[str, int]]:
-    """Return the outputs of deciders by the event they decided on, and each actor's latest such event."""
+    """Return the outputs of deciders by the seq of their cause, and the latest such seq of each actor."""
     outputs: dict[int, list[Event]] = {}
     decided: dict[str, int] = {}
     for event in events:

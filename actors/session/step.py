@@ -1,13 +1,11 @@
-"""The one step function: (state, event) -> (state', posts). Run, replay, resume, simulate and fork use it.
+"""The step function: (state, event) -> (state', posts). Live runs, replay, resume and simulation use it.
 
-`steps` is the same for several events of one actor, and gives the same; a busy supervisor's are cheaper so.
-
-It also answers the one question that is not in any decider: what happens to a message that its recipient
-has no use for. Nothing: no posts, the same state. A log may hold such messages (answers to an agent that
-is gone), and replay takes them as calmly as the live run did.
-
-A decider that raises is not asked again about the same event. `failed` says what stands in place of its
-decision: live where it raised, replay where the log says that it did.
+Rules
+  - A message that its recipient does not handle changes nothing and posts nothing. A log may hold such
+    messages, for example the answer to a request of an agent that has drained.
+  - `steps` gives the same result as `step` for one event after the other.
+  - `failed` replaces the decision of an agent's decider that raised: in a live run where it raises, in
+    replay where the log records it.
 """
 
 from collections.abc import Sequence
@@ -29,38 +27,42 @@ _FOR_SUPERVISOR = frozenset(get_args(SupervisorInput))
 
 
 def initial(address: str) -> ActorState:
-    """The state of an actor that nothing has reached yet."""
+    """Return the state of an actor before its first event."""
     return initial_supervisor() if address == SUPERVISOR else initial_agent(address)
 
 
 def step(state: ActorState, event: Event) -> Decision:
-    """The next state of the event's recipient, and what it posts, in order."""
-    body: Any = event.body  # looked up by its type, which mypy cannot follow
+    """Make one decision: return the next state of the event's recipient and its posts, in order."""
+    body: Any = event.body  # the tables below narrow it by its type, which mypy cannot follow
     if type(state) is AgentState:
-        return decide_agent(state, event.seq, body)  # which has a table of what it takes in which phase
+        return decide_agent(state, event.seq, body)  # its phase table drops the messages it does not handle
     if type(body) in _FOR_SUPERVISOR:
         return decide_supervisor(state, event.seq, event.sender, body)
     return state, ()
 
 
 def steps(state: ActorState, events: Sequence[Event]) -> tuple[ActorState, list[tuple[Post, ...]]]:
-    """`step` for one event after the other: what is posted for each, and the state behind all of them."""
+    """Make the decisions of one actor on consecutive events: return the last state and the posts of each."""
+    # A busy supervisor puts the records that several decisions change into its state once.
     if type(state) is SupervisorState and all(type(event.body) in _FOR_SUPERVISOR for event in events):
         bodies: list[Any] = [(event.seq, event.sender, event.body) for event in events]
         return decide_in_turn(state, bodies)
     posts: list[tuple[Post, ...]] = []
     for event in events:
-        state, said = step(state, event)
-        posts.append(said)
+        state, outputs = step(state, event)
+        posts.append(outputs)
     return state, posts
 
 
 def failed(state: ActorState, event: Event, error: str) -> Decision:
-    """What stands in place of an agent's decision that raised: the failure, and its drained state.
+    """Return the decision that replaces the one of an agent's decider that raised.
 
-    The supervisor ends the agent as `crashed`; the agent counts the answers that are still to come and
-    drains. error: the name of the exception's class. Raises TypeError for the supervisor, whose failure
-    ends the session in this process.
+    It posts the failure, for which the supervisor ends the agent as `crashed`. The agent waits for the
+    answers that ports still owe it, and drains.
+
+    error: the name of the exception's class.
+
+    Raises TypeError for the supervisor, whose failure ends the session in this process.
     """
     if not isinstance(state, AgentState):
         raise TypeError("a session does not go on without its supervisor")
@@ -71,10 +73,10 @@ def failed(state: ActorState, event: Event, error: str) -> Decision:
 
 
 def is_at_rest(state: ActorState) -> bool:
-    """Whether an agent has nothing to do until it is begun again; a sub-agent never is."""
+    """Return True if an agent has nothing to do until its next `Begin`. A sub-agent gets no second one."""
     return type(state) is AgentState and state.phase == "idle"
 
 
 def forgotten(address: str) -> ActorState:
-    """All that need be kept of a sub-agent at rest: it answers whatever still comes with nothing."""
+    """Return the small state that a sub-agent at rest keeps: it handles no message any more."""
     return AgentState(address, phase="idle")

@@ -28,7 +28,7 @@ from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import SessionFailed
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
-from callboard.actors.session.core import Mailbox, Said, SessionCore
+from callboard.actors.session.core import Mailbox, PostGroup, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.clock import now_ms
@@ -144,7 +144,7 @@ class Board:
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())
         self._context = contextvars.copy_context()
-        self._said: list[Said] = []
+        self._said: list[PostGroup] = []
         self._unpublished: list[Event] = []
         self._at = 0
         self._gated: list[tuple[int, int, Callable[[], None]]] = []
@@ -200,7 +200,7 @@ class Board:
                 self._run_queue.after_pass(partial(self._context.run, self._publish))
             self._unpublished += self.core.post(at, self._admitted(said))
 
-    def _admitted(self, said: Sequence[Said]) -> Sequence[Said]:
+    def _admitted(self, said: Sequence[PostGroup]) -> Sequence[PostGroup]:
         """Redact what ports and clients said; deciders repeat only what they heard."""
         foreign = [post for sender, _, posts in said if sender in PORTS for post in posts]
         if not foreign:
