@@ -2,6 +2,7 @@
 
 import ast
 import warnings
+from collections.abc import Iterable
 from itertools import islice
 from threading import Lock
 from typing import Final, TypeAlias
@@ -31,45 +32,62 @@ def python_file(path: str, text: str, problem: str = "") -> PythonFile:
         tree = syntax_tree(text)
     except ValueError as error:
         return PythonFile(path, problem=f"{path} is {error}.")
-    if problem:
-        return PythonFile(path, problem=problem)
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    functions = [node for node in tree.body if isinstance(node, _Function)]
-    definitions = {f"class {node.name}": node.lineno for node in classes}
-    definitions |= {f"def {node.name}": node.lineno for node in functions}
-    mains = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN]
-    called = [
-        ast.unparse(node.func) for main in mains for node in ast.walk(main) if isinstance(node, ast.Call)
-    ]
-    collected = [] if any(name.startswith("test") for name in called) else functions
-    tests = {node.name: node.lineno for node in collected if node.name.startswith("test")}
-    cases = {}
     imports = _imports(tree)
-    bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}
-    for node in classes:
-        has_tests = any(isinstance(part, _Function) and part.name.startswith("test") for part in node.body)
-        is_mixin = any(node.name in each for each in bases.values())
-        is_case = has_tests and bool(node.bases) and "unittest" in imports
-        if is_case or any(base.endswith("TestCase") for base in bases[node.name]):
-            cases[node.name] = node.lineno
-        elif has_tests and not node.bases and not is_mixin and node.name.startswith("Test"):
-            tests[node.name] = node.lineno
-    public = {name: line for name, line in definitions.items() if " _" not in name}
-    says = one_line((ast.get_docstring(tree) or "").split("\n\n")[0].partition(". ")[0]).rstrip(".")
-    says += "." if says else ""
-    line = mains[0].lineno if mains else 0
-    return PythonFile(path, says, _few(imports), _few(public, 12), _few(tests, 2), _few(cases, 2), line)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    cases = [node for node in classes if _is_case(node, "unittest" in imports)]
+    mains = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN]
+    return PythonFile(
+        path,
+        _first_sentence(tree),
+        dict(islice(imports.items(), 60)),
+        _lines([*_test_functions(tree, mains), *_test_classes(classes)]),
+        _lines(cases),
+        mains[0].lineno if mains else 0,
+        problem,
+    )
+
+
+def _is_case(node: ast.ClassDef, imports_unittest: bool) -> bool:
+    bases = [ast.unparse(base) for base in node.bases]
+    is_derived = imports_unittest and bool(bases)  # from a base with another name, of this project
+    return any(base.endswith("TestCase") for base in bases) or (is_derived and _has_tests(node))
+
+
+def _has_tests(node: ast.ClassDef) -> bool:
+    return any(isinstance(part, _Function) and part.name.startswith("test") for part in node.body)
+
+
+def _test_functions(tree: ast.Module, mains: list[ast.If]) -> list[_Function]:
+    """Return the tests among the functions. A script that calls its own has no need of a framework."""
+    parts = [node for main in mains for node in ast.walk(main)]
+    if any(isinstance(node, ast.Call) and ast.unparse(node.func).startswith("test") for node in parts):
+        return []
+    return [node for node in tree.body if isinstance(node, _Function) and node.name.startswith("test")]
+
+
+def _test_classes(classes: list[ast.ClassDef]) -> list[ast.ClassDef]:
+    """Return the plain classes of tests, without the mixins of others."""
+    mixins = {ast.unparse(base) for node in classes for base in node.bases}
+    plain = [node for node in classes if node.name.startswith("Test") and not node.bases]
+    return [node for node in plain if _has_tests(node) and node.name not in mixins]
 
 
 def _imports(tree: ast.Module) -> dict[str, int]:
     """Return the modules that are imported anywhere in a file."""
     found: dict[str, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = node.module if isinstance(node, ast.ImportFrom) else None
-            found |= dict.fromkeys([module] if module else [name.name for name in node.names], node.lineno)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found[node.module[:100]] = node.lineno
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {name.name[:100]: node.lineno for name in node.names}
     return found
 
 
-def _few(names: dict[str, int], at_most: int = 60) -> dict[str, int]:
-    return {name[:100]: line for name, line in islice(names.items(), at_most)}
+def _first_sentence(tree: ast.Module) -> str:
+    paragraph = (ast.get_docstring(tree) or "").split("\n\n")[0]
+    sentence = one_line(paragraph.partition(". ")[0]).rstrip(".")
+    return f"{sentence}." if sentence else ""
+
+
+def _lines(nodes: Iterable[_Function | ast.ClassDef]) -> dict[str, int]:
+    return {node.name[:100]: node.lineno for node in islice(nodes, 2)}
