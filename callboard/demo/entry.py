@@ -9,15 +9,16 @@ from callboard.demo.inquiry import Inquiry, ask, look
 from callboard.demo.paths import ASIDE, MANIFESTS, foreign, is_foreign
 from callboard.runtime.models.scripted import call
 
-DOUBTFUL: Final = 5
-"""From this rank on, a candidate counts only if there is no other, and no package that names none."""
+_CONSOLE: Final = "console script"
+DOUBTFUL, UNREAD = 5, 6
+"""Ranks: of a candidate that counts only if there is no other, and of a file that does not parse."""
 
-# A kind of script, and the pattern of its settings as `key=value`.
-_DECLARED: Final = {
-    "script": r"^(options\.)?scripts(\.\d+)?=(?P<name>(?P<target>.+))",
-    "console script": r"^((project|tool\.poetry|tool\.flit)\.(gui-)?scripts\.|"
-    r"(options\.)?entry_points\.(console|gui)_scripts[^=]*=)(?P<name>[^.=]+)[^=]*=(?P<target>.+)",
-}
+# Names of INI files may have dots; in TOML the table of a script may go on after its name.
+_DECLARED: Final = (
+    (r"^(project|tool\.(poetry|flit))\.(gui-)?scripts\.(?P<name>[^.=]+)[^=]*=(?P<target>.+)", _CONSOLE),
+    (r"^(options\.)?entry_points\.(console|gui)_scripts[^=]*=(?P<name>[^=]+)=(?P<target>.+)", _CONSOLE),
+    (r"^(options\.)?scripts(\.\d+)?=(?P<name>(?P<target>.+))", "script"),
+)
 _NAME: Final = r"^((project|tool\.poetry|metadata)\.)?name$"
 _MAIN: Final = r"^if[ \t(]+(__name__[ \t]*==|[\"']__main__[\"'][ \t]*==)"
 _AUTHORS: Final = (
@@ -66,7 +67,7 @@ def _declared(settings: list[Setting]) -> list[Candidate]:
 
 
 def _declared_by(setting: Setting, packages: list[str]) -> Iterator[Candidate]:
-    for kind, pattern in _DECLARED.items():
+    for pattern, kind in _DECLARED:
         if match := re.search(pattern, setting.text):
             name, target = match["name"].strip(), match["target"].strip()
             answer = target if name == target else f"{name} = {target}"
@@ -90,12 +91,12 @@ def _module(path: str) -> Candidate:
 
 def _script(file: PythonFile) -> Candidate:
     depth, is_usual = file.file.count("/"), bool(re.search(_USUAL, file.file))
-    place = Line(file.file, file.main_line, file.problem or "its `__main__` part")
     if file.problem:
-        return Candidate(DOUBTFUL + 2, depth, False, "unknown", "none", place)
+        return Candidate(UNREAD, depth, False, "unknown", "none", Line(file.file, 0, file.problem))
     # A script deep in a package may be a module that tests itself.
-    rank = 4 if is_usual else DOUBTFUL + 1
+    rank = 4 if is_usual else DOUBTFUL
     is_shallow = not depth or "bin/" in file.file
+    place = Line(file.file, file.main_line, "its `__main__` part")
     return Candidate(2 if is_shallow else rank, depth, not is_usual, file.file, "script", place)
 
 
@@ -105,7 +106,7 @@ def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding
     is_package = any(not each.file.endswith(".ini") for each in settings)
     ranked = sorted(found)
     also = tuple(each.answer for each in ranked[:6])
-    if _is_convincing(ranked, is_package, is_foreign(census.languages)):
+    if ranked and _is_convincing(ranked[0], len(ranked) == 1, is_package, is_foreign(census.languages)):
         return Finding(also[0], ranked[0].kind, (ranked[0].place,), also[1:])
     # Shell scripts beside a package serve its authors.
     others = [name for name in foreign(census.languages) if not (is_package and name == "Shell")]
@@ -116,9 +117,8 @@ def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding
     return Finding("none" if is_certain else "unknown", also=also, notes=tuple(notes))
 
 
-def _is_convincing(ranked: list[Candidate], is_package: bool, is_foreign: bool) -> bool:
-    best = ranked[0] if ranked else None
-    if best is None or best.answer == "unknown" or (is_foreign and best[:2] > (0, 0)):
-        return False
-    is_alone = not best.depth or len(ranked) == 1
-    return best.rank < DOUBTFUL or (is_alone and not is_package)
+def _is_convincing(best: Candidate, is_only: bool, is_package: bool, is_foreign: bool) -> bool:
+    if is_foreign:
+        return best[:2] == (0, 0)
+    is_alone = is_only or not best.depth
+    return best.rank < DOUBTFUL or (best.rank < UNREAD and is_alone and not is_package)

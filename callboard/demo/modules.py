@@ -51,11 +51,12 @@ def _summary(path: str, answer: Answer) -> Module:
 def summariser(prompt: str) -> Inquiry[Module]:
     """Summarise one folder: count its code, and read the words of its files about themselves."""
     path = json.loads(prompt.partition("\npath: ")[2] or '"."')
-    folder = "" if path == "." else f"{re.escape(path)}/"
-    census = yield from look(Census, "count_code", files=f"^{folder}" if folder else "^[^/]*$", lines=True)
+    folder, below = ("", "[^/]*$") if path == "." else (f"{re.escape(path)}/", "")
+    census = yield from look(Census, "count_code", files=f"^{folder}{below}", lines=True)
     files = yield from look(list[PythonFile], "parse_python", files=rf"^{folder}[^/]*\.py$", limit=6)
-    own = [file for file in files if file.file.endswith("__init__.py")] or files[:1]
-    says = " ".join(file.docstring for file in own)
+    # A package speaks in its __init__.py, a folder of scripts in its first one.
+    files.sort(key=lambda file: not file.file.endswith("__init__.py"))
+    says = " ".join(file.docstring for file in files[:1])
     size = f"{many(census.files, 'file')}, {many(census.lines, 'line')}"
     return Module(path, one_line(f"{_languages(census)}; {size}. {says}", 400))
 

@@ -3,9 +3,9 @@
 import ast
 import warnings
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from callboard.demo.facts import PythonFile
 from callboard.demo.text import one_line
@@ -34,8 +34,8 @@ def python_file(path: str, text: str, problem: str = "") -> PythonFile:
         return PythonFile(path, problem=f"{path} is {error}.")
     imports = _imports(tree)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    cases = [node for node in classes if _is_case(node, "unittest" in imports)]
-    mains = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN]
+    cases = filter(_is_derived_case if "unittest" in imports else _is_case, classes)
+    mains = [*filter(_is_main, tree.body)]
     return PythonFile(
         path,
         _first_sentence(tree),
@@ -47,29 +47,39 @@ def python_file(path: str, text: str, problem: str = "") -> PythonFile:
     )
 
 
-def _is_case(node: ast.ClassDef, imports_unittest: bool) -> bool:
-    bases = [ast.unparse(base) for base in node.bases]
-    is_derived = imports_unittest and bool(bases)  # from a base with another name, of this project
-    return any(base.endswith("TestCase") for base in bases) or (is_derived and _has_tests(node))
+def _is_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN
 
 
-def _has_tests(node: ast.ClassDef) -> bool:
-    return any(isinstance(part, _Function) and part.name.startswith("test") for part in node.body)
+def _is_test(node: ast.stmt) -> TypeGuard[_Function]:
+    return isinstance(node, _Function) and node.name.startswith("test")
 
 
-def _test_functions(tree: ast.Module, mains: list[ast.If]) -> list[_Function]:
+def _is_case(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def _is_derived_case(node: ast.ClassDef) -> bool:
+    # The base may be a test case of the project itself, by any name.
+    return _is_case(node) or (bool(node.bases) and any(map(_is_test, node.body)))
+
+
+def _test_functions(tree: ast.Module, mains: list[ast.stmt]) -> list[_Function]:
     """Return the tests among the functions. A script that calls its own has no need of a framework."""
-    parts = [node for main in mains for node in ast.walk(main)]
-    if any(isinstance(node, ast.Call) and ast.unparse(node.func).startswith("test") for node in parts):
-        return []
-    return [node for node in tree.body if isinstance(node, _Function) and node.name.startswith("test")]
+    nodes = chain.from_iterable(map(ast.walk, mains))
+    called = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
+    calls_tests = any(name.startswith("test") for name in called)
+    return [] if calls_tests else [node for node in tree.body if _is_test(node)]
+
+
+def _is_plain(node: ast.ClassDef) -> bool:
+    return node.name.startswith("Test") and not node.bases and any(map(_is_test, node.body))
 
 
 def _test_classes(classes: list[ast.ClassDef]) -> list[ast.ClassDef]:
     """Return the plain classes of tests, without the mixins of others."""
     mixins = {ast.unparse(base) for node in classes for base in node.bases}
-    plain = [node for node in classes if node.name.startswith("Test") and not node.bases]
-    return [node for node in plain if _has_tests(node) and node.name not in mixins]
+    return [node for node in filter(_is_plain, classes) if node.name not in mixins]
 
 
 def _imports(tree: ast.Module) -> dict[str, int]:
@@ -79,8 +89,12 @@ def _imports(tree: ast.Module) -> dict[str, int]:
         if isinstance(node, ast.ImportFrom) and node.module:
             found[node.module[:100]] = node.lineno
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {name.name[:100]: node.lineno for name in node.names}
+            found.update(dict.fromkeys(map(_name_of, node.names), node.lineno))
     return found
+
+
+def _name_of(alias: ast.alias) -> str:
+    return alias.name[:100]
 
 
 def _first_sentence(tree: ast.Module) -> str:

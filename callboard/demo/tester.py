@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from callboard.demo.facts import Census, Finding, Line, PythonFile, Setting
@@ -44,10 +45,10 @@ def tester(prompt: str) -> Inquiry[Finding]:
     census = yield from look(Census, "count_code")
     tests = yield from look(list[PythonFile], "parse_python", files=_TESTS, without=SAMPLES)
     settings = yield from look(list[Setting], "read_config", files=MANIFESTS, without=SAMPLES)
-    seen = [sighting for file in tests for sighting in _in_test(file)]
-    seen += [sighting for setting in settings for sighting in _in_setting(setting)]
+    seen = [*chain(*map(_in_test, tests)), *chain(*map(_in_setting, settings))]
     if not seen:
-        found = yield from look(list[PythonFile], "parse_python", files=r"\.py$", containing=_DOCTESTS)
+        sources = {"files": r"\.py$", "without": SAMPLES, "containing": _DOCTESTS}
+        found = yield from look(list[PythonFile], "parse_python", **sources)
         seen = [_imported(file, "doctest") for file in found if "doctest" in file.imports]
     return _verdict(seen, census, list(_gaps(tests, census)))
 
