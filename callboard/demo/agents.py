@@ -1,5 +1,6 @@
 """The cast as real agents with real tools; only the models are scripted."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -7,19 +8,19 @@ from msgspec import Struct
 
 from callboard.actors.protocol.limits import Limits
 from callboard.demo.entry import packager, reader
+from callboard.demo.facts import Depth, Finding, Module, Modules, schema_of
 from callboard.demo.host import digger, host, runaway
 from callboard.demo.inquiry import Policy, policy_of
 from callboard.demo.modules import summariser, surveyor
-from callboard.demo.reports import Depth, Finding, Module, Modules, schema_of
 from callboard.demo.tester import tester
 from callboard.demo.tools import FolderTools
 from callboard.runtime.agent import Agent
 from callboard.runtime.models.scripted import ScriptedModel
-from callboard.runtime.tools.tool import tool
+from callboard.runtime.tools.tool import Tool, tool
 
 PROMPT: Final = "Explain this project: how is it tested, what are its modules, where does it begin?"
 RUNAWAY_ITERATIONS: Final = 5
-_LOOKING: Final = "count_code search parse_python read_config"
+_LOOKING: Final = "count_code parse_python read_config"
 _TEAM: Final = "tester surveyor packager reader runaway digger"
 
 
@@ -48,15 +49,20 @@ CAST: Final = {
 def demo_host(root: str | Path) -> Agent:
     """Return the host with its sub-agents, all on one folder. Raises OSError if it cannot be read."""
     tools = {name: tool(effect="read")(function) for name, function in FolderTools(root).all().items()}
-    agents: dict[str, Agent] = {}
+    agents = {name: _agent(name, role, tools) for name, role in CAST.items()}
     for name, role in CAST.items():
-        own = [tools[one] for one in role.tools.split()]
-        schema = schema_of(role.report) if role.report else None
-        limits = Limits(max_iterations=RUNAWAY_ITERATIONS if name == "runaway" else None)
-        agents[name] = Agent(name, description=role.job, tools=own, output_schema=schema, limits=limits)
-    for name, role in CAST.items():
-        agents[name].may_delegate_to(*(agents[other] for other in role.agents.split()))
+        agents[name].may_delegate_to(*map(agents.__getitem__, role.agents.split()))
     return agents["host"]
+
+
+def _agent(name: str, role: Role, tools: Mapping[str, Tool]) -> Agent:
+    return Agent(
+        name,
+        description=role.job,
+        tools=[tools[one] for one in role.tools.split()],
+        output_schema=schema_of(role.report) if role.report else None,
+        limits=Limits(max_iterations=RUNAWAY_ITERATIONS if name == "runaway" else None),
+    )
 
 
 def demo_model() -> ScriptedModel:

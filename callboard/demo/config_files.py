@@ -4,7 +4,8 @@ import ast
 import configparser
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from callboard.demo.facts import Setting
 from callboard.demo.python_source import syntax_tree
@@ -13,34 +14,40 @@ from callboard.demo.text import one_line
 
 def settings_of(path: str, text: str, problem: str = "") -> list[Setting]:
     """Return the values of a file, one for each of their lines; one without a key if it cannot be parsed."""
-    parse = _ini if path.endswith((".ini", ".cfg")) else tomllib.loads
     try:
-        pairs = list(_flat(_setup_call(text) if path.endswith(".py") else parse(text), ""))
+        pairs = list(_flat(_parser_of(path)(text)))
     except (ValueError, configparser.Error, RecursionError) as error:
         return [Setting(path, "", one_line(problem or f"cannot be parsed: {error}"))]
-    lines = text.split("\n")
-    return [
-        Setting(path, one_line(key), one_line(value), _line_of(key, value, lines)) for key, value in pairs
-    ]
+    return [Setting(path, one_line(key), one_line(each), _line_of(key, each, text)) for key, each in pairs]
 
 
-def _flat(tree: object, key: str) -> Iterator[tuple[str, str]]:
-    """Yield every scalar with its dotted key, and an empty table as an empty value."""
-    inner = dict(enumerate(tree)) if isinstance(tree, list | tuple) else tree
-    if not isinstance(inner, dict) or not inner:
-        yield from ((key, line.strip()) for line in ("" if inner == {} else str(tree)).strip().split("\n"))
-    else:
-        for name, value in inner.items():
-            yield from _flat(value, f"{key}.{name}" if key else str(name))
+def _parser_of(path: str) -> Callable[[str], object]:
+    if path.endswith(".py"):
+        return _setup_call
+    return _ini if path.endswith((".ini", ".cfg")) else tomllib.loads
 
 
-def _line_of(key: str, value: str, lines: list[str]) -> int:
+def _flat(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every scalar with its dotted key, line by line, and an empty table as an empty value."""
+    if isinstance(tree, list | tuple):
+        tree = dict(enumerate(tree))
+    if tree == {}:
+        tree = ""
+    if not isinstance(tree, dict):
+        yield from zip(repeat(prefix[:-1]), map(str.strip, str(tree).strip().split("\n")))
+        return
+    for name, value in tree.items():
+        yield from _flat(value, f"{prefix}{name}.")
+
+
+def _line_of(key: str, value: str, text: str) -> int:
     """Return the line of a setting, or 0. Parsers do not tell it, so its words are looked for."""
-    for name in (key.rpartition(".")[2], ""):
-        words = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)") for word in (name, value) if word]
-        for number, line in enumerate(lines if value else (), 1):
-            if not line.lstrip().startswith(("#", ";")) and all(word.search(line) for word in words):
-                return number
+    words = [rf"(?=.*(?<!\w){re.escape(word)}(?!\w))" for word in (key.rpartition(".")[2], value)]
+    # A value of several lines stands away from its key.
+    for pattern in ("".join(words), words[1]):
+        found = re.search(rf"^(?![ \t]*[#;]){pattern}", text, re.MULTILINE)
+        if found and value:
+            return text.count("\n", 0, found.start()) + 1
     return 0
 
 

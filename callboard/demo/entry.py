@@ -1,45 +1,41 @@
 """The agents that race for the entry point: each goes the other's way where its own leads to nothing."""
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from callboard.demo.facts import Census, Line, PythonFile, Setting
-from callboard.demo.inquiry import Inquiry, ask
-from callboard.demo.paths import ASIDE, MANIFESTS, programs
-from callboard.demo.reports import Finding
+from callboard.demo.facts import Census, Finding, Line, PythonFile, Setting
+from callboard.demo.inquiry import Inquiry, ask, look
+from callboard.demo.paths import ASIDE, MANIFESTS, foreign, is_foreign
 from callboard.runtime.models.scripted import call
 
-DOUBTFUL: Final = 5
-"""From this rank on, a candidate counts only if there is no other, and no package that names none."""
+_CONSOLE: Final = "console script"
+DOUBTFUL, UNREAD = 5, 6
+"""Ranks: of a candidate that counts only if there is no other, and of a file that does not parse."""
 
-_KEYS: Final = {
-    r"^(project|tool\.poetry|tool\.flit)\.(gui-)?scripts\.(?P<name>[^.]+)": ("console script", 0),
-    r"^(options\.)?entry_points\.(console|gui)_scripts\b": ("console script", 0),
-    r"^(options\.)?scripts(\.\d+)?$": ("script", 1),
-}
+# Names of INI files may have dots; in TOML the table of a script may go on after its name.
+_DECLARED: Final = (
+    (r"^(project|tool\.(poetry|flit))\.(gui-)?scripts\.(?P<name>[^.=]+)[^=]*=(?P<target>.+)", _CONSOLE),
+    (r"^(options\.)?entry_points\.(console|gui)_scripts[^=]*=(?P<name>[^=]+)=(?P<target>.+)", _CONSOLE),
+    (r"^(options\.)?scripts(\.\d+)?=(?P<name>(?P<target>.+))", "script"),
+)
 _NAME: Final = r"^((project|tool\.poetry|metadata)\.)?name$"
-_FILES: Final = {
-    r"(^|/)__main__\.py$": ("package run with python -m", 0),
-    r"(^|/)manage\.py$": ("Django's command", 1),
-    r"^index\.html$": ("page", 6),
-}
 _MAIN: Final = r"^if[ \t(]+(__name__[ \t]*==|[\"']__main__[\"'][ \t]*==)"
 _AUTHORS: Final = (
     r"(^|/)(test_.*|.*_test|tests?|run_?tests|setup|noxfile|conftest|tasks|fabfile|versioneer)\.py$"
 )
-_USUAL: Final = ("main", "app", "cli", "run", "server", "start", "wsgi", "asgi", "index", "")
-"""Names of files that are meant to be run, the most telling first."""
+_USUAL: Final = r"(^|/)(main|app|cli|run|server|start|[aw]sgi|index)\.py$"
 
 
 class Candidate(NamedTuple):
-    """A possible entry point; the least is the best. order: among equals of the same rank and depth."""
+    """A possible entry point; the least is the best. is_odd: it has not the name of a main program."""
 
     rank: int
     depth: int
-    order: int
+    is_odd: bool
     answer: str
     kind: str
-    place: tuple[str, int, str]
+    place: Line
 
 
 def packager(prompt: str) -> Inquiry[Finding]:
@@ -62,62 +58,67 @@ def _is_settled(found: list[Candidate]) -> bool:
 
 
 def _settings() -> Inquiry[list[Setting]]:
-    reads = [call("read_config", files=MANIFESTS, without=ASIDE)]
-    return (yield from ask("What do the packaging files declare?", list[Setting], reads))[0]
+    return (yield from look(list[Setting], "read_config", files=MANIFESTS, without=ASIDE))
 
 
 def _declared(settings: list[Setting]) -> list[Candidate]:
-    names = [each.value for each in settings if re.search(_NAME, each.key)]
-    found = []
-    for each in settings:
-        for match, (kind, rank) in ((re.search(key, each.key), row) for key, row in _KEYS.items()):
-            if match and each.value:
-                own, _, target = each.value.rpartition("=")
-                name = match.groupdict().get("name") or own.strip()
-                answer = f"{name} = {target.strip()}" if name else each.value
-                place = (each.file, each.line, f"{each.key} `{each.value}`" if each.line else each.key)
-                found.append(Candidate(rank, each.file.count("/"), name not in names, answer, kind, place))
-    return found
+    packages = [each.value for each in settings if re.search(_NAME, each.key)]
+    return [found for each in settings for found in _declared_by(each, packages)]
+
+
+def _declared_by(setting: Setting, packages: list[str]) -> Iterator[Candidate]:
+    for pattern, kind in _DECLARED:
+        if match := re.search(pattern, setting.text):
+            name, target = match["name"].strip(), match["target"].strip()
+            answer = target if name == target else f"{name} = {target}"
+            rank, depth = int(kind == "script"), setting.file.count("/")
+            # The command that is named like its package is the main one.
+            yield Candidate(rank, depth, name not in packages, answer, kind, setting.place)
 
 
 def _programs() -> Inquiry[list[Candidate]]:
-    """Return the files that can be run. A script deep in a package may be a module that tests itself."""
-    looks = [call("search", pattern="", files=files, without=ASIDE) for files in _FILES]
-    named = yield from ask("Which files are run for their names?", list[Line], looks)
-    found = []
-    for (kind, rank), lines in zip(_FILES.values(), named, strict=False):
-        places = [(line.file, 0, "a file of this name is there to be run") for line in lines]
-        found += [Candidate(rank, place[0].count("/"), 0, place[0], kind, place) for place in places]
-    looks = [call("parse_python", files=r"\.py$", without=f"{ASIDE}|{_AUTHORS}", containing=_MAIN)]
-    (files,) = yield from ask("Which have a main part, not in a string?", list[PythonFile], looks)
-    for file in (file for file in files if file.main_line or file.problem):
-        stem, depth = file.file.rpartition("/")[2].removesuffix(".py"), file.file.count("/")
-        order = next(place for place, name in enumerate(_USUAL) if name in (stem, ""))
-        rank = 2 if not depth or "bin/" in file.file else 4 if _USUAL[order] else DOUBTFUL + 1
-        place = (file.file, file.main_line, file.problem or "its `__main__` part")
-        if file.problem:
-            found.append(Candidate(DOUBTFUL + 2, depth, order, "unknown", "none", place))
-        else:
-            found.append(Candidate(rank, depth, order, file.file, "script", place))
-    return found
+    """Return the Python files that can be run."""
+    looks = [call("parse_python", files=r"(^|/)__main__\.py$", without=ASIDE)]
+    looks.append(call("parse_python", files=r"\.py$", without=f"{ASIDE}|{_AUTHORS}", containing=_MAIN))
+    packages, files = yield from ask("Which files can be run?", list[PythonFile], looks)
+    scripts = [file for file in files if file.main_line or file.problem]
+    return [_module(file.file) for file in packages] + [_script(file) for file in scripts]
+
+
+def _module(path: str) -> Candidate:
+    return Candidate(0, path.count("/"), False, path, "package run with python -m", Line(path, 0, "its name"))
+
+
+def _script(file: PythonFile) -> Candidate:
+    depth, is_usual = file.file.count("/"), bool(re.search(_USUAL, file.file))
+    if file.problem:
+        return Candidate(UNREAD, depth, False, "unknown", "none", Line(file.file, 0, file.problem))
+    # A script deep in a package may be a module that tests itself.
+    rank = 4 if is_usual else DOUBTFUL
+    is_shallow = not depth or "bin/" in file.file
+    place = Line(file.file, file.main_line, "its `__main__` part")
+    return Candidate(2 if is_shallow else rank, depth, not is_usual, file.file, "script", place)
 
 
 def _finding(found: list[Candidate], settings: list[Setting]) -> Inquiry[Finding]:
     """Return the best candidate, unless a package names none, or several files are as good."""
-    (census,) = yield from ask("Is there more than Python?", Census, [call("count_code")])
-    is_package = any(not each.file.endswith("tox.ini") for each in settings)
-    languages = programs(census.languages)
+    census = yield from look(Census, "count_code")
+    is_package = any(not each.file.endswith(".ini") for each in settings)
+    ranked = sorted(found)
+    also = tuple(each.answer for each in ranked[:6])
+    if ranked and _is_convincing(ranked[0], len(ranked) == 1, is_package, is_foreign(census.languages)):
+        return Finding(also[0], ranked[0].kind, (ranked[0].place,), also[1:])
     # Shell scripts beside a package serve its authors.
-    others = [name for name in languages if name not in ("Python", *["Shell"][:is_package])]
-    also = tuple(each.answer for each in sorted(found)[:6])
-    reason = "Nothing declares an entry point, and no file has a main part: a library, or no program."
-    for best in sorted(found)[:1]:
-        is_foreign = languages[:1] != ["Python"] and bool(languages) and best[:2] > (0, 0)
-        is_alone = not is_package and (not best.depth or len(found) == 1)
-        if best.answer != "unknown" and not is_foreign and (_is_settled(found) or is_alone):
-            return Finding(best.answer, best.kind, (Line(*best.place),), also[1:])
-        doubt = f"{best.answer} can be run, and nothing says what for."
-        reason = best.place[2] if best.answer == "unknown" else doubt
-    notes = (reason, *(f"Not judged: programs in {name}." for name in others[:2]))
+    others = [name for name in foreign(census.languages) if not (is_package and name == "Shell")]
+    notes = [f"Not clear: {each.place.file}, {each.place.text}" for each in ranked[:1]]
+    notes = notes or ["Nothing declares an entry point, and no file has a main part."]
+    notes += [f"Not judged: programs in {name}." for name in others[:2]]
     is_certain = census.is_counted and not others and "unknown" not in also
-    return Finding("none" if is_certain else "unknown", also=also, notes=notes)
+    return Finding("none" if is_certain else "unknown", also=also, notes=tuple(notes))
+
+
+def _is_convincing(best: Candidate, is_only: bool, is_package: bool, is_foreign: bool) -> bool:
+    if is_foreign:
+        return best[:2] == (0, 0)
+    is_alone = is_only or not best.depth
+    return best.rank < DOUBTFUL or (best.rank < UNREAD and is_alone and not is_package)

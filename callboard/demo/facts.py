@@ -1,9 +1,10 @@
-"""Answers of the tools. A policy reads their JSON back into the same structs."""
+"""Answers of the tools, which a policy reads back into the same structs, and reports of the agents."""
 
 from msgspec import Struct
+from msgspec.json import schema
 
 
-class Line(Struct, frozen=True):
+class Line(Struct, frozen=True, order=True):
     """A line of a file, or a place there and the reason why it counts. line: 0 for the file as a whole."""
 
     file: str
@@ -18,6 +19,16 @@ class Setting(Struct, frozen=True):
     key: str
     value: str
     line: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return the key and the value as one text, to match patterns with."""
+        return f"{self.key}={self.value}"
+
+    @property
+    def place(self) -> Line:
+        """Return the place of the setting. A value is quoted only if its line is known."""
+        return Line(self.file, self.line, f"{self.key} `{self.value}`" if self.line else self.key)
 
 
 class Entry(Struct, frozen=True):
@@ -39,7 +50,7 @@ class Census(Struct, frozen=True):
 
 
 class PythonFile(Struct, frozen=True):
-    """The first names in a Python file, with their lines. problem: why it was not parsed, else empty.
+    """The first names in a Python file, with their lines. problem: the reason if it was not parsed.
 
     tests: functions and plain classes that only a framework runs. test_cases: classes of unittest.
     """
@@ -47,8 +58,50 @@ class PythonFile(Struct, frozen=True):
     file: str
     docstring: str = ""
     imports: dict[str, int] = {}
-    definitions: dict[str, int] = {}
     tests: dict[str, int] = {}
     test_cases: dict[str, int] = {}
     main_line: int = 0
     problem: str = ""
+
+
+class Finding(Struct, frozen=True):
+    """One answer with its evidence: `none` for no such thing, `unknown` if these agents cannot tell."""
+
+    answer: str = "unknown"
+    basis: str = "none"
+    evidence: tuple[Line, ...] = ()
+    also: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Module(Struct, frozen=True):
+    """One module in a few words."""
+
+    path: str = ""
+    summary: str = "No summary."
+
+
+class Modules(Struct, frozen=True):
+    """The modules that were summarised, and the paths of those that were not."""
+
+    modules: tuple[Module, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class Depth(Struct, frozen=True):
+    """The number of diggers, and the words with which one more was refused."""
+
+    levels: int = 0
+    refused: str = ""
+
+
+def schema_of(kind: type[Struct]) -> dict[str, object]:
+    """Return the JSON schema of a report: exactly its fields, and evidence for an answer."""
+    parts = schema(kind)["$defs"]
+    for part in parts.values():
+        part |= {"required": list(part["properties"]), "additionalProperties": False}
+    nothing = {"properties": {"answer": {"enum": ["none", "unknown"]}, "basis": {"const": "none"}}}
+    proved = {"properties": {"basis": {"not": {"const": "none"}}, "evidence": {"minItems": 1}}}
+    return {**parts.pop(kind.__name__), "$defs": parts} | (
+        {"anyOf": [nothing, proved]} if kind is Finding else {}
+    )

@@ -57,6 +57,7 @@ class Folder:
         path = f"{self._root}/{place.raw}"
         try:
             with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+                # A folder on the way may have become a link after the walk.
                 is_same = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and os.path.realpath(path) == path
                 data = file.read(FILE_BYTES_MAX) if is_same else b"\0"
         except OSError as error:

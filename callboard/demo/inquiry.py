@@ -5,6 +5,7 @@ pure function of the request. The value that it returns is reported; text ends t
 """
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -29,10 +30,9 @@ class Answer(msgspec.Struct, frozen=True, tag="tool_result"):
             return kind()
 
 
-Step: TypeAlias = tuple[str, Sequence[Call]]
-"""One turn: words, and calls to make at once."""
+Inquiry: TypeAlias = Generator[tuple[str, Sequence[Call]], Sequence[Answer], T]
+"""Yields its turns: words, and calls to make at once."""
 
-Inquiry: TypeAlias = Generator[Step, Sequence[Answer], T]
 Policy: TypeAlias = Callable[[ModelRequest], Reply]
 
 
@@ -42,24 +42,31 @@ def ask(text: str, kind: type[T], calls: Sequence[Call]) -> Inquiry[list[T]]:
     return [answer.read(kind) for answer in answers]
 
 
+def look(kind: type[T], tool: str, **arguments: object) -> Inquiry[T]:
+    """Make one call, and return its answer."""
+    return (yield from ask(f"I need {tool}.", kind, [call(tool, **arguments)]))[0]
+
+
 def policy_of(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]]) -> Policy:
     """Return the scripted model that follows an inquiry."""
+    return partial(_turn, inquiry)
 
-    def policy(request: ModelRequest) -> Reply:
-        first, *later = request.conversation
-        rounds = [message["content"] for message in later if message["role"] == "user"]
-        steps = inquiry(str(first["content"]))
-        try:
-            step = next(steps)
-            while rounds:
-                step = steps.send(msgspec.convert(rounds.pop(0), list[Answer]))
-        except StopIteration as end:
-            if rounds:  # an agent that is done only hears from its report
-                return say(f"My report was refused: {rounds[0]}")
-            reports = [] if isinstance(end.value, str) else [msgspec.to_builtins(end.value)]
-            return Reply(
-                "I report." if reports else end.value, [call("report_back", **each) for each in reports]
-            )
+
+def _turn(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]], request: ModelRequest) -> Reply:
+    first, *later = request.conversation
+    rounds = [message["content"] for message in later if message["role"] == "user"]
+    steps = inquiry(str(first["content"]))
+    try:
+        step = next(steps)
+        while rounds:
+            step = steps.send(msgspec.convert(rounds.pop(0), list[Answer]))
         return Reply(*step)
+    except StopIteration as end:
+        # An agent that is done only hears from its report.
+        return say(f"My report was refused: {rounds[0]}") if rounds else _last(end.value)
 
-    return policy
+
+def _last(result: msgspec.Struct | str) -> Reply:
+    if isinstance(result, str):
+        return say(result)
+    return Reply("I report.", [call("report_back", **msgspec.to_builtins(result))])

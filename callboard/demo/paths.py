@@ -2,7 +2,7 @@
 
 from typing import Final
 
-MANIFESTS: Final = r"(^|/)(pyproject\.toml|setup\.(cfg|py)|tox\.ini|Pipfile)$"
+MANIFESTS: Final = r"(^|/)(pyproject\.toml|setup\.(cfg|py)|(tox|\.?pytest)\.ini|Pipfile)$"
 SAMPLES: Final = (
     r"(^|/)(fixtures?|__fixtures__|test[_-]?data|samples?|templates?)/|(^|/)tests?/(data|examples)/"
 )
@@ -34,3 +34,13 @@ def language_of(path: str) -> str:
 def programs(languages: dict[str, int]) -> list[str]:
     """Return the languages in which programs are written, not documents and data, in the same order."""
     return [language for language in languages if language in _PROGRAMS]
+
+
+def foreign(languages: dict[str, int]) -> list[str]:
+    """Return the languages in which programs are written, without Python."""
+    return [language for language in programs(languages) if language != "Python"]
+
+
+def is_foreign(languages: dict[str, int]) -> bool:
+    """Return if the language of most programs is not Python."""
+    return programs(languages)[:1] not in ([], ["Python"])

@@ -2,9 +2,10 @@
 
 import ast
 import warnings
-from itertools import islice
+from collections.abc import Iterable
+from itertools import chain, islice
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from callboard.demo.facts import PythonFile
 from callboard.demo.text import one_line
@@ -31,45 +32,76 @@ def python_file(path: str, text: str, problem: str = "") -> PythonFile:
         tree = syntax_tree(text)
     except ValueError as error:
         return PythonFile(path, problem=f"{path} is {error}.")
-    if problem:
-        return PythonFile(path, problem=problem)
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    functions = [node for node in tree.body if isinstance(node, _Function)]
-    definitions = {f"class {node.name}": node.lineno for node in classes}
-    definitions |= {f"def {node.name}": node.lineno for node in functions}
-    mains = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN]
-    called = [
-        ast.unparse(node.func) for main in mains for node in ast.walk(main) if isinstance(node, ast.Call)
-    ]
-    collected = [] if any(name.startswith("test") for name in called) else functions
-    tests = {node.name: node.lineno for node in collected if node.name.startswith("test")}
-    cases = {}
     imports = _imports(tree)
-    bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}
-    for node in classes:
-        has_tests = any(isinstance(part, _Function) and part.name.startswith("test") for part in node.body)
-        is_mixin = any(node.name in each for each in bases.values())
-        is_case = has_tests and bool(node.bases) and "unittest" in imports
-        if is_case or any(base.endswith("TestCase") for base in bases[node.name]):
-            cases[node.name] = node.lineno
-        elif has_tests and not node.bases and not is_mixin and node.name.startswith("Test"):
-            tests[node.name] = node.lineno
-    public = {name: line for name, line in definitions.items() if " _" not in name}
-    says = one_line((ast.get_docstring(tree) or "").split("\n\n")[0].partition(". ")[0]).rstrip(".")
-    says += "." if says else ""
-    line = mains[0].lineno if mains else 0
-    return PythonFile(path, says, _few(imports), _few(public, 12), _few(tests, 2), _few(cases, 2), line)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    cases = filter(_is_derived_case if "unittest" in imports else _is_case, classes)
+    mains = [*filter(_is_main, tree.body)]
+    return PythonFile(
+        path,
+        _first_sentence(tree),
+        dict(islice(imports.items(), 60)),
+        _lines([*_test_functions(tree, mains), *_test_classes(classes)]),
+        _lines(cases),
+        mains[0].lineno if mains else 0,
+        problem,
+    )
+
+
+def _is_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN
+
+
+def _is_test(node: ast.stmt) -> TypeGuard[_Function]:
+    return isinstance(node, _Function) and node.name.startswith("test")
+
+
+def _is_case(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def _is_derived_case(node: ast.ClassDef) -> bool:
+    # The base may be a test case of the project itself, by any name.
+    return _is_case(node) or (bool(node.bases) and any(map(_is_test, node.body)))
+
+
+def _test_functions(tree: ast.Module, mains: list[ast.stmt]) -> list[_Function]:
+    """Return the tests among the functions. A script that calls its own has no need of a framework."""
+    nodes = chain.from_iterable(map(ast.walk, mains))
+    called = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
+    calls_tests = any(name.startswith("test") for name in called)
+    return [] if calls_tests else [node for node in tree.body if _is_test(node)]
+
+
+def _is_plain(node: ast.ClassDef) -> bool:
+    return node.name.startswith("Test") and not node.bases and any(map(_is_test, node.body))
+
+
+def _test_classes(classes: list[ast.ClassDef]) -> list[ast.ClassDef]:
+    """Return the plain classes of tests, without the mixins of others."""
+    mixins = {ast.unparse(base) for node in classes for base in node.bases}
+    return [node for node in filter(_is_plain, classes) if node.name not in mixins]
 
 
 def _imports(tree: ast.Module) -> dict[str, int]:
     """Return the modules that are imported anywhere in a file."""
     found: dict[str, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = node.module if isinstance(node, ast.ImportFrom) else None
-            found |= dict.fromkeys([module] if module else [name.name for name in node.names], node.lineno)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found[node.module[:100]] = node.lineno
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(dict.fromkeys(map(_name_of, node.names), node.lineno))
     return found
 
 
-def _few(names: dict[str, int], at_most: int = 60) -> dict[str, int]:
-    return {name[:100]: line for name, line in islice(names.items(), at_most)}
+def _name_of(alias: ast.alias) -> str:
+    return alias.name[:100]
+
+
+def _first_sentence(tree: ast.Module) -> str:
+    paragraph = (ast.get_docstring(tree) or "").split("\n\n")[0]
+    sentence = one_line(paragraph.partition(". ")[0]).rstrip(".")
+    return f"{sentence}." if sentence else ""
+
+
+def _lines(nodes: Iterable[_Function | ast.ClassDef]) -> dict[str, int]:
+    return {node.name[:100]: node.lineno for node in islice(nodes, 2)}

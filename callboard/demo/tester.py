@@ -1,41 +1,34 @@
 """The agent that finds the testing framework in use."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
-from callboard.demo.facts import Census, Line, PythonFile, Setting
-from callboard.demo.inquiry import Inquiry, ask
-from callboard.demo.paths import MANIFESTS, SAMPLES, programs
-from callboard.demo.reports import Finding
-from callboard.demo.text import many
-from callboard.runtime.models.scripted import call
+from callboard.demo.facts import Census, Finding, Line, PythonFile, Setting
+from callboard.demo.inquiry import Inquiry, look
+from callboard.demo.paths import MANIFESTS, SAMPLES, foreign, is_foreign
 
-# The strongest kind of evidence first. A lock file shows no use: it names the needs of dependencies.
-BASES: Final = ("used", "configured", "run", "declared", "locked")
-TRIAL, PYTEST, NOSE, UNITTEST, PLAIN = "Twisted Trial", "pytest", "nose", "unittest", "plain tests"
+PYTEST, UNITTEST, PLAIN = "pytest", "unittest", "plain tests"
+BASES: Final = ("used", "configured", "run", "declared")
+"""The kinds of evidence, the strongest first."""
 
 _TESTS: Final = r"(^|/)((test_[^/]*|[^/]*_tests?|tests?|conftest)\.py|tests?/(.*/)?[^/]+\.py)$"
 _COLLECTED: Final = r"(^|/)(test_[^/]*|[^/]*_test)\.py$"
-_MODULES: Final = {"pytest": PYTEST, "nose": NOSE, "nose2": "nose2", "ward": "ward", "twisted.trial": TRIAL}
+_RUNNERS: Final = r"(pytest|nose2?|ward|twisted\.trial)\b"
 _DOCTESTS: Final = r"^[^#\n]*\bdoctest\.(testmod|testfile|DocTestSuite|DocFileSuite)\("
-_PACKAGE: Final = r"[\"']?(?P<name>pytest|nose2|nose|ward)(-[\w-]+)?[ \t]*([\[<>=!~;#@\\\"'.]|$)"
-_COMMANDS: Final = {
-    PYTEST: r"(^|[ \t/])(pytest|py\.test)([ \t]|$)",
-    NOSE: r"(^|[ \t/])nosetests([ \t]|$)",
-    TRIAL: r"-m[ \t]+twisted\.trial|^trial[ \t]",
-    UNITTEST: r"-m[ \t]+unittest|manage\.py[ \t]+test",
-}
-_KEYS: Final = {
-    "configured": r"^(tool\.|tool:)?pytest\b",
-    "run": r"^(testenv[^.]*\.commands|aliases\.test|tool\.\w+\.(.*\.)?(tasks|scripts))\b",
-    "declared": r"^(project\.(optional-)?dependencies|dependency-groups|tool\..*dependencies|(dev-)?packages"
-    r"|(options\.)?(tests|install|setup|extras)_require|testenv[^.]*\.deps)\b",
-}
-_LINES: Final = {
-    "configured": (r"(^|/)(\.?pytest\.ini|pytest\.toml|conftest\.py)$", ""),
-    "declared": (r"(^|/)([^/]*requirements[^/]*\.(txt|in)|environment[^/]*\.ya?ml)$", rf"^[ \t-]*{_PACKAGE}"),
-    "locked": (r"(^|/)(poetry|uv|pdm|pylock|Pipfile)\.(lock|toml)$", rf"^[ \t]*(name = )?{_PACKAGE}"),
+_TASKS: Final = r"^(testenv[^.]*\.commands|aliases\.test|tool\.\w+\.(.*\.)?(tasks|scripts))\b.*="
+_NEEDS: Final = (
+    r"^(project\.(optional-)?dependencies|dependency-groups|tool\..*dependencies|(dev-)?packages"
+    r"|(options\.)?(tests|install|setup|extras)_require|testenv[^.]*\.deps)\b.*[.=]"
+)
+_SETTINGS: Final = {
+    r"^(tool[.:])?pytest\b": ("configured", PYTEST),
+    _TASKS + r"(.*[ \t/])?(pytest|py\.test)([ \t]|$)": ("run", PYTEST),
+    _TASKS + r".*(-m[ \t]+unittest|manage\.py[ \t]+test)": ("run", UNITTEST),
+    # A plug-in such as pytest-cov is of no use without pytest.
+    _NEEDS + r"[\"']?pytest(-[\w-]+)?[ \t]*([\[<>=!~;#@\\\"'.]|$)": ("declared", PYTEST),
 }
 
 
@@ -49,91 +42,86 @@ class Sighting(NamedTuple):
 
 def tester(prompt: str) -> Inquiry[Finding]:
     """Find the testing framework by test code, configuration, commands and dependencies."""
-    (census,) = yield from ask("Which languages are here?", Census, [call("count_code")])
-    looks = [call("parse_python", files=_TESTS, without=SAMPLES)]
-    looks.append(call("parse_python", files=r"\.py$", without=SAMPLES, containing=_DOCTESTS))
-    tests, doctests = yield from ask("What do the tests import and define?", list[PythonFile], looks)
-    reads = [call("read_config", files=MANIFESTS, without=SAMPLES)]
-    (settings,) = yield from ask("How are they configured, run and declared?", list[Setting], reads)
-    searches = [call("search", pattern=line, files=files, without=SAMPLES) for files, line in _LINES.values()]
-    lines = yield from ask("What do the other files say?", list[Line], searches)
-    seen = [*_in_tests(tests, doctests), *_in_settings(settings), *_in_lines(lines)]
-    notes = [f"Not read: {file.problem}" for file in tests if file.problem][:2]
-    notes += ["Not read: there is more here than was looked at."] if census.is_cut else []
-    named = many(len(tests), "Python file") + " named like tests" if census.files else "no files"
-    notes += [] if seen else [f"The folder has {named}, and nothing names a framework."]
-    return _verdict(seen, census, notes)
+    census = yield from look(Census, "count_code")
+    tests = yield from look(list[PythonFile], "parse_python", files=_TESTS, without=SAMPLES)
+    settings = yield from look(list[Setting], "read_config", files=MANIFESTS, without=SAMPLES)
+    seen = [*chain(*map(_in_test, tests)), *chain(*map(_in_setting, settings))]
+    if not seen:
+        sources = {"files": r"\.py$", "without": SAMPLES, "containing": _DOCTESTS}
+        found = yield from look(list[PythonFile], "parse_python", **sources)
+        seen = [_imported(file, "doctest") for file in found if "doctest" in file.imports]
+    return _verdict(seen, census, list(_gaps(tests, census)))
 
 
-def _in_tests(tests: Iterable[PythonFile], doctests: Iterable[PythonFile]) -> Iterator[Sighting]:
-    for file in tests:
-        for module, line in file.imports.items():
-            if name := _MODULES.get(module) or _MODULES.get(module.partition(".")[0]):
-                yield Sighting(name, "used", Line(file.file, line, f"imports `{module}`"))
-        collected = file.tests if re.search(_COLLECTED, file.file) else {}
-        for style, names in ((UNITTEST, file.test_cases), (PLAIN, collected)):
-            for name, line in [*names.items()][:1]:
-                yield Sighting(style, "used", Line(file.file, line, f"defines the test `{name}`"))
-    for file in (file for file in doctests if "doctest" in file.imports):
-        yield Sighting("doctest", "used", Line(file.file, file.imports["doctest"], "imports `doctest`"))
+def _gaps(tests: list[PythonFile], census: Census) -> Iterator[str]:
+    """Yield a sentence for each part of the folder that was not judged."""
+    yield from [f"Not read: {file.problem}" for file in tests if file.problem][:2]
+    if census.is_cut:
+        yield "Not read: there is more here than was looked at."
+    if names := foreign(census.languages):
+        yield f"Not judged: tests in {', '.join(names)}."
 
 
-def _in_settings(settings: Iterable[Setting]) -> Iterator[Sighting]:
-    for each in settings:
-        words = [match for part in (each.value, *each.key.split(".")) if (match := re.match(_PACKAGE, part))]
-        names = {
-            "configured": [PYTEST],
-            "run": [name for name, words in _COMMANDS.items() if re.search(words, each.value)],
-            "declared": [match["name"] for match in words],
-        }
-        place = Line(each.file, each.line, f"{each.key} `{each.value}`" if each.line else each.key)
-        for basis in (basis for basis, keys in _KEYS.items() if re.search(keys, each.key)):
-            yield from (Sighting(name, basis, place) for name in names[basis])
+def _in_test(file: PythonFile) -> Iterator[Sighting]:
+    """Yield the framework that a test file imports, else the style of its tests."""
+    # The tests of a file that imports a framework may be written in the style of another.
+    runners = [_imported(file, module) for module in file.imports if re.match(_RUNNERS, module)]
+    yield from (runners or _styles(file))[:1]
+    if file.file.endswith("conftest.py"):
+        yield Sighting(PYTEST, "configured", Line(file.file, 0, "pytest reads this file"))
 
 
-def _in_lines(answers: Iterable[list[Line]]) -> Iterator[Sighting]:
-    for (basis, (_, pattern)), lines in zip(_LINES.items(), answers, strict=False):
-        for line in lines:
-            if basis == "configured":
-                yield Sighting(PYTEST, basis, Line(line.file, 0, "pytest reads this file"))
-            elif match := re.search(pattern, line.text):
-                place = Line(line.file, line.line, f"{basis}: `{line.text}`")
-                yield Sighting(match["name"], basis, place)
+def _imported(file: PythonFile, module: str) -> Sighting:
+    name = re.sub(f"{_RUNNERS}.*", r"\1", module)
+    return Sighting(name, "used", Line(file.file, file.imports[module], f"imports `{module}`"))
 
 
-def _runner(seen: list[Sighting], style: str, runners: tuple[str, ...], needs: set[str]) -> str:
-    """Return the framework that runs the tests of a style here, if anything says so."""
-    bases = {name: {each.basis for each in seen if each.framework == name} for name in (style, *runners)}
-    trusted = [name for name in runners if bases[name] & needs or bases[name] >= {"used", "declared"}]
-    best = min(trusted, key=lambda name: min(map(BASES.index, bases[name])), default="")
-    is_contested = best and "run" in bases[style] and not bases[best] & {"used", "run"}
-    return "" if is_contested or "used" not in bases[style] else best
+def _styles(file: PythonFile) -> list[Sighting]:
+    plain = file.tests if re.search(_COLLECTED, file.file) else {}
+    style, names = (UNITTEST, file.test_cases) if file.test_cases else (PLAIN, plain)
+    places = [Line(file.file, line, f"defines the test `{name}`") for name, line in names.items()]
+    return [Sighting(style, "used", place) for place in places]
 
 
-def _verdict(seen: list[Sighting], census: Census, notes: list[str]) -> Finding:
+def _in_setting(setting: Setting) -> list[Sighting]:
+    found = [row for pattern, row in _SETTINGS.items() if re.search(pattern, setting.text)]
+    return [Sighting(framework, basis, setting.place) for basis, framework in found]
+
+
+def _verdict(seen: list[Sighting], census: Census, gaps: list[str]) -> Finding:
     """Rank the frameworks by their strongest evidence, then by the number of places."""
-    if runner := _runner(seen, UNITTEST, (TRIAL, PYTEST, NOSE), {"configured", "run"}):
-        notes = [f"There are unittest.TestCase classes, which {runner} runs.", *notes]
-        seen = [each._replace(framework=runner) if each.framework == UNITTEST else each for each in seen]
-    plain = [each for each in seen if each.framework == PLAIN]
-    kin = [each for each in seen if each.framework in (UNITTEST, TRIAL) and each.basis == "used"]
-    default = PYTEST if len(plain) >= len(kin) else ""
-    runner = _runner(seen, PLAIN, (PYTEST, NOSE), {"configured", "run", "declared"}) or default
-    places: dict[str, list[Sighting]] = {}
-    for each in sorted(seen, key=lambda each: BASES.index(each.basis)):
-        places.setdefault(runner if each.framework == PLAIN else each.framework, []).append(each)
-    places.pop("", None)
-    basis = {name: each[0].basis for name, each in places.items()}
-    ranked = sorted(places, key=lambda n: (BASES.index(basis[n]), n == "doctest", -len(places[n]), n))
-    for name in (name for name in ranked if basis[name] != "used"):
-        said = "in a lock file" if basis[name] == "locked" else basis[name]
-        notes.append(f"{name} is only {said} ({places[name][0].place.file}): no test shows its use.")
-    found = [name for name in ranked if basis[name] != "locked"]
-    others = [name for name in programs(census.languages) if name != "Python"]
-    notes += [f"Not judged: tests in {', '.join(others)}."] if others else []
-    if not found or programs(census.languages)[:1] == others[:1] != []:
-        is_certain = census.is_counted and not others and "Not read" not in " ".join(notes)
-        return Finding("none" if is_certain else "unknown", also=tuple(found), notes=tuple(notes))
-    notes = ["No test code was found.", *notes] if basis[found[0]] != "used" else notes
-    evidence = tuple({each.place.file: each.place for each in reversed(places[found[0]])}.values())[::-1]
-    return Finding(found[0], basis[found[0]], evidence[:5], tuple(found[1:]), tuple(notes))
+    ranked = _ranked(_attributed(seen))
+    names = tuple(group[0].framework for group in ranked)
+    is_used = bool(ranked) and ranked[0][0].basis == "used"
+    notes = tuple(gaps if is_used else ["No test code was found.", *gaps])
+    if not ranked or is_foreign(census.languages):
+        return Finding("unknown" if gaps or not census.is_counted else "none", also=names, notes=notes)
+    places = tuple(each.place for each in ranked[0][:5])
+    return Finding(names[0], ranked[0][0].basis, places, names[1:], notes)
+
+
+def _ranked(seen: list[Sighting]) -> list[list[Sighting]]:
+    groups: dict[str, list[Sighting]] = {}
+    for each in sorted(seen, key=_strength):
+        groups.setdefault(each.framework, []).append(each)
+    groups.pop("", None)
+    return sorted(groups.values(), key=lambda group: (_strength(group[0]), -len(group)))
+
+
+def _strength(sighting: Sighting) -> int:
+    return BASES.index(sighting.basis)
+
+
+def _attributed(seen: list[Sighting]) -> list[Sighting]:
+    """Replace each style of tests by the framework that runs them here, if anything says so."""
+    runner = next((each.framework for each in seen if each.framework not in (UNITTEST, PLAIN)), PYTEST)
+    counts = Counter(each[:2] for each in seen)
+    bases = {basis for name, basis in counts if name == runner}
+    # A command for unittest counts for more than a configuration of pytest.
+    signs = {"run"} if (UNITTEST, "run") in counts else {"run", "configured"}
+    owners = {PLAIN: runner}
+    if bases & signs or bases >= {"used", "declared"}:
+        owners[UNITTEST] = runner
+    elif counts[PLAIN, "used"] < counts[UNITTEST, "used"]:
+        owners[PLAIN] = ""  # a few functions among many classes are helpers and mixins
+    return [each._replace(framework=owners.get(each.framework, each.framework)) for each in seen]

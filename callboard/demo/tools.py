@@ -13,11 +13,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from callboard.demo.config_files import settings_of
-from callboard.demo.facts import Census, Entry, Line, PythonFile, Setting
+from callboard.demo.facts import Census, Entry, PythonFile, Setting
 from callboard.demo.folder import Folder
 from callboard.demo.paths import language_of
 from callboard.demo.python_source import python_file
-from callboard.demo.text import one_line
 
 T = TypeVar("T")
 
@@ -34,17 +33,20 @@ class FolderTools:
 
     def all(self) -> dict[str, Callable[..., object]]:
         """Return the tools by name."""
-        own = (self.list_files, self.count_code, self.search, self.parse_python, self.read_config)
+        own = (self.list_files, self.count_code, self.parse_python, self.read_config)
         return {function.__name__: function for function in own}
 
     def list_files(self, path: str = ".") -> Sequence[Entry]:
         """List the entries of a folder. Links are never followed."""
-        prefix = "" if path == "." else f"{path}/"
-        below = [(p.path.removeprefix(prefix), p) for p in self._folder.places if p.path.startswith(prefix)]
-        if prefix and not any(place.path == path and place.kind == "folder" for place in self._folder.places):
+        places = self._folder.places
+        if path != "." and (path, "folder") not in {(place.path, place.kind) for place in places}:
             raise NotADirectoryError(f"{path} is not a folder in here: list the folder above it.")
-        files = Counter(name.split("/")[0] for name, place in below if place.kind == "file" and "/" in name)
-        return fitting([Entry(p.path, p.kind, files[name]) for name, p in below if "/" not in name])
+        prefix = "" if path == "." else f"{path}/"
+        below = [place for place in places if place.path.startswith(prefix)]
+        depth = prefix.count("/")
+        files = Counter("/".join(p.path.split("/")[: depth + 1]) for p in below if p.kind == "file")
+        inside = [place for place in below if place.path.count("/") == depth]
+        return fitting([Entry(p.path, p.kind, files[p.path] * (p.kind == "folder")) for p in inside])
 
     def count_code(self, files: str = "", lines: bool = False) -> Census:
         """Count files by language, and with `lines` their lines too."""
@@ -52,16 +54,6 @@ class FolderTools:
         counted = sum(text.count("\n") + (text[-1:] not in ("", "\n")) for _, text, _ in texts)
         languages = Counter(language_of(path) for path, _, _ in texts).most_common()
         return Census(len(texts), counted, dict(languages), self._folder.is_cut, is_counted=True)
-
-    def search(self, pattern: str, files: str, without: str = "$.") -> Sequence[Line]:
-        """Find the first line of each file that matches a regular expression; an empty one finds all."""
-        wanted = re.compile(pattern, re.MULTILINE)
-        hits = []
-        for path, text, _ in self._texts(files, without, is_read=bool(pattern)):
-            if found := wanted.search(text):
-                line = text.count("\n", 0, found.start()) + 1
-                hits.append(Line(path, line, one_line(text.split("\n")[line - 1])))
-        return fitting(hits)
 
     def parse_python(
         self, files: str, without: str = "$.", containing: str = "", limit: int = 80

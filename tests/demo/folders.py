@@ -44,7 +44,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def _empty(root: Path) -> Truth:
-    return Truth("none", "none", ("none",), (), says="no files")
+    return Truth("none", "none", ("none",), (), says="No test code was found")
 
 
 def _only_binary_files(root: Path) -> Truth:

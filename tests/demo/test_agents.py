@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from callboard.demo.agents import CAST, RUNAWAY_ITERATIONS
-from callboard.demo.reports import schema_of
+from callboard.demo.facts import schema_of
 from callboard.demo.tools import FolderTools
 from tests.demo.folders import build
 from tests.demo.play import Play, validator_of
 
 REPORTERS = [name for name, role in CAST.items() if role.report]
-TOOL_NAMES = ["list_files", "count_code", "search", "parse_python", "read_config"]
+TOOL_NAMES = ["list_files", "count_code", "parse_python", "read_config"]
 TURNS_MAX = 8
 NONSENSE: tuple[object, ...] = (
     None,

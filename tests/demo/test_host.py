@@ -49,9 +49,17 @@ def test_the_host_sums_up_failures_in_the_runtimes_words() -> None:
     ]
 
 
+def test_the_host_wraps_lines_at_80_columns_and_never_breaks_a_path() -> None:
+    path = "p" * 90
+    modules = json.dumps({"modules": [{"path": path, "summary": "word " * 40}]})
+    lines = play("host", after(*[(modules, False)] * 5)).text.split("\n")
+    assert any(path in line for line in lines)
+    assert all(len(line) <= 80 or path in line for line in lines)
+
+
 def test_no_word_of_the_host_moves_a_cursor() -> None:
     finding = json.dumps({"answer": "x\x1b[2J", "basis": "y\n\x1b[2J", "notes": ["\u202e"]})
-    modules = json.dumps({"modules": [{"path": "\r", "summary": "\x07", "definitions": ["\x9b"]}]})
+    modules = json.dumps({"modules": [{"path": "\r", "summary": "\x07"}]})
     reply = play(
         "host", after((finding, False), (modules, False), (finding, False), ("\x1b", True), ("{}", False))
     )

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from callboard.demo.facts import Census
+from callboard.demo.facts import Census, Depth
 from callboard.demo.inquiry import Inquiry, ask, policy_of
-from callboard.demo.reports import Depth
 from callboard.runtime.models.scripted import Reply, call
 from tests.demo.play import request_of
 

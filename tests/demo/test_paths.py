@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from callboard.demo.paths import ASIDE, MANIFESTS, SAMPLES, language_of, programs
+from callboard.demo.paths import ASIDE, MANIFESTS, SAMPLES, foreign, is_foreign, language_of, programs
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,17 @@ def test_places_aside_are_known_by_their_folders(path: str, aside: bool, sample:
 def test_manifests_are_known_by_their_whole_names() -> None:
     names = ["setup.py", "a/pyproject.toml", "xsetup.py", "setup.py.bak", "pyproject.toml/x", "Pipfile.lock"]
     assert [name for name in names if re.search(MANIFESTS, name)] == ["setup.py", "a/pyproject.toml"]
+
+
+@pytest.mark.parametrize(
+    ("languages", "others", "is_other"),
+    [
+        ({"Markdown": 9, "Python": 2, "Go": 1}, ["Go"], False),
+        ({"Go": 2, "Python": 1}, ["Go"], True),
+        ({"Markdown": 9}, [], False),
+    ],
+)
+def test_a_folder_is_foreign_if_most_programs_are_not_in_python(
+    languages: dict[str, int], others: list[str], is_other: bool
+) -> None:
+    assert (foreign(languages), is_foreign(languages)) == (others, is_other)

@@ -47,9 +47,9 @@ def test_imports_are_found_wherever_they_stand() -> None:
     assert found.imports == {"a.b": 1, "e": 4, "c": 3}
 
 
-def test_the_first_sentence_and_the_public_definitions_are_told() -> None:
-    found = python_file("a.py", '"""One\ntwo. Three."""\nclass A: ...\ndef b(): ...\ndef _c(): ...\n')
-    assert (found.docstring, list(found.definitions)) == ("One two.", ["class A", "def b"])
+def test_the_first_sentence_of_a_file_is_its_docstring() -> None:
+    found = python_file("a.py", '"""One\ntwo. Three."""\n')
+    assert found.docstring == "One two."
 
 
 @pytest.mark.parametrize("text", ["def f(:\n", "print 'x'\n", "\0", "(" * 5_000, "-" * 200_000 + "1"])

@@ -66,15 +66,6 @@ def test_code_is_counted_by_language(root: Path) -> None:
     assert found.count_code(files="^sub/").files == 1
 
 
-def test_a_search_finds_the_first_line_of_each_file(root: Path) -> None:
-    found = tools(
-        root, {"a.py": "x = 1\nimport os\nimport sys\n", "b.py": "import os\n", "c.txt": "import os\n"}
-    )
-    hits = [(hit.file, hit.line, hit.text) for hit in found.search(r"^import \w+", r"\.py$", without="^b")]
-    assert hits == [("a.py", 2, "import os")]
-    assert [hit.file for hit in found.search("", ".")] == ["a.py", "b.py", "c.txt"]
-
-
 def test_a_file_that_cannot_be_parsed_says_why(root: Path) -> None:
     found = tools(root, {"a.py": "def f(:\n", "b.py": "import os\n"})
     (root / "c.py").write_bytes(b"\0")
@@ -102,7 +93,6 @@ def test_no_answer_is_longer_than_a_model_may_read(root: Path) -> None:
     found = FolderTools(root)
     answers = [
         found.list_files("/".join([name] * 10)),
-        found.search("import", r"\.py$"),
         found.count_code(lines=True),
         found.parse_python(r"\.py$"),
         found.read_config(r"\.toml$"),
@@ -118,7 +108,7 @@ def test_one_call_reads_only_so_many_bytes_and_says_so(root: Path, monkeypatch: 
 
 def test_a_pattern_that_is_not_one_is_an_error(root: Path) -> None:
     with pytest.raises(re.error):
-        tools(root, {}).search("(", "")
+        tools(root, {}).parse_python("", containing="(")
 
 
 def test_a_pipe_never_makes_a_tool_wait(root: Path) -> None:
@@ -130,7 +120,7 @@ def test_a_pipe_never_makes_a_tool_wait(root: Path) -> None:
     def use_every_tool() -> None:
         found.list_files()
         found.count_code(lines=True)
-        assert not [*found.search("x", ""), *found.parse_python(""), *found.read_config("")]
+        assert not [*found.parse_python(""), *found.read_config("")]
 
     worker = threading.Thread(target=use_every_tool, daemon=True)
     worker.start()
@@ -141,9 +131,9 @@ def test_a_pipe_never_makes_a_tool_wait(root: Path) -> None:
 def test_tools_can_be_called_from_many_threads_at_once(root: Path) -> None:
     found = tools(root, {f"d{n}/test_{n}.py": "import os\n'\\d'\n" for n in range(50)})
 
-    def look(number: int) -> tuple[int, int, int]:
+    def look(number: int) -> tuple[int, int]:
         (parsed,) = found.parse_python(f"^d{number}/")
-        return found.count_code().files, len(found.search("import", r"\.py$")), len(parsed.imports)
+        return found.count_code().files, len(parsed.imports)
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(look, range(50))) == {(50, 50, 1)}
+        assert set(pool.map(look, range(50))) == {(50, 1)}
