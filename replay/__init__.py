@@ -1,7 +1,43 @@
-"""Look back: recordings and their verification. Nothing in here can act."""
+"""Look back: recordings and their verification. Nothing in here can act.
+
+The names below are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if __name__ != "callboard.replay":
     raise ImportError(
         "import callboard.replay, not replay: the folder is reached through the callboard package, "
         "a second copy of its classes would not compare equal"
     )
+
+if TYPE_CHECKING:
+    from callboard.replay.divergence import Divergence as Divergence
+    from callboard.replay.exports.writing import EXPORTERS as EXPORTERS
+    from callboard.replay.recording import Recording as Recording
+    from callboard.replay.recording import Verification as Verification
+    from callboard.replay.recording import sessions as sessions
+    from callboard.replay.steps import Step as Step
+    from callboard.replay.tree import Tree as Tree
+
+_HOMES = {
+    "Divergence": "divergence",
+    "EXPORTERS": "exports.writing",
+    "Recording": "recording",
+    "Step": "steps",
+    "Tree": "tree",
+    "Verification": "recording",
+    "sessions": "recording",
+}
+
+__all__ = ["EXPORTERS", "Divergence", "Recording", "Step", "Tree", "Verification", "sessions"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'callboard.replay' has no attribute {name!r}")
+    value: object = getattr(import_module(f"callboard.replay.{home}"), name)
+    globals()[name] = value
+    return value

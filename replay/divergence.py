@@ -1,47 +1,51 @@
-"""Where code and log part: found, named, and made readable."""
+"""Divergences: places where the deciders do not do what the log says, made readable."""
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.events import Event, Post
+
+DivergenceKind: TypeAlias = Literal["changed", "missing", "extra", "raised", "unexpected"]
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """The first place where the deciders do not do what the log says.
+    """One place where the deciders do not do what the log says.
 
-    seq: the event that is not as computed (for a missing one, the seq it should have had). actor: whose
-    decision it is; decision: the seq of the event that was decided on. what: changed, missing, extra, moved,
-    raised or unexpected. field: path into the event, such as `body.need.tokens`. expected is what the code
-    computes now, actual what the log has; both JSON, cut for display. chain: how it came to this decision.
+    seq: of the event that is not as computed; of a missing one, the seq it should have. actor: the one that
+    decided. decision: the seq of the event that it decided on. field: path into the event, such as
+    `body.need.tokens`. expected: what the code computes now. actual: what the log has. Both are JSON, clipped
+    for display. causal_path: the events that led to this decision, latest first.
     """
 
     seq: int
     actor: str
     decision: int
-    what: str
+    kind: DivergenceKind
     field: str = ""
     expected: str = ""
     actual: str = ""
-    chain: tuple[str, ...] = ()
+    causal_path: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """The report, for people."""
+        """Return the report as lines of text."""
         place = f", field {self.field}" if self.field else ""
-        what = f"{self.actor}, deciding on event {self.decision}{place} ({self.what})"
-        found = [
-            f"diverged at seq {self.seq}: {what}",
+        decision = f"{self.actor}, deciding on event {self.decision}{place} ({self.kind})"
+        lines = [
+            f"diverged at seq {self.seq}: {decision}",
             f"  expected (this code): {self.expected or 'nothing'}",
             f"  actual   (the log)  : {self.actual or 'nothing'}",
         ]
-        if self.chain:
-            found.append("  how it came to this decision, latest first:")
-            found += [f"    {link}" for link in self.chain]
-        return found
+        if self.causal_path:
+            lines.append("  how it came to this decision, latest first:")
+            lines += [f"    {event}" for event in self.causal_path]
+        return lines
 
 
 def first_difference(expected: object, actual: object, path: str = "body") -> tuple[str, object, object]:
-    """The path of the first difference of two JSON values, and both values there."""
+    """Return the path of the first difference of two JSON values, and both values there."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in [*expected, *(key for key in actual if key not in expected)]:
             if key not in expected or key not in actual or expected[key] != actual[key]:
@@ -55,26 +59,66 @@ def first_difference(expected: object, actual: object, path: str = "body") -> tu
     return path, expected, actual
 
 
-def shown(value: object, longest: int = 400) -> str:
-    """A JSON value on one line, cut in the middle if it is long."""
+def clipped_json(value: object, longest: int = 400) -> str:
+    """Return a value as JSON on one line, cut in the middle if it is long."""
     text = msgspec.json.encode(value).decode()
     if len(text) <= longest:
         return text
     return f"{text[: longest // 2]} ... {text[-longest // 2 :]} ({len(text)} characters)"
 
 
-def brief(event: Event) -> str:
-    """An event in one line."""
-    return f"{event.seq} {event.sender} -> {event.recipient}: {event.kind}"
-
-
-def chain_of(events: Sequence[Event], seq: int, longest: int = 12) -> tuple[str, ...]:
-    """The causes of an event, itself first. events: from seq 1, without gaps."""
+def causal_path(events: Sequence[Event], seq: int, longest: int = 12) -> tuple[str, ...]:
+    """Return the event and its causes, one line each, latest first. events: from seq 1, without gaps."""
     found: list[str] = []
     while 0 < seq <= len(events) and len(found) < longest:
         event = events[seq - 1]
-        found.append(brief(event))
+        found.append(_brief(event))
         if event.cause >= seq:
             break
         seq = event.cause
     return tuple(found)
+
+
+def unexpected(event: Event, rule: str) -> Divergence:
+    """Return the divergence of an event that breaks a rule of the protocol by its place."""
+    actual = f"cause {event.cause}, {_clipped_body(event)}"
+    return Divergence(event.seq, event.sender, event.cause, "unexpected", "cause", rule, actual)
+
+
+def raised(event: Event, error: Exception) -> Divergence:
+    """Return the divergence of a decider that raises now and did not when this was recorded."""
+    expected = f"the decider raises {type(error).__name__}: {error}"[:400]
+    return Divergence(event.seq, event.recipient, event.seq, "raised", expected=expected)
+
+
+def missing(event: Event, place: int, post: Post, found: Event | None) -> Divergence:
+    """Return the divergence of an output that the log lacks.
+
+    event: the one that was decided on. place: the seq that the output should have. found: the event there.
+    """
+    expected = f"to {post.recipient}: {clipped_json(msgspec.json.decode(encode(post.body)))}"
+    actual = f"event {_brief(found)}" if found is not None else ""
+    return Divergence(place, event.recipient, event.seq, "missing", expected=expected, actual=actual)
+
+
+def extra(output: Event) -> Divergence:
+    """Return the divergence of an output that the code does not post."""
+    return Divergence(output.seq, output.sender, output.cause, "extra", actual=_clipped_body(output))
+
+
+def changed(output: Event, body: bytes, post: Post) -> Divergence:
+    """Return the divergence of an output that the code posts otherwise. body: the output's stored bytes."""
+    field, expected, actual = "recipient", post.recipient, output.recipient
+    if expected == actual:
+        now = msgspec.json.decode(encode(post.body))
+        field, one, other = first_difference(now, msgspec.json.decode(body))
+        expected, actual = clipped_json(one), clipped_json(other)
+    return Divergence(output.seq, output.sender, output.cause, "changed", field, expected, actual)
+
+
+def _clipped_body(event: Event) -> str:
+    return clipped_json(msgspec.json.decode(encode(event.body)))
+
+
+def _brief(event: Event) -> str:
+    return f"{event.seq} {event.sender} -> {event.recipient}: {event.kind}"

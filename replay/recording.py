@@ -4,30 +4,37 @@ recording = Recording.open("callboard.db", session_id)
 recording.verify().lines()
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from callboard.actors.agent.state import AgentState, request_of
-from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
 from callboard.actors.protocol.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RULES, CallModel, SessionOpened
+from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.core import recorded_failure
 from callboard.actors.session.step import ActorState
 from callboard.replay.divergence import Divergence
+from callboard.replay.exports.writing import Job, export
+from callboard.replay.reading import Rows, Source, stored
+from callboard.replay.states import Fold, Output, States
+from callboard.replay.steps import Steps
 from callboard.replay.tree import Tree
-from callboard.replay.verify import Verifier
+from callboard.replay.verify import Page, Verifier
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow, Stored
 from callboard.runtime.log.reading import open_reader
 
-_PAGE = 10_000
+_FAILED = b'{"type":"DeciderFailed"'
+_NAMED = 12
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What verifying found: how much was checked, the head it holds for, and the first divergence."""
+    """The result of a verification: how much was checked, the head it holds for, the first divergence."""
 
     session_id: str
     events: int
@@ -37,16 +44,16 @@ class Verification:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the code does what the log says, to the byte."""
+        """Return whether the code does what the log says, to the byte."""
         return self.divergence is None
 
     def raise_if_diverged(self) -> None:
-        """Raises Diverged with the report."""
+        """Raise Diverged with the report, if there is a divergence."""
         if self.divergence is not None:
             raise Diverged("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """The result, for people."""
+        """Return the result as lines of text."""
         if self.divergence is not None:
             return [f"session {self.session_id}", *self.divergence.lines()]
         return [
@@ -56,17 +63,22 @@ class Verification:
 
 
 class Recording:
-    """The events of one session, in order, with their digests checked.
+    """One session of a log, up to the head that it had when it was opened.
 
-    Raises CorruptLog for a log whose digests, order or format are broken, SessionNotFound, StoreError.
+    rows, events: sequences that read the log when they are used. Reading them from the start checks the
+    digests on the way; reading one in the middle does not. Nothing is held in memory.
+
+    Methods raise CorruptLog for a log whose digests, order or format are broken, StoreError if it cannot be
+    read, and Diverged where a decider raises now and did not when it was recorded.
     """
 
-    def __init__(self, session_id: str, rows: Sequence[Stored], head: Head) -> None:
-        self.session_id = session_id
-        self.rows = rows
-        self.head = head
-        self.events: list[Event] = [_event(session_id, row, place) for place, row in enumerate(rows)]
-        _check_rules(session_id, self.events)
+    def __init__(self, source: Source) -> None:
+        self.session_id = source.session_id
+        self.head = source.head
+        self.rows: Rows[Stored] = Rows(source, lambda row: row)
+        self.events: Rows[Event] = Rows(source, source.event)
+        self._source = source
+        self._states = States(self._history, source.head.seq)
 
     @classmethod
     def open(
@@ -76,92 +88,172 @@ class Recording:
         *,
         head: Head | None = None,
         key: bytes | None = None,
+        encryption_key: bytes | None = None,
     ) -> Self:
-        """Read a session of a log file; without an id, the newest.
+        """Open a session of a log; without an id, the newest. Reads its head and nothing else.
 
-        head: one that was returned with an outcome; a log that no longer contains it is refused as cut.
+        log: a file, which is closed with the recording, or a reader, which stays open. head: one that was
+        returned with an outcome; a log that no longer contains it is refused as cut. key: the digest key.
+        encryption_key: of an encrypted file. Raises SessionNotFound, CorruptLog, StoreError.
         """
-        reader = open_reader(log) if isinstance(log, str | Path) else log
+        is_file = isinstance(log, str | Path)
+        reader = open_reader(log, key, encryption_key) if isinstance(log, str | Path) else log
         try:
             name = session_id or _newest(reader)
-            checked = reader.verify_chain(name, key, head)
-            return cls(name, read_rows(reader, name, checked.seq), checked)
-        finally:
-            if reader is not log:
+            end = reader.head(name)
+            _check_known(reader, name, end, head)
+        except BaseException:
+            if is_file:
                 reader.close()
+            raise
+        return cls(Source(reader, name, end, known=head, key=key, is_owner=is_file))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, if this recording opened it. Safe to call twice; forgetting to is safe too."""
+        self._source.close()
+
+    # --- the whole session --------------------------------------------------------
+
+    def check(self) -> Head:
+        """Check the digest of every event and return the head. Raises CorruptLog at the first bad one."""
+        self._source.check()
+        return self.head
 
     def verify(self) -> Verification:
-        """Run every decider again on the recorded inputs and compare what it posts, byte for byte."""
-        verifier = Verifier(self.events, [row.body for row in self.rows])
-        divergence = verifier.run()
-        return Verification(self.session_id, len(self.events), verifier.decisions, self.head, divergence)
+        """Check every digest, and compare the posts of every decider with the recorded ones.
 
-    def event(self, seq: int) -> Event:
-        """One event. Raises UnknownName."""
-        if not 1 <= seq <= len(self.events):
-            raise UnknownName(
-                f"session {self.session_id} has events 1 to {len(self.events)}; there is no {seq}"
-            )
-        return self.events[seq - 1]
-
-    def states(self, at: int) -> dict[str, ActorState]:
-        """Every actor's state after the events up to seq `at`. Raises UnknownName.
-
-        Where the code diverges from the log, the states are what the code makes of the logged events.
+        A corrupt log is reported before any divergence.
         """
-        self.event(at)
-        verifier = Verifier(self.events[:at], [row.body for row in self.rows[:at]])
-        for event in verifier.events:
-            verifier.advance(event)
-        return verifier.states
+        verifier = Verifier(self.events, self._pages())
+        divergence = verifier.run()
+        if divergence is not None:
+            self.check()
+        return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
-    def state(self, at: int, actor: str) -> ActorState:
-        """An actor's state after the events up to seq `at`. Raises UnknownName for one that is not there."""
-        states = self.states(at)
-        if actor not in states:
-            known = ", ".join(sorted(states))
-            raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
-        return states[actor]
+    def _pages(self) -> Iterator[Page]:
+        for page in self._source.sealed_pages():
+            rows = map(stored, page)
+            yield [(self._source.event(row), row.body) for row in rows]
 
-    def request(self, seq: int) -> ModelRequest:
-        """The exact request of the model call that was granted at `seq`. Raises UnknownName."""
-        grant = self.event(seq).body
-        if not isinstance(grant, CallModel):
-            grants = [str(event.seq) for event in self.events if isinstance(event.body, CallModel)][:20]
-            raise UnknownName(
-                f"event {seq} is no CallModel; the first of them: {', '.join(grants) or 'none'}"
-            )
-        state = self.state(seq, grant.agent)
-        if not isinstance(state, AgentState):
-            raise UnknownName(f"{grant.agent} is no agent")
-        return request_of(state)
+    def tree(self, at: int | None = None) -> Tree:
+        """Return the delegations, with each agent's turns, tokens, cost and end.
 
-    def tree(self) -> Tree:
-        """The delegations, with each agent's turns, tokens, cost and end."""
+        at: as they were after that event. Raises UnknownName.
+        """
         tree = Tree()
-        for event in self.events:
+        for event in self.events.upto(self._seq(at)):
             tree.add(event)
         return tree
 
+    def export(self, name: str, out: "str | Path | BinaryIO", *, is_parsed: bool = False) -> None:
+        """Write the session in a format of `replay.exports.writing.EXPORTERS`, every digest checked.
+
+        out: a file's path, which is written whole or not at all, or an open binary file. is_parsed: bodies as
+        objects instead of text (`jsonl`), so that digests cannot be computed from the file.
+        Raises MisuseError for an unknown format, OSError.
+        """
+        export(name, Job([self._source], is_parsed=is_parsed), out)
+
+    # --- single events and states -------------------------------------------------
+
+    def event(self, seq: int) -> Event:
+        """Return one event. Its digest is not checked. Raises UnknownName."""
+        return self.events[self._seq(seq) - 1]
+
+    def steps(self) -> Steps:
+        """Return the events with their decisions, their outputs and their recipients' states."""
+        return Steps(self.events, self._states)
+
+    def states(self, at: int) -> dict[str, ActorState]:
+        """Return the state of every actor after the events up to seq `at`, their digests checked.
+
+        Raises UnknownName.
+        """
+        folds = {SUPERVISOR: Fold(SUPERVISOR)}
+        for event in self.events.upto(self._seq(at)):
+            if event.sender in folds:
+                folds[event.sender].take(Output(event.cause, recorded_failure((event,))))
+            if is_decider(event.recipient):
+                if event.recipient not in folds:
+                    folds[event.recipient] = Fold(event.recipient)
+                folds[event.recipient].take(event)
+        later = self._states.failure_after(at)
+        found = {actor: fold.finish(later) for actor, fold in folds.items()}
+        return {actor: state for actor, state in found.items() if state is not None}
+
+    def state(self, at: int, actor: str) -> ActorState:
+        """Return an actor's state after the events up to seq `at`.
+
+        Reads that actor's events only, so their digests are not checked; `check` does that. Where the code
+        diverges from the log, it is the state that the code makes of the logged events.
+        Raises UnknownName for an actor that is not there.
+        """
+        at = self._seq(at)
+        next(self.events.between(1, 1))  # refuses a session of newer rules, which a state would not show
+        state = self._states.state(at, actor) if is_decider(actor) else None
+        if state is None:
+            named = {row.recipient for row in self.rows.upto(at) if is_decider(row.recipient)}
+            known = ", ".join(sorted({SUPERVISOR, *named}))
+            raise UnknownName(f"at event {at} there is no actor {actor!r}; there are: {known}")
+        return state
+
+    def request(self, seq: int) -> ModelRequest:
+        """Return the exact request of a model call. Reads its agent's events only, like `state`.
+
+        seq: of the `CallModel`, of the `TurnRequested` that led to it, or of its `ModelReplied`.
+        Raises UnknownName.
+        """
+        grant = self._grant(self.event(seq))
+        assert isinstance(grant.body, CallModel)
+        state = self.state(grant.seq, grant.body.agent)
+        if not isinstance(state, AgentState):
+            raise UnknownName(f"{grant.body.agent} is no agent")
+        return request_of(state)
+
+    def _grant(self, event: Event) -> Event:
+        """Return the model call that an event belongs to."""
+        if isinstance(event.body, CallModel):
+            return event
+        if isinstance(event.body, ModelReplied):
+            return self.event(event.cause)
+        if isinstance(event.body, TurnRequested):
+            for later in self.events.between(event.seq + 1, len(self.events)):
+                if isinstance(later.body, CallModel) and later.body.request == event.seq:
+                    return later
+            raise UnknownName(f"the turn requested at event {event.seq} was never granted: nothing was asked")
+        grants = (str(one.seq) for one in self.events if isinstance(one.body, CallModel))
+        named = ", ".join(islice(grants, _NAMED)) or "none"
+        raise UnknownName(f"event {event.seq} is {event.kind}, not CallModel; the first of those: {named}")
+
+    def _seq(self, at: int | None) -> int:
+        last = self.head.seq
+        if at is None:
+            return last
+        if not 1 <= at <= last:
+            raise UnknownName(f"session {self.session_id} has events 1 to {last}; there is no {at}")
+        return at
+
+    def _history(self, actor: str, first: int, last: int) -> Iterator[Event | Output]:
+        for row in self._source.of_actor(actor, first, last):
+            if row.sender == actor:
+                # Only a failure is decoded: an agent's outputs are as many as the events it received.
+                is_failure = row.body.startswith(_FAILED)
+                failure = recorded_failure((self._source.event(row),)) if is_failure else ""
+                yield Output(row.cause, failure)
+            if row.recipient == actor:
+                yield self._source.event(row)
+
 
 def sessions(log: "str | Path") -> list[SessionRow]:
-    """The sessions of a log file, newest first. Raises StoreError."""
-    reader = open_reader(log)
-    try:
+    """Return the sessions of a log file, newest first. Raises StoreError."""
+    with open_reader(log) as reader:
         return reader.sessions()
-    finally:
-        reader.close()
-
-
-def read_rows(reader: LogReader, session_id: str, upto: int) -> list[Stored]:
-    """All rows of a session up to a seq, page by page: no read transaction is held in between."""
-    rows: list[Stored] = []
-    while len(rows) < upto:
-        page = reader.events(session_id, len(rows) + 1, min(_PAGE, upto - len(rows)))
-        if not page:
-            break
-        rows += page
-    return rows
 
 
 def _newest(reader: LogReader) -> str:
@@ -173,23 +265,16 @@ def _newest(reader: LogReader) -> str:
     return known[0].session_id
 
 
-def _event(session_id: str, row: Stored, place: int) -> Event:
-    if row.seq != place + 1:
+def _check_known(reader: LogReader, session_id: str, end: Head, known: Head | None) -> None:
+    """Raise CorruptLog if the log plainly does not hold a head that was acknowledged."""
+    if known is None or known.seq == 0:
+        return  # of an empty session the head is its origin, which the first check of digests compares
+    row = next(iter(reader.events(session_id, known.seq, 1)), None)
+    if row is None or row.seq != known.seq or row.digest != known.digest:
+        missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
         raise CorruptLog(
-            f"session {session_id}: event {place + 1} is missing, {row.seq} follows", session_id, place + 1
-        )
-    try:
-        return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
-    except UnreadableBody as error:
-        raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
-
-
-def _check_rules(session_id: str, events: Sequence[Event]) -> None:
-    first = events[0].body if events else None
-    if isinstance(first, SessionOpened) and first.rules > RULES:
-        raise CorruptLog(
-            f"session {session_id} lives by rules {first.rules}, this callboard knows up to {RULES}; "
-            "use a newer one",
+            f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten; "
+            "look for a whole copy of it",
             session_id,
-            1,
+            known.seq,
         )

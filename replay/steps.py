@@ -1,24 +1,22 @@
-"""A recording, event by event: what each was part of, what it led to, and what its recipient then knew.
+"""A recording, event by event: the decision that an event was part of, its outputs, its recipient's state."""
 
-States are computed on the way forward and kept: they share all that did not change, so stepping back costs
-nothing and a long session little.
-"""
-
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import CancelTimer, SetTimer, ToolStarted
 from callboard.actors.session.step import ActorState
-from callboard.replay.verify import Verifier
+from callboard.replay.open_requests import ANSWERS
+from callboard.replay.states import States, history_in
 
 
 class Step(NamedTuple):
     """One event in its place.
 
-    decision: the events that were posted together with it, itself included; empty for what ports and
-    clients posted. outputs: what was posted in answer to it. state: its recipient's after it, as this code
-    computes it; None where the recipient is no actor.
+    decision: the events that were posted together with it, itself included; empty for an event that a port
+    or a client posted. outputs: the events that were posted in answer to it. state: its recipient's after
+    it, as this code computes it; None where the recipient is no actor.
     """
 
     event: Event
@@ -28,28 +26,59 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """The steps of a session. events: from seq 1, without gaps. bodies: as they are stored, if at hand."""
+    """The steps of a session. events: from seq 1, without gaps. states: by their own way of reading."""
 
-    def __init__(self, events: Sequence[Event], bodies: Sequence[bytes] | None = None) -> None:
+    def __init__(self, events: Sequence[Event], states: States | None = None) -> None:
         self._events = events
-        self._verifier = Verifier(events, bodies)
-        self._states: list[ActorState | None] = []
-        self._answers: dict[int, list[Event]] = {}
-        for event in events:
-            self._answers.setdefault(event.cause, []).append(event)
+        self._states = states or States(history_in(events), len(events))
 
     def __len__(self) -> int:
         return len(self._events)
 
     def at(self, seq: int) -> Step:
-        """The step of event `seq`. Raises IndexError for one that is not there."""
-        if not 1 <= seq <= len(self._events):
-            raise IndexError(f"there are events 1 to {len(self._events)}, not {seq}")
-        while len(self._states) < seq:
-            event = self._events[len(self._states)]
-            self._verifier.advance(event)
-            self._states.append(self._verifier.states.get(event.recipient))
+        """Return the step of event `seq`. Raises IndexError if there is none."""
+        if not 1 <= seq <= len(self):
+            raise IndexError(f"there are events 1 to {len(self)}, not {seq}")
         event = self._events[seq - 1]
-        decision = self._verifier.outputs(event.cause) if event.cause and is_decider(event.sender) else ()
-        answers = tuple(self._answers.get(seq, ()))
-        return Step(event, tuple(decision), answers, self._states[seq - 1])
+        is_output = event.cause and is_decider(event.sender)
+        state = self._states.state(seq, event.recipient) if is_decider(event.recipient) else None
+        return Step(event, self._decision(event) if is_output else (), tuple(self._outputs(event)), state)
+
+    def _decision(self, event: Event) -> tuple[Event, ...]:
+        """Return the outputs of the decision that posted this event: they have consecutive seqs."""
+        found = [event]
+        while found[0].seq > 1 and _is_together(before := self._events[found[0].seq - 2], event):
+            found.insert(0, before)
+        while found[-1].seq < len(self) and _is_together(after := self._events[found[-1].seq], event):
+            found.append(after)
+        return tuple(found)
+
+    def _outputs(self, event: Event) -> Iterator[Event]:
+        """Yield the events that answer this one, reading on only as long as one can still come."""
+        if not is_decider(event.recipient) and type(event.body) not in _REQUESTS:
+            return
+        is_decided = False
+        for later in map(self._events.__getitem__, range(event.seq, len(self))):
+            if later.cause == event.seq:
+                yield later
+                is_decided = is_decider(later.sender) or type(later.body) is not ToolStarted
+            elif is_decided or _passes_over(event, later):
+                return
+
+
+_REQUESTS: Final = frozenset(request for _, request, _ in ANSWERS.values())
+
+
+def _is_together(one: Event, other: Event) -> bool:
+    return (one.sender, one.cause) == (other.sender, other.cause)
+
+
+def _passes_over(event: Event, later: Event) -> bool:
+    """Return whether no answer to `event` can follow `later`.
+
+    An actor handles its inbox in order; a timer that was cancelled does not fire.
+    """
+    if is_decider(event.recipient):
+        return later.sender == event.recipient and later.cause > event.seq
+    cancelled = later.body.timer if type(later.body) is CancelTimer else 0
+    return type(event.body) is SetTimer and cancelled == event.body.timer

@@ -1,4 +1,4 @@
-"""The delegation tree of a session, built event by event: for a live view and for a recorded one alike."""
+"""The delegation tree of a session, built event by event, for live and for recorded views."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,9 +32,10 @@ from callboard.actors.protocol.value_types import Settled
 
 @dataclass
 class Node:
-    """One agent. state: what it does now, or how it ended. started_at, ended_at: milliseconds since 1970.
+    """A summary of one agent.
 
-    turns, tools: how many it made. usage: its own; `Tree.usage_of` has the subtree's. kind: its ending.
+    state: its activity, or its ending. kind: its ending, once it has ended. started_at, ended_at: in
+    milliseconds since 1970 UTC. turns, tools: their numbers. usage: its own alone.
     """
 
     address: str
@@ -53,18 +54,18 @@ class Node:
     children: list[str] = field(default_factory=list)
 
     def does(self, state: str) -> None:
-        """What it does now. What an agent that has ended still does, draining, changes nothing."""
+        """Note its activity. An agent that has ended only drains, so its activity is its ending."""
         if not self.is_over:
             self.state = state
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return bool(self.kind)
 
     @property
     def status(self) -> str:
-        """ok, failed or cancelled once it has ended; else running."""
+        """Return ok, failed or cancelled once it has ended; else running."""
         return STATUS[self.kind] if self.kind else "running"
 
 
@@ -75,10 +76,9 @@ class Tree:
         self.nodes: dict[str, Node] = {}
         self.last_at = 0
         self._tasks: dict[tuple[str, int, int], Delegate] = {}
-        self._tools: dict[tuple[str, int, int], str] = {}
 
     def add(self, event: Event) -> None:
-        """Take one more event in."""
+        """Take the next event in."""
         self.last_at = event.at
         handler = _HANDLERS.get(type(event.body))
         if handler is not None:
@@ -89,7 +89,7 @@ class Tree:
             node.usage = plus(node.usage, msgspec.structs.replace(settled.usage, calls=1))
 
     def walk(self, address: str = HOST, depth: int = 0) -> Iterator[tuple[int, Node]]:
-        """Each agent with its depth, parents before children, children in the order of their ordinals."""
+        """Yield each agent with its depth: parents before children, children in the order of ordinals."""
         node = self.nodes.get(address)
         if node is not None:
             yield depth, node
@@ -97,7 +97,7 @@ class Tree:
                 yield from self.walk(child, depth + 1)
 
     def usage_of(self, address: str) -> Usage:
-        """What an agent and all below it used."""
+        """Return the usage of an agent and all below it."""
         total = ZERO
         for _, node in self.walk(address):
             total = plus(total, node.usage)
@@ -173,7 +173,7 @@ class Tree:
         self._end(self._node(event.sender), event.body.kind, event.body.detail, event.at)
 
     def _delegation_ended(self, event: Event) -> None:
-        """A denied delegation never began: its agent is shown all the same, with the reason."""
+        """Add the agents of a denied delegation, which never began, with the reason."""
         assert isinstance(event.body, DelegationEnded)
         body = event.body
         task = self._tasks.pop((event.recipient, body.turn, body.call), None)
@@ -210,7 +210,7 @@ class _Named(msgspec.Struct):
 
 
 def prompt_text(prompt: Json, longest: int = 200) -> str:
-    """The start of a prompt, on one line."""
+    """Return the start of a prompt, on one line."""
     value = msgspec.json.decode(prompt)
     if isinstance(value, list):
         parts = [part.get("text", "") for part in value if isinstance(part, dict)]

@@ -14,7 +14,7 @@ from callboard import Agent, Limits, Runtime, ScriptedModel, ToolContext, call, 
 from callboard.actors.protocol.codec import decode, encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.recording import Recording, read_rows
+from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append
 from callboard.runtime.models.scripted import Policy, Step
@@ -112,7 +112,7 @@ async def record(name: str) -> list[Event]:
     log = MemoryLog()
     async with Runtime(log, model=ScriptedModel(policy)) as runtime:
         await runtime.run(make(), "go", output_schema=schema, session_id=name)
-    return Recording.open(MemoryReader(log), name).events
+    return list(Recording.open(MemoryReader(log), name).events)
 
 
 def written(events: Iterable[Event]) -> str:
@@ -129,8 +129,8 @@ def golden(name: str) -> list[Event]:
     return [Event(seq, at, sender, to, cause, decode(body)) for seq, at, sender, to, cause, body in rows]
 
 
-def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
-    """A recording of these events, their digests computed as a store does."""
+def stored(events: Iterable[Event], session_id: str = "golden") -> MemoryLog:
+    """A log that holds these events, their digests computed as a store does."""
 
     async def store() -> MemoryLog:
         log = MemoryLog()
@@ -141,9 +141,12 @@ def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
             raise answer
         return log
 
-    reader = MemoryReader(asyncio.run(store()))
-    head = reader.verify_chain(session_id)
-    return Recording(session_id, read_rows(reader, session_id, head.seq), head)
+    return asyncio.run(store())
+
+
+def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
+    """A recording of these events."""
+    return Recording.open(MemoryReader(stored(events, session_id)), session_id)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`callboard check`: do recorded sessions keep the rules of delegation?"""
+"""`callboard check`: the rules of delegation, checked on recorded sessions."""
 
 import click
 
@@ -27,10 +27,10 @@ from callboard.runtime.log.protocol import LogReader
 def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
     """Check the rules of delegation on recorded sessions.
 
-    The rules are those that `callboard explore` holds simulated sessions to: depth and caps, one winner,
-    every delegation ends once, nothing after a stop, budgets never overshot, nothing handed down that was
-    not granted, and what each model was asked. `callboard verify` runs the deciders again and finds what
-    they do otherwise now; this finds what they did wrong then.
+    The rules are those of simulated sessions (`callboard explore`): depth and caps, one winner, one end for
+    every delegation, nothing after a stop, budgets never overshot, nothing handed down that was not granted,
+    and the requests of models. `callboard verify` finds decisions that differ from the recorded ones;
+    `callboard check` finds recorded ones that were wrong.
 
     Exit code 0 if every rule was kept, 1 if one was broken, 4 if a log is corrupt.
 
@@ -57,9 +57,9 @@ def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
 
 
 def _check(reader: LogReader, session_id: str, *, is_quiet: bool) -> dict[str, object]:
-    """One session's result, printed at once."""
+    """Check one session, print the result, and return it."""
     try:
-        events = Recording.open(reader, session_id).events
+        events = list(Recording.open(reader, session_id).events)
     except CorruptLog as error:
         if not is_quiet:
             emit(f"corrupt: {safe_line(str(error))}")
@@ -79,8 +79,8 @@ def _check(reader: LogReader, session_id: str, *, is_quiet: bool) -> dict[str, o
 
 
 def _lines(session_id: str, events: int, breaches: list[Breach]) -> list[str]:
-    told = f"{counted(len(breaches), 'rule')} broken" if breaches else "every rule kept"
-    lines = [f"session {safe_line(session_id)}: {counted(events, 'event')}, {told}"]
+    verdict = f"{counted(len(breaches), 'rule')} broken" if breaches else "every rule kept"
+    lines = [f"session {safe_line(session_id)}: {counted(events, 'event')}, {verdict}"]
     for one in breaches:
         lines.append(f"  seq {one.seq}: {safe_line(one.detail)}")
         lines.append(f"    {one.name}: {one.rule}")

@@ -1,4 +1,4 @@
-"""`callboard events`: what stands in the log, event by event."""
+"""`callboard events`: the events of a session, one a line."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,6 @@ import click
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
-from callboard.actors.protocol.codec import UnreadableBody, decode
-from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, CallModel, SessionClosed
@@ -18,9 +16,10 @@ from callboard.cli.errors import misused
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of
 from callboard.cli.options import Command, json_option, log_option, session_argument
-from callboard.cli.output import console_on, emit_json, emit_lines, talk
+from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.replay.reading import event_of
 from callboard.runtime.log.protocol import LogReader, Stored
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
@@ -31,7 +30,7 @@ _WIDE_FROM: Final = 110
 
 @dataclass(frozen=True)
 class Filter:
-    """Which events are wanted. Empty means all."""
+    """A choice of events. An empty field chooses all."""
 
     start: int = 1
     upto: int | None = None
@@ -39,7 +38,7 @@ class Filter:
     actors: frozenset[str] = frozenset()
 
     def takes(self, event: Event) -> bool:
-        """Whether this event is wanted. An actor's events: what it sent or got, and grants for it."""
+        """Return whether this event is chosen; an actor's events include its grants."""
         if self.kinds and event.kind not in self.kinds:
             return False
         if not self.actors:
@@ -56,7 +55,11 @@ class Filter:
     "--kind", "kinds", multiple=True, metavar="K", help="Only this kind of message. May be repeated."
 )
 @click.option(
-    "--actor", "actors", multiple=True, metavar="A", help="Only what this actor sent or got. May be repeated."
+    "--actor",
+    "actors",
+    multiple=True,
+    metavar="A",
+    help="Only events that this actor sent or received. May be repeated.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until the session is closed.")
 @log_option
@@ -73,10 +76,9 @@ def events(
 ) -> None:
     """List a session's events, one a line.
 
-    A line has the event's number, the local time, who sent what kind of message to whom, the event it
-    answers, and what it says. With --json each line is a JSON object with the whole message under `body`
-    and the time in UTC. On a terminal of less than 110 columns the time and the event it answers
-    are left out.
+    A line has the event's number, the local time, sender, recipient and kind, the event it answers, and a
+    summary of the message. With --json each line is a JSON object with the whole message under `body` and
+    the time in UTC. On a terminal of less than 110 columns the time and the event it answers are left out.
 
     An actor is `host`, a sub-agent such as `host.1`, `supervisor`, or an edge to the world: `model`,
     `tools`, `schema`, `clock`, `client`.
@@ -89,11 +91,11 @@ def events(
       callboard events --follow
     """
     wanted = Filter(start, upto, _kinds(kinds), _actors(actors))
-    width = console_on().width
+    width = width_of_stdout()
     with open_reader(log) as reader:
         row = find_session(reader, session)
         if start > row.head and not follow:
-            talk(f"session {row.session_id} has {row.head} events; there is none from {start} on")
+            talk(f"session {row.session_id} has {row.head} events, so none from {start} on")
         found = chosen(reader, row.session_id, wanted, is_endless=follow)
         if as_json:
             for stored, event in found:
@@ -105,7 +107,7 @@ def events(
 def chosen(
     reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool
 ) -> Iterator[tuple[Stored, Event]]:
-    """The events that are wanted, as stored and as read."""
+    """Yield the chosen events, each with its row."""
     for stored in stream(reader, session_id, wanted, is_endless=is_endless):
         event = event_of(session_id, stored)
         if wanted.takes(event):
@@ -113,7 +115,7 @@ def chosen(
 
 
 def stream(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool) -> Iterator[Stored]:
-    """The stored events, page by page; endless: until the session is closed."""
+    """Yield the rows from `wanted.start` on. is_endless: wait for more until the session is closed."""
     following = wanted.start
     while (room := _room(wanted, following)) > 0:
         page = reader.events(session_id, following, room)
@@ -130,25 +132,14 @@ def _room(wanted: Filter, following: int) -> int:
 
 
 def _is_last(session_id: str, page: Sequence[Stored], *, is_endless: bool) -> bool:
-    """Whether nothing follows this page."""
+    """Return whether nothing follows this page."""
     if not is_endless:
         return not page
     return bool(page) and isinstance(event_of(session_id, page[-1]).body, SessionClosed)
 
 
-def event_of(session_id: str, stored: Stored) -> Event:
-    """The event of a stored row. Raises CorruptLog."""
-    try:
-        body = decode(stored.body)
-    except UnreadableBody as error:
-        raise CorruptLog(
-            f"session {session_id}, event {stored.seq}: {error}", session_id, stored.seq
-        ) from None
-    return Event(stored.seq, stored.at, stored.sender, stored.recipient, stored.cause, body)
-
-
 def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:
-    """The event with its envelope."""
+    """Return the event with its envelope."""
     return {
         "session": session_id,
         "seq": stored.seq,
@@ -163,7 +154,7 @@ def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, objec
 
 
 def line_of(event: Event, width: int) -> Text:
-    """The event in one line. Where there is little room, what it says goes before when and why."""
+    """Return the event in one line. A narrow one leaves out the time and the cause, not the message."""
     route = f"{safe_line(event.sender)} → {safe_line(event.recipient)}"
     line = Text(f"{event.seq:>5}  ", style="bold")
     if width >= _WIDE_FROM:
@@ -178,14 +169,14 @@ def line_of(event: Event, width: int) -> Text:
 
 
 def style_of(event: Event) -> str:
-    """The colour of a kind of message: inputs from the world, and what deciders say."""
+    """Return the colour of an event; ports, clients, the supervisor and agents differ."""
     if event.sender in PORTS:
         return "green" if event.sender != CLIENT else "magenta"
     return "cyan" if event.sender == SUPERVISOR else "blue"
 
 
 def _kinds(names: tuple[str, ...]) -> frozenset[str]:
-    """The kinds, however they are capitalised."""
+    """Return the kinds of these names, in any case of letters. Fails for an unknown one."""
     known = {kind.lower(): kind for kind in KINDS}
     for name in names:
         if name.lower() not in known:

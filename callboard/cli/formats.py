@@ -1,10 +1,10 @@
-"""Numbers and times as people read them. Narrow: they stand in columns."""
+"""Numbers and times for people, narrow enough for columns."""
 
 from datetime import UTC, datetime
 
 
 def tokens(count: int) -> str:
-    """A number of tokens in at most seven characters.
+    """Return a number of tokens in at most seven characters.
 
     >>> tokens(950), tokens(12_345), tokens(1_234_567)
     ('950', '12.3k', '1.23M')
@@ -17,7 +17,7 @@ def tokens(count: int) -> str:
 
 
 def dollars(micro: int) -> str:
-    """Micro-dollars as dollars; `-` for nothing.
+    """Return micro-dollars as dollars; `-` for zero.
 
     >>> dollars(0), dollars(1_234), dollars(12_345_678)
     ('-', '$0.0012', '$12.35')
@@ -28,7 +28,7 @@ def dollars(micro: int) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """A length of time.
+    """Return a length of time in its largest units.
 
     >>> duration(1_240), duration(65_000), duration(7_380_000)
     ('1.2s', '1m05s', '2h03m')
@@ -43,19 +43,19 @@ def duration(milliseconds: int) -> str:
 
 
 def local(at_ms: int) -> str:
-    """A moment in local time, to the second."""
+    """Return a moment in local time, to the second."""
     moment = _moment(at_ms)
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else f"{at_ms} ms"
 
 
 def local_time(at_ms: int) -> str:
-    """The time of day of a moment, local, to the millisecond."""
+    """Return the local time of day of a moment, to the millisecond."""
     moment = _moment(at_ms)
     return moment.astimezone().strftime("%H:%M:%S.%f")[:-3] if moment else f"{at_ms} ms"
 
 
 def utc(at_ms: int) -> str:
-    """A moment for machines: ISO 8601 in UTC, to the millisecond.
+    """Return a moment for programs: ISO 8601 in UTC, to the millisecond.
 
     >>> utc(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
@@ -65,7 +65,7 @@ def utc(at_ms: int) -> str:
 
 
 def counted(count: int, noun: str, several: str = "") -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "agent"), counted(2, "agent"), counted(1_000, "reply", "replies")
     ('1 agent', '2 agents', '1,000 replies')
@@ -74,8 +74,8 @@ def counted(count: int, noun: str, several: str = "") -> str:
 
 
 def _moment(at_ms: int) -> datetime | None:
-    """None for what no calendar has: a log may claim anything."""
-    try:
+    """Return the moment, or None for one that no calendar has."""
+    try:  # a damaged log may hold any number
         return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
     except (ValueError, OverflowError, OSError):
         return None

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 import click
 
 from callboard.cli.errors import misused, not_found
-from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +48,8 @@ def log_keys() -> tuple[bytes | None, bytes | None]:
 
 def keyed_log(path: str) -> EventLog | str:
     """Return the log to write with its keys, or the path itself if there are no keys."""
+    from callboard.runtime.log.opening import open_log  # here: commands that only read need no asyncio
+
     key, encryption_key = log_keys()
     if key is None and encryption_key is None:
         return path

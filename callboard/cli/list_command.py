@@ -1,4 +1,4 @@
-"""`callboard sessions`: what is in a log."""
+"""`callboard sessions`: the sessions of a log."""
 
 from typing import NamedTuple
 
@@ -15,18 +15,18 @@ from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.protocol import LogReader, SessionRow
 
 _TAIL_EVENTS = 32
-"""How many of the last events are looked at: after an ask's end only stragglers and the close follow."""
+"""Events read from the end: after an ask's end only stragglers and the close follow."""
 
 
 class End(NamedTuple):
-    """How far a session got. kind: the ending of its last ask, if that is among the last events."""
+    """The end of a session. kind: the ending of its last ask, if that is among the last events."""
 
     is_closed: bool
     kind: str
 
     @property
     def text(self) -> str:
-        """In a word or two."""
+        """Return it in a word or two."""
         return (
             f"{self.kind or 'closed'}"
             if self.is_closed
@@ -54,23 +54,23 @@ def sessions(number: int, log: str, as_json: bool) -> None:
     """
     with open_reader(log) as reader:
         rows = reader.sessions()
-        shown = rows[:number] if number > 0 else rows
-        ends = [end_of(reader, row) for row in shown]
+        listed_rows = rows[:number] if number > 0 else rows
+        ends = [end_of(reader, row) for row in listed_rows]
     if as_json:
-        listed = [_json(row, end) for row, end in zip(shown, ends, strict=True)]
+        listed = [_json(row, end) for row, end in zip(listed_rows, ends, strict=True)]
         emit_json({"log": log, "total": len(rows), "sessions": listed})
         return
-    cells = [_cells(row, end) for row, end in zip(shown, ends, strict=True)]
+    cells = [_cells(row, end) for row, end in zip(listed_rows, ends, strict=True)]
     if cells:
         emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
-    if len(rows) > len(shown):
-        talk(f"{len(rows) - len(shown):,} more; -n 0 shows all")
+    if len(rows) > len(listed_rows):
+        talk(f"{len(rows) - len(listed_rows):,} more; -n 0 shows all")
     elif not rows:
         talk("the log holds no session yet; record one with `callboard run`")
 
 
 def end_of(reader: LogReader, row: SessionRow) -> End:
-    """How a session ended, from its last few events."""
+    """Return how a session ended, from its last few events."""
     is_closed, kind = False, ""
     for stored in reader.events(row.session_id, max(1, row.head - _TAIL_EVENTS + 1), _TAIL_EVENTS):
         try:

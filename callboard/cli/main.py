@@ -25,11 +25,11 @@ _SECTIONS: Final = {
     "Look back": {
         "sessions": ("list_command:sessions", "List the recorded sessions, newest first."),
         "show": ("show_command:show", "Sum a session up: prompts, outcomes, usage."),
-        "tree": ("show_command:tree", "Draw who delegated to whom, and how each ended."),
+        "tree": ("show_command:tree", "Draw the tree of delegations, and how each ended."),
         "events": ("events_command:events", "List a session's events, or follow them live."),
         "replay": ("replay_command:replay", "Step through a session, event by event."),
-        "state": ("state_command:state", "Show what an actor knew at an event."),
-        "request": ("state_command:request", "Show exactly what a model was asked."),
+        "state": ("state_command:state", "Show the state of an actor after an event."),
+        "request": ("state_command:request", "Show the exact request of a model call."),
     },
     "Check": {
         "verify": ("verify_command:verify", "Check digests, and that the code does what the log says."),
@@ -39,7 +39,8 @@ _SECTIONS: Final = {
         "check": ("check_command:check", "Check the rules of delegation on recorded sessions."),
     },
     "Keep": {
-        "export": ("export_command:export", "Write sessions to a file, to keep or to send."),
+        "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
+        "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
         "delete": ("delete_command:delete", "Delete a session permanently."),
     },
 }

@@ -35,6 +35,13 @@ def json_option(function: F) -> F:
     return _json(function)
 
 
+def check_option(function: F) -> F:
+    """`--check`: check the digest of every event before anything is shown."""
+    return click.option("--check", is_flag=True, help="Check the digests of the whole session first.")(
+        function
+    )
+
+
 def session_argument(function: F) -> F:
     """Add `[SESSION]`: an id, the beginning of one, or nothing for the newest session."""
     return _session(function)

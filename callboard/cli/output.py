@@ -4,17 +4,20 @@ Data is text for people, or with `--json` one JSON document (events: one a line)
 and summaries; it stays on the terminal when stdout is redirected.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 import msgspec
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text
 
 from callboard.cli.terminal_escape import safe_json, safe_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WIDE = 10_000
 """The width of a pipe or file: nothing is cut or wrapped there."""
@@ -43,12 +46,24 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> Console:
+def is_plain() -> bool:
+    """Return whether stdout is a pipe or a file, without forced colours: no console is needed."""
+    return not sys.stdout.isatty() and not os.environ.get("FORCE_COLOR")
+
+
+def width_of_stdout() -> int:
+    """Return the columns of the terminal, or `WIDE`."""
+    return WIDE if is_plain() else console_on().width
+
+
+def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> "Console":
     """Return a console that prints text unchanged: no markup, no emoji names, no guessed colours.
 
     Colours appear on a terminal only, and not with NO_COLOR. The width is the terminal's; a pipe has none.
     is_drawn: the stream counts as a terminal.
     """
+    from rich.console import Console  # here: a command whose data goes to a pipe does without it
+
     stream = stream or sys.stdout
     is_wide = not is_drawn and not stream.isatty()
     return Console(
@@ -64,6 +79,10 @@ def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> Conso
 
 def emit_lines(lines: Iterable[Text]) -> None:
     """Print styled lines of data, each cut at the width of the terminal."""
+    if is_plain():
+        for line in lines:
+            click.echo(line.plain)
+        return
     console = console_on()
     for line in lines:
         if console.is_terminal:

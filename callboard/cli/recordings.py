@@ -1,8 +1,8 @@
-"""Finding the log and the session that a command is about."""
+"""The log and the session that a command is about."""
 
-from callboard.actors.protocol.events import Event
-from callboard.cli.errors import NOT_FOUND, Failure, misused, not_found
+from callboard.cli.errors import misused, not_found
 from callboard.cli.keys import log_keys
+from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log import reading
@@ -13,7 +13,7 @@ _LISTED = 5
 
 
 def open_reader(log: str) -> LogReader:
-    """Open the log for reading. Fails with the logs that are there, if it is not."""
+    """Open the log for reading. Fails if it does not exist, and names the logs in that folder."""
     path = file_of(log) if scheme_of(log) == SQLITE else None
     if path is None or path.is_file():
         return reading.open_reader(log, *log_keys())
@@ -24,7 +24,7 @@ def open_reader(log: str) -> LogReader:
 
 
 def find_session(reader: LogReader, wanted: str) -> SessionRow:
-    """The session of this id, or whose id begins so; the newest if nothing is wanted."""
+    """Return the session with this id, or the one whose id begins so; without an id, the newest."""
     rows = reader.sessions()
     if not rows:
         raise not_found("the log holds no session yet; record one with `callboard run`")
@@ -44,21 +44,22 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
 
 
 def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:
-    """A session opened to look at, its digests checked, and its row."""
+    """Open a session and return it with its row."""
     with open_reader(log) as reader:
         row = find_session(reader, wanted)
-        return Recording.open(reader, row.session_id, head=head), row
+    key, encryption_key = log_keys()
+    recording = Recording.open(log, row.session_id, head=head, key=key, encryption_key=encryption_key)
+    return recording, row
 
 
-def check_seq(events: list[Event], at: int, session_id: str) -> int:
-    """The seq, if the session has it."""
-    if 1 <= at <= len(events):
-        return at
-    raise Failure(f"session {session_id} has events 1 to {len(events)}; there is no {at}", NOT_FOUND)
+def say_checked(*, is_checked: bool) -> None:
+    """Say on stderr that digests were not checked, if they were not."""
+    if not is_checked:
+        talk("chain not checked: only the events that were needed were read; --check reads all")
 
 
 def parse_head(text: str) -> Head:
-    """`SEQ:HEX`, as `run`, `show` and `verify` print it."""
+    """Parse `SEQ:HEX`, the form in which `run`, `show` and `verify` print a head."""
     seq, colon, digest = text.strip().partition(":")
     try:
         if not colon or len(digest) != 64:

@@ -7,12 +7,11 @@ from typing import Final
 import click
 from rich.text import Text
 
-from callboard.cli.options import Command, json_option, log_option, session_argument
-from callboard.cli.output import console_on, emit_json, emit_lines, is_terminal
-from callboard.cli.recordings import check_seq, open_recording
+from callboard.cli.options import Command, check_option, json_option, log_option, session_argument
+from callboard.cli.output import console_on, emit_json, emit_lines, is_terminal, width_of_stdout
+from callboard.cli.recordings import open_recording, say_checked
 from callboard.cli.step_view import step_json, step_lines
 from callboard.replay.recording import Recording
-from callboard.replay.steps import Steps
 
 KEYS: Final = (
     "enter, n, space, ↓  next    p, ↑  back    12 enter  event 12    g, G  ends\n"
@@ -28,13 +27,15 @@ _LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
 @click.command("replay", cls=Command)
 @session_argument
 @click.option("--at", type=int, metavar="N", help="Begin at event N; off a terminal, show only this one.")
+@check_option
 @log_option
 @json_option
-def replay(session: str, at: int | None, log: str, as_json: bool) -> None:
+def replay(session: str, at: int | None, check: bool, log: str, as_json: bool) -> None:
     """Step through a session, event by event.
 
-    For each event: its envelope, the message, the decision it was posted in, what it led to, and what its
-    recipient knew afterwards, computed anew from the log. No model is called and no tool runs.
+    For each event: its envelope, the message, the decision that posted it, the events that answer it, and
+    its recipient's state afterwards, as the deciders compute it from the log. No model is called and no tool
+    runs.
 
     \b
     Keys:
@@ -45,7 +46,7 @@ def replay(session: str, at: int | None, log: str, as_json: bool) -> None:
       q                       leave
 
     Off a terminal, or with --json, all events are printed one after the other, or with --at just one; its
-    JSON then has the whole state.
+    JSON then has the whole state. Digests are checked when all events are printed, or with --check.
 
     \b
     Examples:
@@ -54,37 +55,48 @@ def replay(session: str, at: int | None, log: str, as_json: bool) -> None:
       callboard replay --at 12 | less
     """
     recording, _ = open_recording(log, session)
-    steps = Steps(recording.events, [row.body for row in recording.rows])
     if at is not None:
-        check_seq(recording.events, at, recording.session_id)
-    if not as_json and is_terminal(sys.stdout) and sys.stdin.isatty():
-        Stepper(recording, steps, at or 1).run()
-        return
+        recording.event(at)
+    is_stepped = not as_json and sys.stdin.isatty() and is_terminal(sys.stdout)
+    is_checked = check or (at is None and not is_stepped)
+    if is_checked:
+        recording.check()
+    if is_stepped:
+        Stepper(recording, at or 1).run()
+    else:
+        _print(recording, at, is_checked=is_checked, as_json=as_json)
+
+
+def _print(recording: Recording, at: int | None, *, is_checked: bool, as_json: bool) -> None:
+    """Print one step, or all of them."""
+    steps = recording.steps()
     for seq in range(1, len(steps) + 1) if at is None else [at]:
-        if as_json:
-            emit_json(step_json(recording, steps.at(seq), has_state=at is not None), is_line=at is None)
-        else:
-            emit_lines(step_lines(recording, steps.at(seq), console_on().width, body_lines=0))
+        step = steps.at(seq)
+        if not as_json:
+            emit_lines(step_lines(recording, step, width_of_stdout(), body_lines=0))
+            continue
+        has_state = at is not None
+        emit_json(step_json(recording, step, is_checked=is_checked, has_state=has_state), is_line=at is None)
+    if not as_json:
+        say_checked(is_checked=is_checked)
 
 
 _AROUND_BODY: Final = 8
-"""Lines of the terminal that are not the message's: what stands above and below it, and the prompt."""
+"""Lines of the terminal that a message cannot have: those above and below it, and the prompt."""
 
 
 class Stepper:
-    """Where somebody is in a session, and what a key does. read: gives the next key."""
+    """A place in a session, moved by keys. read: returns the next key."""
 
-    def __init__(
-        self, recording: Recording, steps: Steps, at: int = 1, read: Callable[[], str] = click.getchar
-    ) -> None:
+    def __init__(self, recording: Recording, at: int = 1, read: Callable[[], str] = click.getchar) -> None:
         self.at = at
         self._recording = recording
-        self._steps = steps
+        self._steps = recording.steps()
         self._read = read
         self._digits = ""
 
     def run(self) -> None:
-        """Until the reader leaves."""
+        """Take keys until one leaves, or the input ends."""
         if not len(self._steps):
             return
         self._show()
@@ -101,7 +113,7 @@ class Stepper:
         return key
 
     def take(self, key: str) -> None:
-        """Do what a key says."""
+        """Act on a key."""
         if key.isdecimal() and key.isascii():
             self._digits += key
             return
@@ -116,7 +128,7 @@ class Stepper:
             emit_lines([Text(line, style="dim") for line in KEYS.split("\n")])
 
     def _target(self, key: str) -> int | None:
-        """Where a key leads, None if it is no key for that."""
+        """Return the event that a key leads to, None for any other key."""
         steps = {"g": 1, "G": len(self._steps)}
         steps |= dict.fromkeys(_NEXT, self.at + 1) | dict.fromkeys(_BACK, self.at - 1)
         return steps.get(key)

@@ -1,6 +1,6 @@
 """`callboard show` and `callboard tree`: a recorded session as a whole."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import click
@@ -11,13 +11,13 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded, CallTool, SessionClosed, SessionOpened
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
 from callboard.cli.output import console_on, emit_json, emit_lines, fields, talk
-from callboard.cli.recordings import check_seq, open_recording
+from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.recording import Recording
@@ -38,8 +38,8 @@ class Turn(NamedTuple):
 def show(session: str, log: str, as_json: bool) -> None:
     """Sum a session up: prompts, outcomes, usage, head.
 
-    The digests are checked on the way. The HEAD is what to keep if you want to prove later that nothing
-    was cut off: `callboard verify --head`.
+    The digests are checked on the way. Keep the HEAD: with it, `callboard verify --head` proves later that
+    nothing was cut off.
 
     \b
     Examples:
@@ -47,11 +47,12 @@ def show(session: str, log: str, as_json: bool) -> None:
       callboard show 2026 --json | jq .usage.tokens
     """
     recording, row = open_recording(log, session)
+    found = _overview(recording)
     if as_json:
-        emit_json(_session_json(recording, row.title))
+        emit_json(_session_json(recording, row.title, found))
         return
-    emit_lines(fields(_facts(recording)))
-    for number, turn in enumerate(turns(recording.events), 1):
+    emit_lines(fields(_facts(recording, found)))
+    for number, turn in enumerate(found.turns, 1):
         emit_lines([Text(), *fields(_turn_facts(number, turn))])
     name = recording.session_id + log_flag()
     talk(f"\nmore: callboard tree {name}; callboard events {name}; callboard replay {name}")
@@ -63,10 +64,10 @@ def show(session: str, log: str, as_json: bool) -> None:
 @log_option
 @json_option
 def tree(session: str, at: int | None, log: str, as_json: bool) -> None:
-    """Draw who delegated to whom, and how each agent ended.
+    """Draw the tree of delegations, and how each agent ended.
 
     Turns, tools, tokens, cost and time are each agent's own; the last line has the sum. With 110 columns or
-    more there is room for what each was asked, or why it failed.
+    more there is room for each agent's prompt, or the reason of its failure.
 
     \b
     Examples:
@@ -75,82 +76,79 @@ def tree(session: str, at: int | None, log: str, as_json: bool) -> None:
       callboard tree --json | jq '.. | select(.status? == "failed") | .address'
     """
     recording, _ = open_recording(log, session)
-    events = recording.events
-    upto = len(events) if at is None else check_seq(events, at, recording.session_id)
-    grown = Tree()
-    for event in events[:upto]:
-        grown.add(event)
+    grown = recording.tree(at)
     if as_json:
         host = grown.nodes.get(HOST)
-        emit_json(
-            {"session": recording.session_id, "at": upto, "tree": _node_json(grown, host) if host else None}
-        )
+        upto = recording.head.seq if at is None else at
+        node = _node_json(grown, host) if host else None
+        emit_json({"session": recording.session_id, "at": upto, "tree": node})
         return
     console = console_on()
     is_ascii = not console.encoding.lower().startswith("utf")
     emit_lines(tree_lines(grown, Space(console.width, 0, is_ascii), grown.last_at))
 
 
-def turns(events: list[Event]) -> Iterator[Turn]:
-    """The asks of a session, in order."""
-    asked: Event | None = None
-    for event in events:
-        if isinstance(event.body, Ask):
-            if asked is not None:
-                yield Turn(asked, None)
-            asked = event
-        elif isinstance(event.body, AskEnded) and asked is not None:
-            yield Turn(asked, event)
-            asked = None
-    if asked is not None:
-        yield Turn(asked, None)
+@dataclass
+class _Overview:
+    """A session as a whole. started, last: milliseconds since 1970, 0 if there is no event."""
 
+    turns: list[Turn]
+    host: str = ""
+    model: str = ""
+    started: int = 0
+    last: int = 0
+    is_closed: bool = False
+    agents: int = 0
+    tools: int = 0
+    usage: Usage = ZERO
 
-class _Overview(NamedTuple):
-    """What a session is as a whole. started, last: milliseconds since 1970, 0 if there is no event."""
-
-    host: str
-    model: str
-    started: int
-    last: int
-    is_closed: bool
-    agents: int
-    tools: int
-    usage: Usage
-    head: str
+    def take(self, event: Event) -> None:
+        """Take the next event in."""
+        self.started = self.started or event.at
+        self.last = event.at
+        match event.body:
+            case SessionOpened(host=host, model=model) if not self.host:
+                self.host, self.model = host, model.name
+            case Ask():
+                self.turns.append(Turn(event, None))
+            case AskEnded() if self.turns and self.turns[-1].ended is None:
+                self.turns[-1] = Turn(self.turns[-1].asked, event)
+            case CallTool():
+                self.tools += 1
+            case SessionClosed():
+                self.is_closed = True
+            case _:
+                pass
 
 
 def _overview(recording: Recording) -> _Overview:
-    events, grown = recording.events, recording.tree()
-    opened = next((event.body for event in events if isinstance(event.body, SessionOpened)), None)
-    return _Overview(
-        host=opened.host if opened else "",
-        model=opened.model.name if opened else "",
-        started=events[0].at if events else 0,
-        last=events[-1].at if events else 0,
-        is_closed=any(isinstance(event.body, SessionClosed) for event in events),
-        agents=len(grown.nodes),
-        tools=sum(isinstance(event.body, CallTool) for event in events),
-        usage=usage_of(list(grown.walk())),
-        head=head_text((recording.head.seq, recording.head.digest.hex())),
-    )
+    """Read a session once; digests are checked on the way."""
+    found, grown = _Overview([]), Tree()
+    for event in recording.events:
+        found.take(event)
+        grown.add(event)
+    found.agents = len(grown.nodes)
+    found.usage = usage_of(list(grown.walk()))
+    return found
 
 
-def _facts(recording: Recording) -> dict[str, str]:
-    found = _overview(recording)
+def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
+    took = duration(found.last - found.started)
     return {
         "session": recording.session_id,
-        "started": f"{local(found.started)}, {duration(found.last - found.started)}"
-        if found.last
-        else "not yet",
+        "started": f"{local(found.started)}, {took}" if found.last else "not yet",
         "state": "closed" if found.is_closed else "open: it still runs, or its process ended",
         "host": found.host,
         "model": found.model,
         "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
         "usage": usage_text(found.usage),
-        "events": f"{len(recording.events):,}",
-        "head": found.head,
+        "events": f"{recording.head.seq:,}",
+        "head": _head(recording),
     }
+
+
+def _head(recording: Recording) -> str:
+    return head_text((recording.head.seq, recording.head.digest.hex()))
 
 
 def _turn_facts(number: int, turn: Turn) -> dict[str, str]:
@@ -171,8 +169,7 @@ def _turn_facts(number: int, turn: Turn) -> dict[str, str]:
     }
 
 
-def _session_json(recording: Recording, title: str) -> dict[str, object]:
-    found = _overview(recording)
+def _session_json(recording: Recording, title: str, found: _Overview) -> dict[str, object]:
     return {
         "session": recording.session_id,
         "title": title,
@@ -184,9 +181,9 @@ def _session_json(recording: Recording, title: str) -> dict[str, object]:
         "agents": found.agents,
         "tools": found.tools,
         "usage": usage_json(found.usage),
-        "events": len(recording.events),
-        "head": found.head,
-        "asks": [_turn_json(turn) for turn in turns(recording.events)],
+        "events": recording.head.seq,
+        "head": _head(recording),
+        "asks": [_turn_json(turn) for turn in found.turns],
     }
 
 

@@ -1,19 +1,17 @@
-"""`callboard state` and `callboard request`: what an actor knew, and what a model was asked."""
+"""`callboard state` and `callboard request`: an actor's state, and the request of a model call."""
 
 import click
 import msgspec
 from rich.text import Text
 
 from callboard.actors.agent.state import AgentState
-from callboard.actors.protocol.errors import UnknownName
-from callboard.actors.protocol.messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState
 from callboard.cli.errors import misused
 from callboard.cli.message_summary import whole_prompt
-from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
+from callboard.cli.options import Command, check_option, json_option, log_flag, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, talk
-from callboard.cli.recordings import open_recording
+from callboard.cli.recordings import open_recording, say_checked
 from callboard.cli.states import plain, summary, summary_fields
 from callboard.replay.recording import Recording
 
@@ -24,13 +22,18 @@ from callboard.replay.recording import Recording
 @click.option(
     "--actor", default="", metavar="A", help="host, host.1, ..., or supervisor; without it, all in short."
 )
+@check_option
 @log_option
 @json_option
-def state(session: str, at: int | None, actor: str, log: str, as_json: bool) -> None:
-    """Show what an actor knew after an event.
+def state(session: str, at: int | None, actor: str, check: bool, log: str, as_json: bool) -> None:
+    """Show the state of an actor after an event.
 
-    The state is computed anew from the log; no model is called. --json has all of it, the conversation
-    included.
+    The deciders compute the state again from the log; no model is called. --json has all of it, the
+    conversation included.
+
+    Without --actor every event up to N is read and its digest checked. With --actor only that actor's events
+    are read, which is fast in a long session; their digests cannot be checked alone, so the answer says
+    `chain not checked`, and --check reads the rest.
 
     \b
     Examples:
@@ -39,21 +42,33 @@ def state(session: str, at: int | None, actor: str, log: str, as_json: bool) -> 
       callboard state --actor host --json | jq .state.history
     """
     recording, _ = open_recording(log, session)
-    upto = len(recording.events) if at is None else at
-    head = {"session": recording.session_id, "at": upto}
-    if not actor:
-        known = recording.states(upto)
-        if as_json:
-            emit_json({**head, "actors": {name: plain(one) for name, one in known.items()}})
-            return
-        emit_lines(table([(name, summary(one)) for name, one in known.items()], ("ACTOR", "STATE")))
-        return
-    found = recording.state(upto, actor)
+    if check:
+        recording.check()
+    upto = recording.head.seq if at is None else at
+    if actor:
+        _emit_state(recording, upto, actor, is_checked=check, as_json=as_json)
+    else:
+        _emit_states(recording, upto, as_json=as_json)
+
+
+def _emit_states(recording: Recording, at: int, *, as_json: bool) -> None:
+    known = recording.states(at)
     if as_json:
+        actors = {name: plain(one) for name, one in known.items()}
+        emit_json({"session": recording.session_id, "at": at, "checked": True, "actors": actors})
+    else:
+        emit_lines(table([(name, summary(one)) for name, one in known.items()], ("ACTOR", "STATE")))
+
+
+def _emit_state(recording: Recording, at: int, actor: str, *, is_checked: bool, as_json: bool) -> None:
+    found = recording.state(at, actor)
+    if as_json:
+        head = {"session": recording.session_id, "at": at, "checked": is_checked}
         emit_json({**head, "actor": actor, "state": plain(found)})
         return
-    emit_lines(fields({"actor": actor, "after event": f"{upto}", **summary_fields(found)}))
+    emit_lines(fields({"actor": actor, "after event": f"{at}", **summary_fields(found)}))
     _show_conversation(found)
+    say_checked(is_checked=is_checked)
 
 
 def _show_conversation(found: ActorState) -> None:
@@ -66,14 +81,16 @@ def _show_conversation(found: ActorState) -> None:
 
 @click.command("request", cls=Command)
 @click.argument("words", nargs=-1, required=True, metavar="[SESSION] SEQ")
+@check_option
 @log_option
 @json_option
-def request(words: tuple[str, ...], log: str, as_json: bool) -> None:
-    """Show exactly what a model was asked.
+def request(words: tuple[str, ...], check: bool, log: str, as_json: bool) -> None:
+    """Show the exact request of a model call.
 
-    SEQ is the number of a CallModel event, or of the ModelReplied that answers it:
-    `callboard events --kind CallModel` lists them. --json has the request as it was, in its own key order;
-    cache marks are the model's business and not part of it.
+    SEQ is the number of a CallModel event, of the TurnRequested that led to it, or of the ModelReplied that
+    answers it: `callboard events --kind CallModel` lists them. --json has the request as it was, in its own
+    key order; the model adds cache marks, so they are not part of it. Only the agent's own events are read,
+    so digests are checked with --check only.
 
     \b
     Examples:
@@ -83,25 +100,15 @@ def request(words: tuple[str, ...], log: str, as_json: bool) -> None:
     if len(words) > 2 or not words[-1].isdecimal():
         raise misused("write the number of a CallModel event: callboard request [SESSION] SEQ")
     recording, _ = open_recording(log, words[0] if len(words) == 2 else "")
-    asked = recording.request(_grant(recording, int(words[-1])))
+    if check:
+        recording.check()
+    asked = recording.request(int(words[-1]))
     if as_json:
         emit_json(asked.body())
         return
     _show_request(asked)
+    say_checked(is_checked=check)
     talk(f"\nall of it, as JSON: callboard request {recording.session_id} {words[-1]} --json{log_flag()}")
-
-
-def _grant(recording: Recording, seq: int) -> int:
-    """The seq of the grant that is meant."""
-    event = recording.event(seq)
-    if isinstance(event.body, ModelReplied):
-        return event.cause
-    if not isinstance(event.body, CallModel):
-        grants = [str(one.seq) for one in recording.events if isinstance(one.body, CallModel)][:12]
-        raise UnknownName(
-            f"event {seq} is {event.kind}, not CallModel; the first of those: {', '.join(grants) or 'none'}"
-        )
-    return seq
 
 
 def _show_request(asked: ModelRequest) -> None:
@@ -125,7 +132,7 @@ def _show_request(asked: ModelRequest) -> None:
 
 
 def _content(content: msgspec.Raw) -> str:
-    """A message's content: text as text, blocks as JSON."""
+    """Return a message's content: text as text, blocks as JSON."""
     value = msgspec.json.decode(content)
     if isinstance(value, str):
         return value

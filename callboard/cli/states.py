@@ -1,4 +1,4 @@
-"""An actor's state, in a line, in a few lines, and as JSON."""
+"""An actor's state in one line, in a few lines, and as JSON."""
 
 import msgspec
 
@@ -7,11 +7,11 @@ from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.to_jsonable import shown
+from callboard.replay.to_jsonable import to_jsonable
 
 
 def summary(state: ActorState) -> str:
-    """The state in one line."""
+    """Return the state in one line."""
     if isinstance(state, SupervisorState):
         parts = [
             state.phase,
@@ -30,13 +30,13 @@ def summary(state: ActorState) -> str:
 
 
 def summary_fields(state: ActorState) -> dict[str, str]:
-    """The state in labels and values."""
+    """Return the state as labels and values."""
     return _supervisor(state) if isinstance(state, SupervisorState) else _agent(state)
 
 
 def plain(state: ActorState) -> object:
-    """The state as JSON. Maps by number become objects, conversations lists."""
-    return msgspec.Raw(msgspec.json.encode(shown(state)))
+    """Return the state as JSON. Maps by number become objects, conversations lists."""
+    return msgspec.Raw(msgspec.json.encode(to_jsonable(state)))
 
 
 def _supervisor(state: SupervisorState) -> dict[str, str]:
@@ -61,7 +61,7 @@ def _supervisor(state: SupervisorState) -> dict[str, str]:
 
 def _agent(state: AgentState) -> dict[str, str]:
     if state.prefix is None:
-        return {"phase": f"{state.phase}; nothing of it is kept" if state.phase == "idle" else state.phase}
+        return {"phase": f"{state.phase}; its memory is dropped" if state.phase == "idle" else state.phase}
     used = f"{state.turns_used} of {state.limits.max_iterations}"
     said = counted(len(state.history), "message")
     return {

@@ -23,7 +23,10 @@ _LABEL: Final = 10
 def step_lines(
     recording: Recording, step: Step, width: int, *, body_lines: int = 0, has_state: bool = False
 ) -> list[Text]:
-    """The step for people. body_lines: how many of the message, 0 for all. has_state: state as JSON."""
+    """Return the step as lines for people.
+
+    body_lines: the most lines of the message, 0 for all. has_state: with the state as JSON.
+    """
     event = step.event
     lines = [_heading(recording, event, width), *_envelope(recording, step)]
     lines += _body(recording.rows[event.seq - 1].body, body_lines)
@@ -37,11 +40,18 @@ def step_lines(
     return [*lines, Text()]
 
 
-def step_json(recording: Recording, step: Step, *, has_state: bool = False) -> dict[str, object]:
-    """The step for programs. has_state: the whole state too, which is much for all of a long session."""
+def step_json(
+    recording: Recording, step: Step, *, is_checked: bool, has_state: bool = False
+) -> dict[str, object]:
+    """Return the step for programs.
+
+    is_checked: whether the session's digests were checked. has_state: with the whole state, which is large in
+    a long session.
+    """
     stored = recording.rows[step.event.seq - 1]
     found = {
         **event_json(recording.session_id, stored, step.event),
+        "checked": is_checked,
         "decision": [event.seq for event in step.decision],
         "outputs": [event.seq for event in step.outputs],
         "summary": None if step.state is None else summary(step.state),
@@ -81,7 +91,7 @@ def _envelope(recording: Recording, step: Step) -> list[Text]:
 
 
 def _body(body: bytes, longest: int) -> list[Text]:
-    """The message, indented; its kind stands above already."""
+    """Return the message, indented, without its kind, which the heading has."""
     fields = msgspec.json.decode(body, type=dict[str, Json])
     fields.pop("type", None)
     lines = _json_lines(msgspec.json.encode(fields)) if fields else []
@@ -92,8 +102,8 @@ def _body(body: bytes, longest: int) -> list[Text]:
 
 
 def _json_lines(data: bytes) -> list[Text]:
-    shown = msgspec.json.format(data, indent=2).decode()
-    return [Text(f"  {line}") for line in safe_text(shown).split("\n")]
+    text = msgspec.json.format(data, indent=2).decode()
+    return [Text(f"  {line}") for line in safe_text(text).split("\n")]
 
 
 def _listing(events: Sequence[Event]) -> str:

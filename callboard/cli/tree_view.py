@@ -2,11 +2,11 @@
 
 Pure: a tree, a width, a height and the time in, lines out. The columns are
 
-    agent  state  turns  tools  tokens  cost  time  [what it was asked, or why it failed]
+    agent  state  turns  tools  tokens  cost  time  [its prompt, or the reason of its failure]
 
-The last appears from 110 columns on, the cost only if there is any. What an agent used is its own; the sum
-is everybody's. If the tree is higher than the terminal, agents that are done well give way first, then
-those that wait; a line tells how many are not shown.
+The last column appears from 110 columns on, the cost only if there is any. Figures are each agent's own; the
+last line sums all agents up. If the tree is higher than the terminal, agents that ended `ok` are left out
+first, then those that wait; a line says how many are left out.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _NUMBERS_FROM: Final = 60
 """Columns from which there is room for all numbers."""
 
 _NOTE_FROM: Final = 110
-"""Columns from which there is room for what an agent was asked."""
+"""Columns from which there is room for an agent's prompt."""
 
 _NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}
 """Columns of numbers, and their widths."""
@@ -41,7 +41,7 @@ _NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}
 
 @dataclass(frozen=True)
 class Space:
-    """What there is to draw on. rows: 0 for as many as it takes. width: `WIDE` where nothing is cut."""
+    """The space for a drawing. rows: 0 for no bound. width: `WIDE` for no bound."""
 
     width: int = 80
     rows: int = 0
@@ -49,24 +49,24 @@ class Space:
 
 
 def tree_lines(tree: Tree, space: Space, now_ms: int) -> list[Text]:
-    """The tree, headed and summed up, in at most `space.rows` lines."""
+    """Return the tree with its heading and its sum, in at most `space.rows` lines."""
     order = list(tree.walk())
     total = sum_line(order, now_ms)
     if not order:
         return [total]
     room = len(order) if not space.rows else max(1, space.rows - 2)
-    shown, hidden = chosen(order, room)
-    names = _names(shown, space)
-    columns = _Columns.fitting(names, shown, space, any(node.usage.cost for _, node in order))
+    chosen_nodes, hidden = choose(order, room)
+    names = _names(chosen_nodes, space)
+    columns = _Columns.fitting(names, chosen_nodes, space, any(node.usage.cost for _, node in order))
     lines = [columns.heading()]
-    lines += [columns.line(name, node, now_ms) for name, (_, node) in zip(names, shown, strict=True)]
+    lines += [columns.line(name, node, now_ms) for name, (_, node) in zip(names, chosen_nodes, strict=True)]
     if hidden:
         lines.append(Text(f"{'...' if space.is_ascii else '…'} {_hidden(hidden)}", style="dim"))
     return [*lines, total]
 
 
 def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
-    """How many agents in which state, and what all of them used."""
+    """Return a line with the number of agents by status, and the usage of all of them."""
     if not order:
         return Text("no agent has started yet", style="dim")
     line = Text(f"{counted(len(order), 'agent')}: ")
@@ -79,17 +79,18 @@ def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
 
 
 def usage_of(order: Sequence[tuple[int, Node]]) -> Usage:
-    """What these agents used."""
+    """Return the sum of these agents' usage."""
     total = ZERO
     for _, node in order:
         total = plus(total, node.usage)
     return total
 
 
-def chosen(order: Sequence[tuple[int, Node]], room: int) -> tuple[list[tuple[int, Node]], list[Node]]:
-    """Which agents get a line if there is room for so many, in the order of the tree, and who gets none.
+def choose(order: Sequence[tuple[int, Node]], room: int) -> tuple[list[tuple[int, Node]], list[Node]]:
+    """Choose the agents that get a line. Returns them in the order of the tree, and those left out.
 
-    An agent is shown only with all above it. One line is kept for the number of those who are not shown.
+    room: the lines that there are. An agent is chosen only with all above it. One line is kept for the number
+    of agents that are left out.
     """
     if len(order) <= room:
         return list(order), []
@@ -101,12 +102,12 @@ def chosen(order: Sequence[tuple[int, Node]], room: int) -> tuple[list[tuple[int
         line = _missing_line(node.address, kept, by_address)
         if len(kept) + len(line) <= room - 1:
             kept.update(line)
-    shown = [(depth, node) for depth, node in order if node.address in kept]
-    return shown, [node for _, node in order if node.address not in kept]
+    chosen_nodes = [(depth, node) for depth, node in order if node.address in kept]
+    return chosen_nodes, [node for _, node in order if node.address not in kept]
 
 
 def _missing_line(address: str, kept: set[str], known: dict[str, Node]) -> list[str]:
-    """The agent and all above it that have no line yet."""
+    """Return the agent and those above it that have no line yet."""
     found = []
     while address in known and address not in kept:
         found.append(address)
@@ -115,7 +116,7 @@ def _missing_line(address: str, kept: set[str], known: dict[str, Node]) -> list[
 
 
 def _urgency(node: Node) -> tuple[int, int]:
-    """Who gets a line first: at work, then failed, then waiting for others, then the latest to end."""
+    """Return the rank for a line: at work, then failed, then waiting for others, then the latest to end."""
     if not node.is_over:
         return (2 if node.state == "delegating" else 0, -node.started_at)
     return (1 if node.status == "failed" else 3, -node.ended_at)
@@ -131,13 +132,13 @@ def _by_status(nodes: Sequence[Node]) -> list[tuple[str, int]]:
     return [(status, counts[status]) for status in ("running", "ok", "failed", "cancelled") if counts[status]]
 
 
-def _names(shown: Sequence[tuple[int, Node]], space: Space) -> list[str]:
-    """The agents' names behind the lines of the tree."""
+def _names(chosen_nodes: Sequence[tuple[int, Node]], space: Space) -> list[str]:
+    """Return the agents' names, each behind the branches of the tree."""
     tee, corner, bar, blank = _ASCII_GUIDES if space.is_ascii else _GUIDES
     marks = _ASCII_MARKS if space.is_ascii else _MARKS
     names: list[str] = []
     is_open: list[bool] = []  # per depth: does a later sibling follow
-    for depth, node in reversed(shown):
+    for depth, node in reversed(chosen_nodes):
         is_open += [False] * (depth + 1 - len(is_open))
         guides = "".join(bar if more else blank for more in is_open[1:depth])
         branch = (tee if is_open[depth] else corner) if depth else ""
@@ -147,7 +148,7 @@ def _names(shown: Sequence[tuple[int, Node]], space: Space) -> list[str]:
 
 
 def name_of(node: Node) -> str:
-    """An agent's address, and its profile where that says more."""
+    """Return an agent's address, and its profile where that is another name."""
     profile = safe_line(node.profile, 64)
     return node.address if profile in ("", node.address) else f"{node.address} {profile}"
 
@@ -161,14 +162,14 @@ class _Columns:
 
     @classmethod
     def fitting(
-        cls, names: Sequence[str], shown: Sequence[tuple[int, Node]], space: Space, has_cost: bool
+        cls, names: Sequence[str], chosen_nodes: Sequence[tuple[int, Node]], space: Space, has_cost: bool
     ) -> "_Columns":
-        """Widths for this terminal: numbers first, then names and states, and notes if there is room."""
+        """Fit widths to the terminal: numbers first, then names and states, and notes if there is room."""
         left_out = {"cost"} if not has_cost else set()
         left_out |= {"turns", "tools"} if space.width < _NUMBERS_FROM else set()
         numbers = tuple(column for column in _NUMBERS.items() if column[0] not in left_out)
         room = space.width - 1 - sum(width + 1 for _, width in numbers)
-        widest = max(len("state"), *(cell_len(safe_line(node.state)) for _, node in shown))
+        widest = max(len("state"), *(cell_len(safe_line(node.state)) for _, node in chosen_nodes))
         state = 24 if space.width >= _NOTE_FROM else 18
         state = min(state, widest) if space.width == WIDE else state
         name = max(len("agent"), *map(cell_len, names))
@@ -179,14 +180,14 @@ class _Columns:
         return cls(name, state, room - name - state - 4 if has_note else 0, numbers)
 
     def heading(self) -> Text:
-        """What stands in which column."""
+        """Return the line of headings."""
         cells = [padded("agent", self.name), padded("state", self.state)]
         cells += [padded(name, width, is_right=True) for name, width in self.numbers]
         line = "  ".join(cells[:2]) + "".join(f" {cell}" for cell in cells[2:])
         return Text(line + ("  task" if self.note else ""), style="dim")
 
     def line(self, name: str, node: Node, now_ms: int) -> Text:
-        """One agent."""
+        """Return the line of one agent."""
         style = STYLES[node.status]
         line = Text.assemble(
             (padded(name, self.name), style if node.is_over else ""),

@@ -1,4 +1,4 @@
-"""`callboard verify`: is the log whole, and does the code still do what it says."""
+"""`callboard verify`: whether the log is whole, and the code still does what it says."""
 
 import click
 
@@ -27,14 +27,14 @@ from callboard.runtime.log.protocol import FileReader, Head, LogReader
 def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> int:
     """Check digests, and that the code does what the log says.
 
-    Two checks: the chain of digests, which shows changed, missing and reordered events; and a replay, in
-    which every decider runs again on what it got and must post, byte for byte, what the log has. The first
-    divergence is shown with what was expected, what is there, and how it came to this decision. No model is
-    called and no tool runs.
+    Two checks are made. The chain of digests shows changed, missing and reordered events. A replay runs every
+    decider again on the recorded inputs: it must post, byte for byte, the events that the log has. The first
+    divergence is shown with the expected and the actual event, and the events that led to this decision. No
+    model is called and no tool runs.
 
-    A tail that was cut off cannot be seen from the log alone: keep the head that `callboard run` prints and
-    give it with --head. Somebody who edits a log can compute all digests anew, unless it was made with a
-    key: give that with --key-file.
+    The log alone cannot show that its tail was cut off: keep the head that `callboard run` prints and give it
+    with --head. Digests without a key can be computed again by anyone who edits a log: use a key, and give it
+    with --key-file.
 
     Exit code 0 if all is well, 4 if a log is corrupt, 5 if the code diverges.
 
@@ -52,15 +52,15 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
         names = _names(reader, session, is_all, is_damaged=bool(damage))
         found = [_check(reader, name, kept, is_quiet=as_json) for name in names]
     if as_json:
-        told = found[0] if found and not is_all else {"log": log, "sessions": found}
-        emit_json({**told, "damage": damage} if damage else told)
+        result = found[0] if found and not is_all else {"log": log, "sessions": found}
+        emit_json({**result, "damage": damage} if damage else result)
     elif is_all:
         _count(found)
     return CORRUPT if damage else _worst(found)
 
 
 def _damage(reader: LogReader, *, is_quiet: bool) -> str:
-    """What is wrong with the file as a whole: events may be missing from any session."""
+    """Return the damage of the file as a whole, or nothing: events may be missing from any session."""
     if not isinstance(reader, FileReader):
         return ""
     try:
@@ -90,11 +90,11 @@ def _names(reader: LogReader, session: str, is_all: bool, *, is_damaged: bool) -
     except Failure:
         if not is_damaged:
             raise
-        return []  # it may have been in what cannot be read
+        return []  # the session may be in the part of the file that cannot be read
 
 
 def _check(reader: LogReader, session_id: str, head: Head | None, *, is_quiet: bool) -> dict[str, object]:
-    """One session's result, printed at once: a long check of many should not be silent."""
+    """Check one session, print the result, and return it."""
     try:
         verification = Recording.open(reader, session_id, head=head).verify()
     except CorruptLog as error:
@@ -108,7 +108,7 @@ def _check(reader: LogReader, session_id: str, head: Head | None, *, is_quiet: b
 
 
 def _lines(verification: Verification) -> list[str]:
-    """The result, each line safe: values in it are from the log."""
+    """Return the result as lines, each safe for a terminal: they hold values from the log."""
     return [
         safe_line(line) if not line.startswith(" ") else f"  {safe_line(line)}"
         for line in verification.lines()

@@ -23,7 +23,7 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded
-from callboard.replay.recording import Recording, read_rows
+from callboard.replay.recording import Recording
 from callboard.replay.testing.chart import chart
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored
 from callboard.replay.testing.explore import explore as explore_worlds
@@ -240,9 +240,7 @@ class Simulation:
         """Return the run as a recording, for every tool of `callboard.replay`."""
         log = MemoryLog()
         asyncio.run(_store(log, self.world.log))
-        reader = MemoryReader(log)
-        head = reader.verify_chain(SESSION)
-        return Recording(SESSION, read_rows(reader, SESSION, head.seq), head)
+        return Recording.open(MemoryReader(log), SESSION)
 
     def verify(self) -> None:
         """Run the deciders again on the log. Raises Diverged if they do not do what it says."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from callboard.actors.protocol.errors import CallboardError
-from callboard.replay.divergence import first_difference, shown
+from callboard.replay.divergence import clipped_json, first_difference
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.replica_process import HASH_SEED, Replica, StepRecord, step_record
 from callboard.replay.testing.schedule import Schedule
@@ -127,7 +127,7 @@ def _sender(here: Sequence[Any], there: Sequence[Any]) -> str:
 
 def _shown(difference: tuple[str, object, object]) -> tuple[str, str, str]:
     field, one, other = difference
-    return field, shown(one, 120), shown(other, 120)
+    return field, clipped_json(one, 120), clipped_json(other, 120)
 
 
 def explore_twice(

@@ -23,7 +23,7 @@ from callboard.replay.digests import state_digest
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.world import Violation, World
-from callboard.replay.to_jsonable import shown
+from callboard.replay.to_jsonable import to_jsonable
 
 
 class StepDigest(NamedTuple):
@@ -97,7 +97,7 @@ def _state_digest(state: object) -> bytes:
 
 def plain(value: object) -> Any:
     """Return a state or message as JSON values; as text, if it cannot be JSON."""
-    told = shown(value) if isinstance(value, AgentState | SupervisorState) else value
+    told = to_jsonable(value) if isinstance(value, AgentState | SupervisorState) else value
     for order in _ORDERS:
         try:
             return msgspec.json.decode(msgspec.json.encode(told, order=order))

@@ -23,7 +23,8 @@ Without a key the chain shows damage, and edits that did not recompute it. With 
 without that key. A tail that was cut off shows only against a later head, which is why every outcome has one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -33,7 +34,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, Cut, cut
-from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.protocol import Head, Sealed
 
 DIGEST_BYTES: Final = 32
 KEY_BYTES_MAX: Final = 64
@@ -45,19 +46,6 @@ UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 _NUMBER_MAX: Final = (1 << 63) - 1
 
 _pack = msgspec.msgpack.Encoder().encode
-
-
-class Sealed(NamedTuple):
-    """An event as a store keeps it. body: the stored text. cuts: the values that were cut out of it."""
-
-    seq: int
-    at: int
-    sender: str
-    recipient: str
-    cause: int
-    body: bytes
-    cuts: tuple[Cut, ...]
-    digest: bytes
 
 
 class Sealing(NamedTuple):
@@ -131,7 +119,7 @@ class HashChain:
             digests.append(previous)
         return Sealing(bodies, digests, all_cuts)
 
-    def _digest(
+    def digest(
         self,
         session_id: str,
         previous: bytes,
@@ -143,6 +131,7 @@ class HashChain:
         body: bytes,
         cuts: tuple[Cut, ...],
     ) -> bytes:
+        """Return the digest of one event behind `previous`. The cuts need no data."""
         state = self._empty.copy()
         state.update(_pack((session_id, seq, previous, at, sender, recipient, cause, body, _places(cuts))))
         return state.digest()
@@ -150,7 +139,14 @@ class HashChain:
     def verify(
         self, session_id: str, origin: bytes, rows: Iterable[Sealed], length: int, known: Head | None = None
     ) -> Head:
-        """Recompute a whole session and return its head. The cuts need no data, only true digests.
+        """Recompute a whole session and return its head. Arguments and errors are those of `checked`."""
+        last = deque(self.checked(session_id, origin, rows, length, known), maxlen=1)
+        return Head(last[0].seq, last[0].digest) if last else Head(0, origin)
+
+    def checked(
+        self, session_id: str, origin: bytes, rows: Iterable[Sealed], length: int, known: Head | None = None
+    ) -> Iterator[Sealed]:
+        """Yield each row once its digest is recomputed. The cuts need no data, only true digests.
 
         length: the number of events by the session's row; later ones may follow. known: a head that was
         acknowledged earlier. Raises CorruptLog at the first event that does not fit.
@@ -161,14 +157,14 @@ class HashChain:
         for row in rows:
             if row.seq != head + 1:
                 raise corrupt(session_id, head + 1, f"is missing; the next one there is {row.seq}")
-            if row.digest != self._digest(session_id, previous, *row[:7]):
+            if row.digest != self.digest(session_id, previous, *row[:7]):
                 raise corrupt(session_id, row.seq, "does not match its digest")
             head, previous = row.seq, row.digest
             if known is not None and known.seq == head and known.digest != previous:
                 raise corrupt(session_id, head, "is not the one that was acknowledged")
+            yield row
         if head < max(length, known.seq if known else 0):
             raise corrupt(session_id, head + 1, "is missing, and all after it")
-        return Head(head, previous)
 
     def check_key(self, kept: str, where: str) -> None:
         """Refuse a key that the log was not made with: its chain would break. Raises WrongKey."""

@@ -5,6 +5,7 @@ head moves after its rows were added.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Self
 
 import msgspec
@@ -12,9 +13,10 @@ import msgspec
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.append_rules import no_session, refusal, session_exists
-from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealed, Sealing
+from callboard.runtime.log.checked_pages import checked_pages
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+from callboard.runtime.log.protocol import GENESIS, Append, Head, Sealed, SessionRow, Stored
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
 # the garbage collector walks it.
@@ -162,21 +164,48 @@ class MemoryReader:
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         """Return events of a session; see `LogReader.events`."""
-        return [
-            Stored(row.seq, row.at, row.sender, row.recipient, row.cause, self._body(row), row.digest)
-            for row in self._rows(session_id, start, limit)
-        ]
+        return [self._stored(row) for row in self._rows(session_id, start, limit)]
+
+    def events_of(
+        self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
+    ) -> list[Stored]:
+        """Return events of one actor; see `LogReader.events_of`."""
+        rows = self._rows(session_id, first, max(0, last - first + 1))
+        own = (row for row in rows if address in (row.recipient, row.sender))
+        return [self._stored(row) for row in islice(own, limit)]
+
+    def origin(self, session_id: str) -> bytes:
+        """Return the digest before the first event; see `LogReader.origin`."""
+        return self._session(session_id).origin
+
+    def key_check(self) -> str:
+        """Return the check value of the digest key; see `LogReader.key_check`."""
+        return self._log._hash_chain.key_check
+
+    def checked_pages(
+        self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
+    ) -> Iterator[list[Sealed]]:
+        """Yield rows with checked digests; see `LogReader.checked_pages`."""
+
+        def read(start: int, limit: int) -> list[Sealed]:
+            return [self._with_values(row) for row in self._rows(session_id, start, limit)]
+
+        hash_chain, origin = self._keyed_chain(key), self.origin(session_id)
+        return checked_pages(hash_chain, session_id, origin, read, upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         """Check every digest of a session; see `LogReader.verify_chain`."""
+        return self.check_chain(session_id, self._keyed_chain(key), head)
+
+    def _keyed_chain(self, key: bytes | None) -> HashChain:
         hash_chain = HashChain(key)
-        hash_chain.check_key(self._log._hash_chain.key_check, "this log in memory")
-        return self.check_chain(session_id, hash_chain, head)
+        hash_chain.check_key(self.key_check(), "this log in memory")
+        return hash_chain
 
     def check_chain(self, session_id: str, hash_chain: HashChain, head: Head | None = None) -> Head:
         """Check every digest with a hash chain that holds the key."""
         session = self._session(session_id)
-        rows = map(self._recomputed, self._rows(session_id, 1, session.head.seq))
+        rows = map(self._with_values, self._rows(session_id, 1, session.head.seq))
         return hash_chain.verify(session_id, session.origin, rows, session.head.seq, head)
 
     def _session(self, session_id: str) -> _Session:
@@ -188,9 +217,15 @@ class MemoryReader:
         at = max(start, 1) - 1
         return map(_unpack, self._session(session_id).rows[at : at + limit])
 
-    def _recomputed(self, row: Sealed) -> Sealed:
-        cuts = tuple(Cut(offset, blob_digest(self._log._blobs[name]), b"") for offset, name, _ in row.cuts)
-        return row._replace(cuts=cuts)
+    def _with_values(self, row: Sealed) -> Sealed:
+        """Return the row with its large values, under the digests that their bytes have."""
+        if not row.cuts:
+            return row
+        values = [(offset, self._log._blobs[name]) for offset, name, _ in row.cuts]
+        return row._replace(cuts=tuple(Cut(offset, blob_digest(data), data) for offset, data in values))
+
+    def _stored(self, row: Sealed) -> Stored:
+        return Stored(row.seq, row.at, row.sender, row.recipient, row.cause, self._body(row), row.digest)
 
     def _body(self, row: Sealed) -> bytes:
         if not row.cuts:

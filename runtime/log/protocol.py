@@ -8,13 +8,14 @@ Writing is asynchronous and belongs to one owner; reading (`LogReader`) is synch
 loop and no ownership, and is the only access that replay has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
 from callboard.actors.protocol.events import Event
+from callboard.runtime.log.large_values import Cut
 
 GENESIS: Final = bytes(32)
 """The origin of a hash chain, for a session that is not a fork."""
@@ -49,6 +50,19 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     recipient: str
     cause: int
     body: bytes
+    digest: bytes
+
+
+class Sealed(NamedTuple):
+    """An event as a store keeps it. body: the stored text. cuts: the values that were cut out of it."""
+
+    seq: int
+    at: int
+    sender: str
+    recipient: str
+    cause: int
+    body: bytes
+    cuts: tuple[Cut, ...]
     digest: bytes
 
 
@@ -136,6 +150,33 @@ class LogReader(Protocol):
         """Return up to `limit` events from seq `start`; fewer means the end.
 
         Raises SessionNotFound, CorruptLog.
+        """
+        ...
+
+    def events_of(
+        self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
+    ) -> list[Stored]:
+        """Return up to `limit` events of seqs `first` to `last` that this actor received or posted.
+
+        Raises SessionNotFound, CorruptLog.
+        """
+        ...
+
+    def origin(self, session_id: str) -> bytes:
+        """Return the digest that the session's first event continues. Raises SessionNotFound."""
+        ...
+
+    def key_check(self) -> str:
+        """Return the check value of the digest key; empty if there is none. It says nothing about the key."""
+        ...
+
+    def checked_pages(
+        self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
+    ) -> Iterator[list[Sealed]]:
+        """Yield rows 1 to `upto` with their large values, page by page, once their digests are checked.
+
+        known: a head that was acknowledged earlier; rows up to it must contain it. Raises CorruptLog at the
+        first event that is not as it was written, SessionNotFound, WrongKey.
         """
         ...
 

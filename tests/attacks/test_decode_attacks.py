@@ -228,8 +228,15 @@ def test_d11_a_session_that_lives_by_later_rules_is_refused() -> None:
     first, *rest = golden.golden("report")
     assert isinstance(first.body, SessionOpened)
     later = msgspec.structs.replace(first, body=msgspec.structs.replace(first.body, rules=99))
-    with pytest.raises(CorruptLog, match="rules 99"):
-        golden.recorded([later, *rest])
+    recording = golden.recorded([later, *rest])
+    for read in (
+        Recording.verify,
+        Recording.tree,
+        lambda one: one.state(4, "host"),
+        lambda one: one.states(4),
+    ):
+        with pytest.raises(CorruptLog, match="rules 99"):
+            read(recording)
 
 
 def test_d12_a_huge_tool_output_is_cut_before_it_is_copied() -> None:

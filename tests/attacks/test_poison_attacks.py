@@ -370,7 +370,7 @@ def test_a_supervisor_that_fails_stops_its_session_and_the_next_process_goes_on(
         poison_supervisor(patch, Finished, error)
         with pytest.raises(SessionFailed, match=type(error).__name__):
             run(tmp_path / "log.db", KIDS, kids())
-    before = recording(tmp_path / "log.db").events
+    before = list(recording(tmp_path / "log.db").events)
     outcome = resumed(tmp_path / "log.db", KIDS, kids())
     assert outcome is not None
     assert outcome.text == "host is done"

@@ -21,9 +21,8 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task
-from callboard.runtime.log.hash_chain import Sealed
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.protocol import Append, Head, Sealed
 from tests import golden
 from tests.attacks.orders import (
     SCHEMA,
@@ -80,7 +79,7 @@ def test_g10_a_supervisor_that_fails_on_the_accepted_schema_goes_on_in_the_next_
             async with runtime() as first:
                 with pytest.raises(SessionFailed, match="the supervisor falls"):
                     await first.run(host, "go", session_id="one")
-        before = Recording.open(tmp_path / "log.db", "one").events
+        before = list(Recording.open(tmp_path / "log.db", "one").events)
         assert isinstance(before[-1].body, SchemaChecked)
         async with runtime() as second:
             session = await second.resume("one", host)

@@ -55,7 +55,7 @@ def test_a_log_that_ends_in_the_middle_breaks_no_rule(callboard: Callboard, own_
         assert done.exit_code == 0, done.stdout
 
 
-def test_a_corrupt_log_is_told_as_such(callboard: Callboard, own_log: Path) -> None:
+def test_a_corrupt_log_is_reported_as_corrupt(callboard: Callboard, own_log: Path) -> None:
     damage(own_log, 7)
     done = callboard("check", "20250101", "--log", str(own_log))
     assert done.exit_code == CORRUPT

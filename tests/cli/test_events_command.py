@@ -33,12 +33,12 @@ def test_a_range_bounds_them(callboard: Callboard) -> None:
     assert "has 28 events" in beyond.stderr
 
 
-def test_kinds_are_chosen_however_they_are_capitalised(callboard: Callboard) -> None:
+def test_kinds_are_chosen_in_any_case_of_letters(callboard: Callboard) -> None:
     found = callboard("events", "20250101", "--kind", "calltool", "--kind", "ToolReturned").stdout
     assert seqs(found) == [14, 16]
 
 
-def test_an_actors_events_are_those_it_sent_or_got_and_grants_for_it(callboard: Callboard) -> None:
+def test_an_actors_events_are_those_it_sent_or_received_and_its_grants(callboard: Callboard) -> None:
     found = callboard("events", "20250101", "--actor", "host.1").stdout
     assert {9, 11, 12, 13, 14, 15, 16} <= set(seqs(found))
     assert not {1, 2, 3, 5, 10} & set(seqs(found))

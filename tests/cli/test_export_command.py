@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import StoreIncomplete
-from callboard.cli import export_command
+from callboard.cli import percent
 from callboard.replay.testing.stores.events import added, events, large
+from callboard.runtime.log import checked_pages
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -18,11 +19,27 @@ from tests.cli.recorded import damage
 KEY = b"k" * 32
 
 
-def test_events_go_to_stdout_as_the_events_command_prints_them(callboard: Callboard) -> None:
+def test_events_go_to_stdout_one_a_line_behind_a_header(callboard: Callboard) -> None:
     done = callboard("export", "20250101")
-    assert done.exit_code == 0
-    assert done.stdout == callboard("events", "20250101", "--json").stdout
-    assert len(done.stdout.splitlines()) == 28
+    assert (done.exit_code, done.stderr) == (0, "")
+    header, *lines = map(json.loads, done.stdout.splitlines())
+    assert (header["session"], header["events"]) == ("20250101-survey", 28)
+    assert [line["seq"] for line in lines if "kind" in line] == list(range(1, 29))
+    listed = callboard("events", "20250101", "--json").stdout.splitlines()
+    digests = [json.loads(line)["digest"] for line in listed]
+    assert [line["digest"] for line in lines if "kind" in line] == digests
+
+
+def test_parsed_bodies_are_objects_and_the_export_says_that_digests_are_lost(
+    callboard: Callboard,
+) -> None:
+    done = callboard("export", "20250101", "--parsed")
+    header, *lines = map(json.loads, done.stdout.splitlines())
+    assert "digests cannot be computed" in header["bodies"]
+    assert "digests cannot be computed" in done.stderr
+    listed = map(json.loads, callboard("events", "20250101", "--json").stdout.splitlines())
+    assert [line["body"] for line in lines] == [line["body"] for line in listed]
+    assert callboard("export", "--format", "json", "--parsed").exit_code == 2
 
 
 def test_a_session_as_one_document_has_its_head_and_its_events(callboard: Callboard, tmp_path: Path) -> None:
@@ -40,8 +57,10 @@ def test_all_sessions_go_into_one_document_or_one_line_each_event(callboard: Cal
     document = json.loads(callboard("export", "--all", "--format", "json").stdout)
     assert len(document["sessions"]) == 3
     lines = [json.loads(line) for line in callboard("export", "--all").stdout.splitlines()]
-    assert len(lines) == sum(len(one["events"]) for one in document["sessions"])
-    assert {line["session"] for line in lines} == {one["session"] for one in document["sessions"]}
+    events = [line for line in lines if "kind" in line]
+    assert len(events) == sum(len(one["events"]) for one in document["sessions"])
+    headers = [line["session"] for line in lines if "session" in line]
+    assert headers == [one["session"] for one in document["sessions"]]
 
 
 @pytest.mark.parametrize("which", [["--all"], ["20250101"]], ids=["all sessions", "one session"])
@@ -155,9 +174,7 @@ def test_an_encrypted_log_stays_encrypted_in_a_copy_and_is_readable_as_text(
 # --- refusals -----------------------------------------------------------------------
 
 
-def test_a_file_that_is_there_is_written_over_only_if_that_is_wanted(
-    callboard: Callboard, tmp_path: Path
-) -> None:
+def test_an_existing_file_is_written_over_only_with_force(callboard: Callboard, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("precious")
     for form in ("jsonl", "json", "db"):
         done = callboard("export", "20250101", "--format", form, "-o", "out")
@@ -165,7 +182,7 @@ def test_a_file_that_is_there_is_written_over_only_if_that_is_wanted(
         assert "--force" in done.stderr
     assert (tmp_path / "out").read_text() == "precious"
     assert callboard("export", "20250101", "-o", "out", "--force").exit_code == 0
-    assert len((tmp_path / "out").read_text().splitlines()) == 28
+    assert (tmp_path / "out").read_text().splitlines()[-1].startswith('{"seq":28,')
 
 
 def test_neither_the_log_itself_nor_an_open_one_is_ever_written_over(
@@ -180,7 +197,9 @@ def test_neither_the_log_itself_nor_an_open_one_is_ever_written_over(
     assert "was not closed" in done.stderr
 
 
-def test_what_cannot_work_is_told_before_anything_is_written(callboard: Callboard, tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused_before_anything_is_written(
+    callboard: Callboard, tmp_path: Path
+) -> None:
     (tmp_path / "folder").mkdir()
     for arguments, code, said in (
         (("--format", "db"), 2, "-o FILE"),
@@ -224,13 +243,14 @@ def test_a_disk_that_cannot_be_written_leaves_nothing_behind(
     assert not list(tmp_path.iterdir())
 
 
-def test_long_exports_tell_on_a_terminal_how_far_they_are(
+def test_long_exports_show_their_progress_on_a_terminal(
     callboard: Callboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "%" not in callboard("export", "20250101", "-o", "quiet").stderr
-    monkeypatch.setattr(export_command, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(percent, "is_terminal", lambda stream: True)
     assert "%" not in callboard("export", "20250101", "-o", "short").stderr
-    monkeypatch.setattr(export_command, "_PAGE", 10)
+    monkeypatch.setattr(percent, "EVENTS_MIN", 10)
+    monkeypatch.setattr(checked_pages, "PAGE_EVENTS", 10)
     done = callboard("export", "20250101", "-o", "long")
     assert "35 %\r" in done.stderr
     assert "100 %\n" in done.stderr

@@ -6,7 +6,6 @@ import pytest
 
 from callboard.cli.recordings import open_recording
 from callboard.cli.replay_command import Stepper
-from callboard.replay.steps import Steps
 from tests.cli.conftest import Callboard
 
 
@@ -22,13 +21,13 @@ def test_off_a_terminal_one_event_is_printed_plainly(callboard: Callboard) -> No
         assert words in text
 
 
-def test_an_event_shows_what_its_recipient_knew_after_it(callboard: Callboard) -> None:
+def test_an_event_comes_with_its_recipients_state_after_it(callboard: Callboard) -> None:
     text = callboard("replay", "20250101", "--at", "9").stdout
     assert "state     host.1: thinking, turn 1, 1 message" in text
     assert "posted    11 TurnRequested → supervisor" in text
 
 
-def test_answers_of_ports_and_words_of_the_client_say_where_they_come_from(callboard: Callboard) -> None:
+def test_answers_of_ports_and_inputs_of_clients_name_their_source(callboard: Callboard) -> None:
     assert "answers   event 5 CallModel" in callboard("replay", "20250101", "--at", "6").stdout
     assert "input     from client" in callboard("replay", "20250101", "--at", "2").stdout
 
@@ -47,6 +46,16 @@ def test_as_json_an_event_has_its_decision_its_outputs_and_the_whole_state(callb
     assert json.loads(lines[7])["decision"] == [7, 8]
 
 
+def test_one_event_is_read_alone_and_all_of_them_are_checked(callboard: Callboard) -> None:
+    one = callboard("replay", "20250101", "--at", "6")
+    assert "chain not checked" in one.stderr
+    assert json.loads(callboard("replay", "20250101", "--at", "6", "--json").stdout)["checked"] is False
+    assert json.loads(callboard("replay", "20250101", "--at", "6", "--json", "--check").stdout)["checked"]
+    whole = callboard("replay", "20250101", "--json").stdout.splitlines()
+    assert all(json.loads(line)["checked"] for line in whole)
+    assert "not checked" not in callboard("replay", "20250101").stderr
+
+
 def test_an_event_that_is_not_there_is_refused(callboard: Callboard) -> None:
     done = callboard("replay", "20250101", "--at", "29")
     assert done.exit_code == 3
@@ -56,7 +65,7 @@ def test_an_event_that_is_not_there_is_refused(callboard: Callboard) -> None:
 @pytest.fixture
 def stepper(recorded: Path) -> Stepper:
     recording, _ = open_recording(str(recorded), "20250101")
-    return Stepper(recording, Steps(recording.events))
+    return Stepper(recording)
 
 
 def test_keys_step_forward_and_back_and_stop_at_both_ends(stepper: Stepper) -> None:
@@ -93,7 +102,7 @@ def test_a_session_is_stepped_through_until_the_reader_leaves(
 ) -> None:
     recording, _ = open_recording(str(recorded), "20250101")
     keys: Iterator[str] = iter(["n", "b", "s", "?", "q", "n"])
-    Stepper(recording, Steps(recording.events), 8, read=lambda: next(keys)).run()
+    Stepper(recording, 8, read=lambda: next(keys)).run()
     printed = capsys.readouterr().out
     assert "8 of 28" in printed
     assert "9 of 28" in printed
@@ -108,4 +117,4 @@ def test_the_end_of_input_leaves_too(recorded: Path) -> None:
     def closed() -> str:
         raise EOFError
 
-    Stepper(recording, Steps(recording.events), read=closed).run()
+    Stepper(recording, read=closed).run()

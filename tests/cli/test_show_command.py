@@ -49,13 +49,13 @@ def test_as_json_there_are_the_asks_with_prompt_schema_and_result(callboard: Cal
     assert ask["ended"]["kind"] == "reported"
 
 
-def test_a_report_is_shown_as_json_and_a_failure_with_its_reason(callboard: Callboard) -> None:
+def test_a_report_is_printed_as_json_and_a_failure_with_its_reason(callboard: Callboard) -> None:
     assert '"count": 3' in callboard("show", "20250102").stdout
     failed = callboard("show", "20250103").stdout
     assert "failed (model_error): its model failed: script_error" in failed
 
 
-def test_an_ask_without_an_outcome_is_shown_as_such(callboard: Callboard, own_log: Path) -> None:
+def test_an_ask_without_an_outcome_says_so(callboard: Callboard, own_log: Path) -> None:
     add_session(own_log, "cut", rows_of(own_log, "20250101-survey")[:12])
     text = callboard("show", "cut", "--log", str(own_log)).stdout
     assert "none yet" in text
@@ -64,7 +64,7 @@ def test_an_ask_without_an_outcome_is_shown_as_such(callboard: Callboard, own_lo
     assert found["asks"][0]["ended"] is None
 
 
-def test_the_tree_shows_who_delegated_to_whom_and_who_was_denied(callboard: Callboard) -> None:
+def test_the_tree_has_delegations_and_denials(callboard: Callboard) -> None:
     lines = callboard("tree", "20250101").stdout.splitlines()
     assert [line.split(" answered")[0].split(" denied")[0].rstrip() for line in lines[1:4]] == [
         "✓ host",

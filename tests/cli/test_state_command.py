@@ -1,6 +1,8 @@
 import json
+from pathlib import Path
 
 from tests.cli.conftest import Callboard
+from tests.cli.recorded import damage
 
 
 def test_all_actors_are_summed_up(callboard: Callboard) -> None:
@@ -11,7 +13,7 @@ def test_all_actors_are_summed_up(callboard: Callboard) -> None:
     assert "acting" in lines[3]
 
 
-def test_one_actor_is_shown_with_its_conversation(callboard: Callboard) -> None:
+def test_one_actor_comes_with_its_conversation(callboard: Callboard) -> None:
     text = callboard("state", "20250101", "--at", "14", "--actor", "host.1").stdout
     assert "counter" in text
     assert '"Count the files in src"' in text
@@ -40,7 +42,7 @@ def test_an_unknown_event_or_actor_is_answered_with_those_there_are(callboard: C
     assert "host, host.1, supervisor" in actor.stderr
 
 
-def test_a_request_is_shown_as_it_was(callboard: Callboard) -> None:
+def test_a_request_is_printed_as_it_was(callboard: Callboard) -> None:
     text = callboard("request", "20250101", "23").stdout
     for words in (
         "host (host), turn 2",
@@ -75,3 +77,44 @@ def test_an_event_without_a_request_is_answered_with_those_that_have_one(callboa
     assert callboard("request", "20250101", "99").exit_code == 3
     assert callboard("request", "first").exit_code == 2
     assert callboard("request").exit_code == 2
+
+
+def test_a_turn_request_names_its_request_as_well(callboard: Callboard) -> None:
+    listed = callboard("events", "20250101", "--kind", "TurnRequested", "--json").stdout.splitlines()
+    turns = [json.loads(line)["seq"] for line in listed]
+    assert len(turns) == 4
+    by_turn = {callboard("request", "20250101", str(seq), "--json").stdout for seq in turns}
+    by_grant = {callboard("request", "20250101", seq, "--json").stdout for seq in ("5", "12", "18", "23")}
+    assert by_turn == by_grant
+
+
+def test_an_answer_says_whether_its_digests_were_checked(callboard: Callboard) -> None:
+    one = callboard("state", "20250101", "--at", "9", "--actor", "host")
+    assert "chain not checked" in one.stderr
+    request = callboard("request", "20250101", "5")
+    assert "chain not checked" in request.stderr
+    for arguments, is_checked in (
+        (("--at", "9"), True),
+        (("--at", "9", "--actor", "host"), False),
+        (("--at", "9", "--actor", "host", "--check"), True),
+    ):
+        done = callboard("state", "20250101", *arguments, "--json")
+        assert json.loads(done.stdout)["checked"] is is_checked, arguments
+    assert "not checked" not in callboard("state", "20250101", "--actor", "host", "--check").stderr
+    assert "not checked" not in callboard("request", "20250101", "5", "--check").stderr
+
+
+def test_damage_behind_the_event_is_found_where_it_is_looked_for(callboard: Callboard, own_log: Path) -> None:
+    damage(own_log, 20)
+    log = ("--log", str(own_log))
+    for arguments in (
+        ("state", "--at", "9"),
+        ("state", "--at", "9", "--actor", "host"),
+        ("replay", "--at", "9"),
+    ):
+        assert callboard(arguments[0], "20250101", *arguments[1:], *log).exit_code == 0, arguments
+        done = callboard(arguments[0], "20250101", *arguments[1:], "--check", *log)
+        assert (done.exit_code, done.stdout) == (4, ""), arguments
+    assert callboard("request", "20250101", "5", *log).exit_code == 0
+    assert callboard("request", "20250101", "5", "--check", *log).exit_code == 4
+    assert callboard("state", "20250101", *log).exit_code == 4

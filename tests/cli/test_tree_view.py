@@ -1,7 +1,7 @@
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.output import WIDE
-from callboard.cli.tree_view import Space, chosen, tree_lines
+from callboard.cli.tree_view import Space, choose, tree_lines
 from callboard.replay.tree import Node, Tree
 
 
@@ -83,7 +83,7 @@ def test_who_is_at_work_or_failed_is_shown_before_who_is_done() -> None:
     tree = crowd(100)
     tree.nodes["host.77"].kind = ""
     tree.nodes["host.88"].kind = "budget"
-    shown, hidden = chosen(list(tree.walk()), 10)
+    shown, hidden = choose(list(tree.walk()), 10)
     assert {"host", "host.77", "host.88"} <= {one.address for _, one in shown}
     assert len(shown) == 9
     assert len(hidden) == 92
@@ -92,7 +92,7 @@ def test_who_is_at_work_or_failed_is_shown_before_who_is_done() -> None:
 def test_nobody_is_shown_without_those_above() -> None:
     host, parent = node("host", state="delegating"), node("host.1", state="delegating")
     tree = tree_of(host, parent, *(node(f"host.1.{place}") for place in range(1, 50)))
-    shown, _ = chosen(list(tree.walk()), 6)
+    shown, _ = choose(list(tree.walk()), 6)
     assert [one.address for _, one in shown][:2] == ["host", "host.1"]
 
 

@@ -52,7 +52,7 @@ def head_of_log(callboard: Callboard, log: Path, session: str) -> str:
     return str(json.loads(callboard("show", session, "--json", "--log", str(log)).stdout)["head"])
 
 
-def test_a_head_that_is_none_is_a_mistake_of_usage(callboard: Callboard) -> None:
+def test_text_that_is_not_a_head_is_a_mistake_of_usage(callboard: Callboard) -> None:
     for text in ("28", "28:abc", "x:" + "0" * 64):
         done = callboard("verify", "--head", text)
         assert done.exit_code == 2
@@ -144,7 +144,7 @@ def test_a_key_file_that_holds_no_key_is_a_mistake_of_usage(callboard: Callboard
     assert callboard("verify", "--encryption-key-file", "short").exit_code == 2
 
 
-def test_a_damaged_wal_is_told_though_every_session_that_can_be_read_is_whole(
+def test_a_damaged_wal_is_reported_although_every_readable_session_is_whole(
     callboard: Callboard, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.db"

@@ -10,7 +10,7 @@ from callboard.replay.digests import state_digest
 from tests import golden
 
 
-def test_equal_states_have_equal_digests_however_they_came_about() -> None:
+def test_equal_states_have_equal_digests_by_any_way_to_them() -> None:
     one = IntMap[str]().put(5, "e").put(1, "a")
     other = IntMap[str]().put(1, "a").put(9, "x").put(5, "e").drop(9)
     assert state_digest(SupervisorState(queue=one)) == state_digest(SupervisorState(queue=other))
@@ -43,6 +43,6 @@ def test_every_state_of_the_golden_logs_has_a_digest_which_changes_with_the_stat
         states[event.recipient] = after
 
 
-def test_what_has_no_canonical_form_is_refused() -> None:
+def test_a_value_without_a_canonical_form_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="holds a object"):
         state_digest(AgentState("host", text=object()))  # type: ignore[arg-type]

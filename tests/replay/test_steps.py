@@ -6,10 +6,10 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CallTool, Delegate, ModelReplied, SessionClosed
 from callboard.replay.steps import Steps
-from callboard.replay.verify import Verifier
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import script, survey_host
+from tests.replay.logs import states_after
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,7 @@ def test_a_step_has_what_its_event_led_to(events: list[Event]) -> None:
 def test_a_step_has_its_recipients_state_after_it_as_verification_computes_it(events: list[Event]) -> None:
     steps = Steps(events)
     for seq in (len(events), 1, 12, 9):
-        verifier = Verifier(events[:seq])
-        assert verifier.run() is None
-        assert steps.at(seq).state == verifier.states.get(events[seq - 1].recipient)
+        assert steps.at(seq).state == states_after(events[:seq]).get(events[seq - 1].recipient)
 
 
 def test_what_goes_to_a_port_or_a_client_changes_no_state(events: list[Event]) -> None:

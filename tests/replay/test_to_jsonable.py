@@ -4,12 +4,12 @@ import pytest
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.session.step import ActorState, initial, step
 from callboard.actors.supervisor.state import Check, SupervisorState, Timer
-from callboard.replay.to_jsonable import shown
+from callboard.replay.to_jsonable import to_jsonable
 from tests import golden
 
 
 def json_of(state: ActorState) -> dict[str, object]:
-    return msgspec.json.decode(msgspec.json.encode(shown(state)), type=dict[str, object])
+    return msgspec.json.decode(msgspec.json.encode(to_jsonable(state)), type=dict[str, object])
 
 
 def test_a_sequence_is_a_list_and_any_other_map_an_object() -> None:
@@ -28,11 +28,11 @@ def test_a_sequence_is_a_list_and_any_other_map_an_object() -> None:
 
 
 @pytest.mark.parametrize("name", golden.SESSIONS)
-def test_every_state_of_the_golden_logs_can_be_shown_and_its_messages_show_themselves(name: str) -> None:
+def test_every_state_of_the_golden_logs_can_be_encoded_and_its_messages_stay_as_they_are(name: str) -> None:
     states: dict[str, ActorState] = {}
     for event in golden.golden(name):
         state, _ = step(states.get(event.recipient) or initial(event.recipient), event)
         states[event.recipient] = state
         assert set(json_of(state)) == set(state.__struct_fields__)
-        assert shown(event.body) is event.body
+        assert to_jsonable(event.body) is event.body
     assert states

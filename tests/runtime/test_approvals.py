@@ -41,7 +41,7 @@ def policy(request: ModelRequest) -> Step:
 
 
 def events_of(log: MemoryLog) -> list[Event]:
-    return Recording.open(MemoryReader(log), NAME).events
+    return list(Recording.open(MemoryReader(log), NAME).events)
 
 
 def paying(till: Till, approve: Approver) -> tuple[Outcome, list[Event]]:

@@ -122,7 +122,7 @@ def test_a_simulation_is_saved_as_a_recording_that_every_tool_opens(tmp_path: Pa
     found = simulate(HOST, policy)
     found.save(tmp_path / "log.db", "s1")
     recording = Recording.open(tmp_path / "log.db", "s1")
-    assert recording.events == found.events
+    assert list(recording.events) == found.events
     assert recording.verify().is_ok
     assert check_log(recording.events, is_at_rest=True) == []
 

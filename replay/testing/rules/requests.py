@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
@@ -25,9 +26,9 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.sources import NEW, PROVENANCE, Sources
-from callboard.replay.verify import Verifier
 
 APPEND_ONLY: Final = "Every request of an agent begins with its request before, byte for byte."
 SENDABLE: Final = "In every request each tool call is answered in the next message, in call order."
@@ -50,12 +51,14 @@ _SOURCES: Final = frozenset(
 
 def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
     """Return the request of every granted call by the seq of its grant, recomputed from the log."""
-    verifier = Verifier(events, ())
+    core = SessionCore()
+    failures = {event.cause: event.body.error for event in events if isinstance(event.body, DeciderFailed)}
     found: dict[int, ModelRequest] = {}
     for event in events:
-        verifier.advance(event)
+        if is_decider(event.recipient):
+            core.decide(event, failures.get(event.seq, ""))
         if isinstance(event.body, CallModel):
-            state = verifier.states.get(event.body.agent)
+            state = core.states.get(event.body.agent)
             if isinstance(state, AgentState) and state.prefix is not None:
                 found[event.seq] = request_of(state)
     return found

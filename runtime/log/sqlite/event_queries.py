@@ -12,9 +12,9 @@ import msgspec
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.cipher import Cipher, Unopenable
-from callboard.runtime.log.hash_chain import Sealed, corrupt
+from callboard.runtime.log.hash_chain import corrupt
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import Stored
+from callboard.runtime.log.protocol import Sealed, Stored
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, SEQ_MAX, blob_or_null
 from callboard.runtime.log.sqlite.session_queries import SessionEntry
 from callboard.runtime.log.sqlite.store_errors import error_code
@@ -24,6 +24,7 @@ _ROWS: Final = (
     "SELECT id & 0xffffffff, at, CAST(sender AS BLOB), CAST(recipient AS BLOB), cause, "
     "CAST(body AS BLOB), digest, CAST(cuts AS BLOB) FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
 )
+_OWN_ROWS: Final = _ROWS.replace("ORDER BY", "AND (recipient = ? OR sender = ?) ORDER BY")
 _DAMAGED: Final = (
     "SELECT id & 0xffffffff FROM events WHERE id BETWEEN ? AND ? AND NOT (typeof(at) = 'integer' "
     "AND typeof(cause) = 'integer' AND typeof(digest) = 'blob' AND sender IS NOT NULL "
@@ -53,8 +54,36 @@ def stored_rows(
     cipher: Cipher | None = None,
 ) -> list[Stored]:
     """Return up to `limit` events from seq `start`, with their large values. Raises CorruptLog."""
-    names, blobs = _Names(), Blobs(connection, bytes, cipher)
     page = _page(connection, session_id, entry, start, limit)
+    return _stored(connection, session_id, entry, page, cipher)
+
+
+def rows_of(
+    connection: sqlite3.Connection,
+    session_id: str,
+    entry: SessionEntry,
+    address: str,
+    first: int,
+    last: int,
+    limit: int,
+    cipher: Cipher | None,
+) -> list[Stored]:
+    """Return up to `limit` events that an actor received or posted. Raises CorruptLog."""
+    base = entry.number << SEQ_BITS
+    # No index on the addresses: a scan costs 0.2 us a row, an index would cost every append 1 us and a page.
+    bounds = (base | max(first, 1), base | min(last, SEQ_MAX), address, address, limit)
+    page = _rows(connection, session_id, entry, _OWN_ROWS, bounds)
+    return _stored(connection, session_id, entry, page, cipher)
+
+
+def _stored(
+    connection: sqlite3.Connection,
+    session_id: str,
+    entry: SessionEntry,
+    page: "list[_Row]",
+    cipher: Cipher | None,
+) -> list[Stored]:
+    names, blobs = _Names(), Blobs(connection, bytes, cipher)
     if not all(map(_is_sound, page)):
         raise _damaged_event(connection, session_id, entry)
     return [
@@ -94,6 +123,26 @@ def sealed_rows(
     return rows
 
 
+def whole_rows(
+    connection: sqlite3.Connection,
+    session_id: str,
+    entry: SessionEntry,
+    start: int,
+    limit: int,
+    cipher: Cipher | None,
+) -> list[Sealed]:
+    """Return up to `limit` rows from seq `start` for a check of their digests, with their large values."""
+    blobs = Blobs(connection, bytes, cipher)
+    rows = sealed_rows(connection, session_id, entry, start, limit, blobs)
+    digests = {id(data): blob_digest(data) for row in rows for _, data, _ in row.cuts}
+    return [
+        row._replace(cuts=tuple(Cut(offset, digests[id(data)], data) for offset, data, _ in row.cuts))
+        if row.cuts
+        else row
+        for row in rows
+    ]
+
+
 def all_sealed(
     connection: sqlite3.Connection, session_id: str, entry: SessionEntry, cipher: Cipher | None
 ) -> Iterator[Sealed]:
@@ -112,9 +161,20 @@ def _page(
     connection: sqlite3.Connection, session_id: str, entry: SessionEntry, start: int, limit: int
 ) -> list[_Row]:
     first = entry.number << SEQ_BITS
-    bounds = (first | min(max(start, 1), SEQ_MAX), first | SEQ_MAX, limit)
+    return _rows(
+        connection, session_id, entry, _ROWS, (first | min(max(start, 1), SEQ_MAX), first | SEQ_MAX, limit)
+    )
+
+
+def _rows(
+    connection: sqlite3.Connection,
+    session_id: str,
+    entry: SessionEntry,
+    query: str,
+    bounds: tuple[int | str, ...],
+) -> list[_Row]:
     try:
-        rows: list[_Row] = connection.execute(_ROWS, bounds).fetchall()
+        rows: list[_Row] = connection.execute(query, bounds).fetchall()
     except sqlite3.OperationalError as error:
         if error_code(error):
             raise

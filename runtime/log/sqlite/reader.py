@@ -23,12 +23,20 @@ from typing import Final, Self
 from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
+from callboard.runtime.log.checked_pages import checked_pages
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import HashChain, Sealed, corrupt
-from callboard.runtime.log.protocol import Head, Progress, SessionRow, Stored
+from callboard.runtime.log.hash_chain import HashChain, corrupt
+from callboard.runtime.log.protocol import Head, Progress, Sealed, SessionRow, Stored
 from callboard.runtime.log.sqlite.copy import copy_all, copy_session
-from callboard.runtime.log.sqlite.event_queries import PAGE_EVENTS, Blobs, sealed_rows, stored_rows
-from callboard.runtime.log.sqlite.meta import check_key, find_cipher
+from callboard.runtime.log.sqlite.event_queries import (
+    PAGE_EVENTS,
+    Blobs,
+    rows_of,
+    sealed_rows,
+    stored_rows,
+    whole_rows,
+)
+from callboard.runtime.log.sqlite.meta import check_key, find_cipher, meta_value
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.schema import is_fresh
 from callboard.runtime.log.sqlite.session_queries import (
@@ -103,6 +111,50 @@ class SQLiteReader:
         with self._reported(session_id, start):
             entry = require_session(self._connection, session_id)
             return stored_rows(self._connection, session_id, entry, start, limit, self._cipher)
+
+    def events_of(
+        self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
+    ) -> list[Stored]:
+        """Return events of one actor; see `LogReader.events_of`."""
+        with self._reported(session_id, first):
+            entry = require_session(self._connection, session_id)
+            return rows_of(self._connection, session_id, entry, address, first, last, limit, self._cipher)
+
+    def origin(self, session_id: str) -> bytes:
+        """Return the digest before the first event; see `LogReader.origin`."""
+        with self._reported():
+            return require_session(self._connection, session_id).origin
+
+    def key_check(self) -> str:
+        """Return the check value of the digest key; see `LogReader.key_check`."""
+        with self._reported():
+            return meta_value(self._connection, "key_check")
+
+    def checked_pages(
+        self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
+    ) -> Iterator[list[Sealed]]:
+        """Yield checked rows; see `LogReader.checked_pages`. key: instead of the reader's own."""
+
+        def read(start: int, limit: int) -> list[Sealed]:
+            with self._reported(session_id, start):
+                return whole_rows(self._connection, session_id, entry, start, limit, self._cipher)
+
+        hash_chain = HashChain(key or self._key)
+        with self._reported(session_id, 1):
+            check_key(self._connection, self.path, hash_chain)
+            entry = require_session(self._connection, session_id)
+        yield from checked_pages(hash_chain, session_id, entry.origin, read, upto, known)
+        if upto >= entry.head:
+            with self._reported(session_id, upto):
+                self._check_end(session_id, upto)
+
+    def _check_end(self, session_id: str, upto: int) -> None:
+        """Raise CorruptLog if an event stands behind the last one of the session."""
+        entry = require_session(self._connection, session_id)
+        later = stored_rows(self._connection, session_id, entry, upto + 1, 1, self._cipher)
+        # Asked again: a live owner may have appended since, and moves the head with the events.
+        if later and require_session(self._connection, session_id).head < later[0].seq:
+            raise corrupt(session_id, later[0].seq, "stands behind the last one of its session")
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         """Check every digest of a session; see `LogReader.verify_chain`. key: instead of the reader's own."""

@@ -13,9 +13,9 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel, ToolReturned
-from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, Sealed
+from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain
 from callboard.runtime.log.large_values import blob_digest
-from callboard.runtime.log.protocol import GENESIS, Head
+from callboard.runtime.log.protocol import GENESIS, Head, Sealed
 from tests.runtime.log.kit import event, events, json_text, large
 
 

@@ -122,7 +122,7 @@ async def recorded(host: Agent, model: ScriptedModel) -> list[Event]:
     log = MemoryLog()
     async with Runtime(log, model=model) as runtime:
         await runtime.run(host, "go", session_id=NAME)
-    return recording(log).events
+    return list(recording(log).events)
 
 
 @pytest.mark.parametrize(

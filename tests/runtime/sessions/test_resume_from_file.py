@@ -137,7 +137,7 @@ async def undisturbed(scene: Scene, log: CopyingLog) -> Outcome:
 
 
 async def resumed(scene: Scene, copy: Path, done_by: list[str]) -> Left:
-    before = Recording.open(copy, NAME).events
+    before = list(Recording.open(copy, NAME).events)
     scene.deeds = list(done_by)
     async with Runtime(copy, model=scene.model(), limits=scene.limits) as runtime:
         session = await runtime.resume(NAME, scene.host())
@@ -148,7 +148,7 @@ async def resumed(scene: Scene, copy: Path, done_by: list[str]) -> Left:
     assert recording.events[: len(before)] == before
     assert not check_log(recording.events, is_at_rest=True)
     assert max(Counter(scene.deeds).values(), default=0) <= 1, "no write ran twice"
-    return Left(before, recording.events, outcome, scene.deeds)
+    return Left(before, list(recording.events), outcome, scene.deeds)
 
 
 def play(scene: Scene, log: CopyingLog) -> tuple[Outcome, list[Left]]:
@@ -354,7 +354,7 @@ def test_an_idempotent_call_that_is_not_made_again_is_in_doubt_and_not_denied(tm
     async def record() -> list[Event]:
         async with Runtime(tmp_path / "whole.db", model=ScriptedModel([call("put"), say("done")])) as runtime:
             await runtime.run(host, "go", session_id=NAME, limits=Limits(deadline_s=60))
-        return Recording.open(tmp_path / "whole.db", NAME).events
+        return list(Recording.open(tmp_path / "whole.db", NAME).events)
 
     async def go_on(events: list[Event]) -> list[Event]:
         path = tmp_path / "cut.db"
@@ -367,7 +367,7 @@ def test_an_idempotent_call_that_is_not_made_again_is_in_doubt_and_not_denied(tm
             session = await runtime.resume(NAME, host)
             await session.cancel("before it can run again")
             await session.close()
-        return Recording.open(path, NAME).events
+        return list(Recording.open(path, NAME).events)
 
     events = asyncio.run(record())
     asked = next(e.seq for e in events if isinstance(e.body, CallTool))

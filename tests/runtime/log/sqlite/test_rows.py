@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
-from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealed, Sealing
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
+from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite.event_queries import Blobs
 from callboard.runtime.log.sqlite.preparation import prepare

@@ -1,0 +1,149 @@
+"""`callboard import`: exported sessions, back into a log."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from callboard.actors.protocol.errors import CorruptLog, SessionExists
+from callboard.actors.protocol.events import Event
+from callboard.cli.errors import misused, not_found
+from callboard.cli.formats import counted
+from callboard.cli.keys import key_options, log_keys
+from callboard.cli.options import Command, log_option
+from callboard.cli.output import talk
+from callboard.cli.percent import percent_on
+from callboard.replay.exports.lines import Header
+from callboard.replay.exports.parsing import ExportReader, Item
+from callboard.runtime.log.addresses import file_of
+from callboard.runtime.log.opening import open_log
+from callboard.runtime.log.protocol import Append, EventLog
+
+_BATCH_EVENTS: Final = 500
+_SUFFIXES: Final = ("", "-wal", "-shm", ".lock")
+
+
+class _Imported(NamedTuple):
+    sessions: int
+    events: int
+
+
+@click.command("import", cls=Command)
+@click.argument("file")
+@log_option
+@key_options
+def import_file(file: str, log: str) -> None:
+    """Put exported sessions into a log, their digests checked.
+
+    FILE is what `callboard export` writes as jsonl, without --parsed; `-` is stdin. A session keeps its id,
+    and so its digests: one that the log already has is refused. Digests that were computed under a key need
+    that key: --key-file.
+
+    All sessions of the file are imported, or none of them. If a line was changed, or anything else fails, the
+    log is left as it was.
+
+    \b
+    Examples:
+      callboard import session.jsonl
+      ssh host callboard export 2026 | callboard import - --log here.db
+    """
+    try:
+        with click.open_file(file, "rb") as stream:
+            done = _import(stream, "stdin" if file == "-" else file, file_of(log))
+    except IsADirectoryError:
+        raise misused(f"{file} is a folder; name a file that `callboard export` wrote") from None
+    except OSError as error:
+        raise not_found(f"{file} cannot be read: {error.strerror}") from None
+    talk(f"{counted(done.sessions, 'session')}, {counted(done.events, 'event')} imported into {log}")
+
+
+def _import(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
+    """Import into a log file, which is made if it does not exist, and removed again if that fails."""
+    is_new = not path.exists()
+    try:
+        return asyncio.run(_write(lines, where, path))
+    except BaseException:
+        if is_new:
+            for suffix in _SUFFIXES:
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        raise
+
+
+async def _write(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
+    key, encryption_key = log_keys()
+    log = open_log(path, key=key, encryption_key=encryption_key)
+    await log.open()
+    try:
+        with ExportReader(lines, key, where) as reader:
+            return await Importing(log, percent_on(sys.stderr)).run(reader.items())
+    finally:
+        await log.close()
+
+
+class Importing:
+    """Writes the items of an export to a log: all of them, or none."""
+
+    def __init__(self, log: EventLog, progress: Callable[[str, int, int], object]) -> None:
+        self._log = log
+        self._progress = progress
+        self._made: list[str] = []
+        self._header: Header | None = None
+        self._epoch = 0
+        self._head = 0
+        self._events = 0
+        self._batch: list[Event] = []
+        self._digest = b""
+
+    async def run(self, items: Iterable[Item]) -> _Imported:
+        """Import. Raises SessionExists, CorruptLog, StoreError, and what `items` raises."""
+        try:
+            for item in items:
+                if isinstance(item, Header):
+                    await self._flush()
+                    await self._begin(item)
+                    continue
+                event, self._digest = item
+                self._batch.append(event)
+                if len(self._batch) >= _BATCH_EVENTS:
+                    await self._flush()
+            await self._flush()
+        except BaseException:
+            for session_id in self._made:
+                await self._log.delete(session_id)
+            raise
+        return _Imported(len(self._made), self._events)
+
+    async def _begin(self, header: Header) -> None:
+        try:
+            origin = bytes.fromhex(header.origin)
+            self._epoch = await self._log.create(header.session, header.created, header.title, origin)
+        except SessionExists:
+            raise SessionExists(
+                f"the log has a session {header.session!r} already; an import keeps the id: choose another "
+                "log with --log, or delete that session"
+            ) from None
+        self._made.append(header.session)
+        self._header, self._head = header, 0
+
+    async def _flush(self) -> None:
+        """Append the batch; the log must compute the digest that the export has."""
+        if not self._batch or self._header is None:
+            return
+        name, batch = self._header.session, self._batch
+        (answer,) = await self._log.append([Append(name, self._head, self._epoch, batch)])
+        if isinstance(answer, Exception):
+            raise answer
+        if answer.digest != self._digest:
+            raise CorruptLog(
+                f"session {name}: this callboard would write event {answer.seq}, or one of the "
+                f"{len(batch)} before it, with other bytes; import it with the version that exported it",
+                name,
+                answer.seq,
+            )
+        self._head = answer.seq
+        self._events += len(batch)
+        self._batch = []
+        self._progress(name, answer.seq, self._header.events)

@@ -1,0 +1,170 @@
+"""Reading a `jsonl` export: events again, every digest checked on the way."""
+
+from collections.abc import Iterable, Iterator
+from tempfile import TemporaryFile
+from typing import Final, Self, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog, MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.replay.exports.lines import VERSION, BlobLine, CutsLine, EventLine, Header
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.large_values import Cut, blob_digest, splice
+from callboard.runtime.log.protocol import Head
+
+_header: Final = msgspec.json.Decoder(Header).decode
+_blob: Final = msgspec.json.Decoder(BlobLine).decode
+_cuts: Final = msgspec.json.Decoder(CutsLine).decode
+_event: Final = msgspec.json.Decoder(EventLine).decode
+
+Item: TypeAlias = Header | tuple[Event, bytes]
+"""A header, or an event with its digest."""
+
+
+class _Blobs:
+    """The large values of a session, in a temporary file: any later event may need one again."""
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile()  # noqa: SIM115  (`close` closes it)
+        self._places: dict[bytes, tuple[int, int]] = {}
+        self._end = 0
+
+    def add(self, digest: bytes, data: bytes) -> None:
+        """Keep a large value."""
+        self._file.seek(self._end)
+        self._file.write(data)
+        self._places[digest] = self._end, len(data)
+        self._end += len(data)
+
+    def get(self, digest: bytes) -> bytes:
+        """Return a large value. Raises LookupError."""
+        place, size = self._places[digest]
+        self._file.seek(place)
+        return self._file.read(size)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._places.clear()
+        self._end = 0
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+
+class ExportReader:
+    """Reads the lines of a `jsonl` export. To be closed: `with ExportReader(...) as reader`.
+
+    lines: of the file, as bytes. key: the digest key, if there was one. where: the file, for errors.
+    """
+
+    def __init__(self, lines: Iterable[bytes], key: bytes | None, where: str) -> None:
+        self._lines = lines
+        self._hash_chain = HashChain(key)
+        self._where = where
+        self._number = 0
+        self._header: Header | None = None
+        self._head = Head(0, b"")
+        self._blobs = _Blobs()
+        self._cut: CutsLine | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._blobs.close()
+
+    def items(self) -> Iterator[Item]:
+        """Yield the headers and events, in order.
+
+        Raises CorruptLog at the first line that is not as it was written, or if the end of a session is
+        missing; MisuseError for a file that is no such export; WrongKey.
+        """
+        for line in self._lines:
+            self._number += 1
+            try:
+                item = self._item(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, LookupError) as error:
+                raise self._corrupt(f"cannot be read ({type(error).__name__}: {error})") from None
+            if item is not None:
+                yield item
+        self._check_end()
+        if self._header is None:
+            raise MisuseError(f"{self._where} is empty; write it with `callboard export`")
+
+    def _item(self, line: bytes) -> Item | None:
+        if line.startswith(b'{"callboard":') or self._header is None:
+            return self._begin(line)
+        if line.startswith(b'{"blob":'):
+            self._keep(_blob(line))
+            return None
+        if b'"cuts":' in line[:64]:
+            self._cut = _cuts(line)
+            return None
+        return self._checked(self._header, _event(line))
+
+    def _begin(self, line: bytes) -> Header:
+        self._check_end()
+        try:
+            header = _header(line)
+        except msgspec.DecodeError:
+            raise MisuseError(
+                f"{self._where}, line {self._number}: no header of a session; write the file with "
+                "`callboard export --format jsonl`"
+            ) from None
+        if header.version > VERSION:
+            raise MisuseError(
+                f"{self._where} has version {header.version} of the format; use a newer callboard"
+            )
+        if header.bodies != "text":
+            raise MisuseError(
+                f"{self._where} was exported with --parsed, so its digests cannot be checked; export it "
+                "again without"
+            )
+        self._hash_chain.check_key(header.key_check, self._where)
+        self._header, self._head = header, Head(0, bytes.fromhex(header.origin))
+        self._blobs.clear()
+        self._cut = None
+        return header
+
+    def _keep(self, line: BlobLine) -> None:
+        digest, data = bytes.fromhex(line.blob), line.data.encode()
+        if blob_digest(data) != digest:
+            raise self._corrupt("holds a large value that does not match its digest")
+        self._blobs.add(digest, data)
+
+    def _checked(self, header: Header, line: EventLine) -> tuple[Event, bytes]:
+        if line.seq != self._head.seq + 1 or not isinstance(line.body, str):
+            raise self._corrupt(f"is not event {self._head.seq + 1}, which is next")
+        body, places = line.body.encode(), () if self._cut is None else self._cut.cuts
+        if self._cut is not None and self._cut.seq != line.seq:
+            raise self._corrupt(f"is not event {self._cut.seq}, which the cuts before it belong to")
+        cuts = tuple((offset, bytes.fromhex(digest)) for offset, digest in places)
+        envelope = (line.seq, line.at, line.sender, line.recipient, line.cause)
+        named = tuple(Cut(offset, digest, b"") for offset, digest in cuts)
+        digest = self._hash_chain.digest(header.session, self._head.digest, *envelope, body, named)
+        if digest.hex() != line.digest:
+            raise self._corrupt("does not match its digest: it was changed")
+        whole = splice(body, [(offset, self._blobs.get(digest)) for offset, digest in cuts])
+        try:
+            event = Event(*envelope, decode(whole))
+        except UnreadableBody as error:
+            raise self._corrupt(f"{error}") from None
+        if event.kind != line.kind:
+            raise self._corrupt(f"says that it is {line.kind}, and its body is {event.kind}")
+        self._head, self._cut = Head(line.seq, digest), None
+        return event, digest
+
+    def _check_end(self) -> None:
+        """Raise CorruptLog if the session before is not read to its head."""
+        header = self._header
+        if header is not None and header.head != f"{self._head.seq}:{self._head.digest.hex()}":
+            raise self._corrupt(
+                f"session {header.session} ends at event {self._head.seq}, its head is {header.head}"
+            )
+
+    def _corrupt(self, said: str) -> CorruptLog:
+        session = self._header.session if self._header else ""
+        return CorruptLog(f"{self._where}, line {self._number}: {said}", session, self._head.seq + 1)

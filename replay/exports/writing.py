@@ -1,0 +1,165 @@
+"""The exporters. Each takes a job and a target: a path, or an open binary file."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.exports.lines import VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
+from callboard.replay.reading import Source, stored
+from callboard.runtime.log.protocol import FileReader, Sealed
+
+Progress = Callable[[str, int, int], object]
+"""Called with a session's id, how many of its events are written, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The sessions to export. is_all: they are all that the log has. is_parsed: bodies as objects."""
+
+    sources: Sequence[Source]
+    is_all: bool = False
+    is_parsed: bool = False
+    progress: Progress = lambda session_id, done, total: None
+
+
+class Exporter(NamedTuple):
+    """One format. about: for help texts. needs_file: it writes to a path only."""
+
+    about: str
+    write: Callable[[Job, "Path | BinaryIO"], None]
+    needs_file: bool = False
+    takes_parsed: bool = False
+
+
+def _jsonl(job: Job) -> Iterator[bytes]:
+    for source in job.sources:
+        yield ascii_line(header_of(source, is_parsed=job.is_parsed))
+        rows = _rows(job, source)
+        yield from _parsed_lines(source, rows) if job.is_parsed else _event_lines(source, rows)
+
+
+def _event_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
+    written: set[bytes] = set()
+    for row in rows:
+        for _, digest, data in row.cuts:
+            if digest not in written:
+                written.add(digest)
+                yield ascii_line(BlobLine(digest.hex(), data.decode()))
+        if row.cuts:
+            places = tuple((offset, digest.hex()) for offset, digest, _ in row.cuts)
+            yield ascii_line(CutsLine(row.seq, places))
+        yield ascii_line(event_line(source.session_id, row))
+
+
+def _parsed_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
+    for row in rows:
+        # foreign JSON may hold line breaks: formatted again it is one line
+        body = msgspec.Raw(msgspec.json.format(stored(row).body, indent=-1))
+        yield ascii_line(event_line(source.session_id, row, body))
+
+
+def _json(job: Job) -> Iterator[bytes]:
+    if job.is_all:
+        yield b'{"sessions":['
+    for place, source in enumerate(job.sources):
+        header = ascii_line(header_of(source, is_parsed=True))
+        yield b"," * bool(place) + header.rstrip(b"}\n") + b',"events":[\n'
+        for number, line in enumerate(_parsed_lines(source, _rows(job, source))):
+            yield b"," * bool(number) + line
+        yield b"]}"
+    yield b"]}\n" if job.is_all else b"\n"
+
+
+def _db(job: Job, target: "Path | BinaryIO") -> None:
+    """Write a log again. All sessions are copied as they are, so that a damaged log can be backed up."""
+    readers = {id(source.reader): source.reader for source in job.sources}
+    reader = next(iter(readers.values()), None)
+    if not isinstance(target, Path) or not isinstance(reader, FileReader):
+        raise MisuseError("a database is copied from a log file to a file: give the path of a new one")
+    if job.is_all:
+        reader.copy_to(target, "", partial(job.progress, "the log"))
+        return
+    for source in job.sources:
+        source.check()
+        reader.copy_to(target, source.session_id, partial(job.progress, source.session_id))
+
+
+def _text(chunks: Callable[[Job], Iterator[bytes]]) -> "Callable[[Job, Path | BinaryIO], None]":
+    """Return the exporter that writes these chunks."""
+
+    def write(job: Job, target: "Path | BinaryIO") -> None:
+        if isinstance(target, Path):
+            with target.open("wb") as file:
+                file.writelines(chunks(job))
+        else:
+            target.writelines(chunks(job))
+
+    return write
+
+
+EXPORTERS: Final[Mapping[str, Exporter]] = MappingProxyType(
+    {
+        "jsonl": Exporter("a line for each event", _text(_jsonl), takes_parsed=True),
+        "json": Exporter("one document", _text(_json)),
+        "db": Exporter("a log again", _db, needs_file=True),
+    }
+)
+"""Name -> exporter. A new format is one entry."""
+
+
+def exporter_named(name: str) -> Exporter:
+    """Return the exporter. Raises MisuseError."""
+    if name not in EXPORTERS:
+        raise MisuseError(f"there is no export format {name!r}; formats: {', '.join(EXPORTERS)}")
+    return EXPORTERS[name]
+
+
+def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
+    """Write sessions in a format. A file is written whole or not at all; one that exists is replaced.
+
+    Raises MisuseError for an unknown format or a target that it cannot write to, CorruptLog, OSError.
+    """
+    exporter = exporter_named(name)
+    if job.is_parsed and not exporter.takes_parsed:
+        raise MisuseError(f"{name} has no choice of bodies: leave is_parsed out")
+    if not isinstance(target, str | Path):
+        exporter.write(job, target)
+        return
+    path = Path(target)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.unlink(missing_ok=True)
+        exporter.write(job, part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def header_of(source: Source, *, is_parsed: bool) -> Header:
+    """Return the header of a session."""
+    row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
+    header = Header(
+        VERSION,
+        row.session_id,
+        row.title,
+        row.created_ms,
+        source.reader.origin(row.session_id).hex(),
+        source.head.seq,
+        f"{source.head.seq}:{source.head.digest.hex()}",
+        source.reader.key_check(),
+    )
+    if not is_parsed:
+        return header
+    return msgspec.structs.replace(header, bodies="objects; digests cannot be computed from this file")
+
+
+def _rows(job: Job, source: Source) -> Iterator[Sealed]:
+    for page in source.sealed_pages():
+        yield from page
+        job.progress(source.session_id, page[-1].seq, source.head.seq)

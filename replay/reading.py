@@ -1,0 +1,161 @@
+"""The rows and events of one session as sequences that read the log when they are used.
+
+Reading from the first event on checks the hash chain on the way. Reading in the middle cannot: a digest says
+nothing without the one before it.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Generic, TypeVar, overload
+
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import RULES, SessionOpened
+from callboard.runtime.log.checked_pages import PAGE_EVENTS
+from callboard.runtime.log.large_values import splice
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored
+
+T = TypeVar("T")
+
+# A step looks at the events around its own. 64 rows cost 0.2 ms to read, one costs 0.14 ms.
+_CHUNK_EVENTS: Final = 64
+
+
+class Source:
+    """One session of a log, up to a head that was read once.
+
+    known: a head that was acknowledged earlier; the log must still contain it. key: the digest key, if it is
+    not the reader's own. is_owner: the reader is closed with this object, or when it is collected.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        session_id: str,
+        head: Head,
+        *,
+        known: Head | None = None,
+        key: bytes | None = None,
+        is_owner: bool = False,
+    ) -> None:
+        self.reader = reader
+        self.session_id = session_id
+        self.head = head
+        self._known = known
+        self._key = key
+        self._close = weakref.finalize(self, reader.close) if is_owner else None
+
+    def close(self) -> None:
+        """Close the reader, if it belongs to this object. Safe to call twice."""
+        if self._close is not None:
+            self._close()
+
+    def sealed_pages(self, upto: int | None = None) -> Iterator[list[Sealed]]:
+        """Yield the rows 1 to `upto` as their digests see them, checked. Raises CorruptLog."""
+        last = self.head.seq if upto is None else min(upto, self.head.seq)
+        return self.reader.checked_pages(self.session_id, last, self._key, self._known)
+
+    def check(self) -> None:
+        """Check every digest. Raises CorruptLog at the first event that is not as it was written."""
+        for _ in self.sealed_pages():
+            pass
+
+    def between(self, first: int, last: int) -> Iterator[Stored]:
+        """Yield the rows `first` to `last`, not checked. Raises CorruptLog where one is missing."""
+        while first <= last:
+            page = self.reader.events(self.session_id, first, min(PAGE_EVENTS, last - first + 1))
+            for row in page:
+                if row.seq != first:
+                    raise _gap(self.session_id, first, row.seq)
+                first += 1
+                yield row
+            if not page:
+                raise _gap(self.session_id, first)
+
+    def of_actor(self, address: str, first: int, last: int) -> Iterator[Stored]:
+        """Yield the rows between `first` and `last` that this actor received or posted, not checked."""
+        size = _CHUNK_EVENTS  # small at first: a caller may stop early, and the rest of a log is long
+        while first <= last:
+            page = self.reader.events_of(self.session_id, address, first, last, size)
+            yield from page
+            if len(page) < size:
+                return
+            first, size = page[-1].seq + 1, PAGE_EVENTS
+
+    def event(self, row: Stored) -> Event:
+        """Return the event of a row. Raises CorruptLog."""
+        event = event_of(self.session_id, row)
+        if type(event.body) is SessionOpened and event.body.rules > RULES:
+            raise CorruptLog(
+                f"session {self.session_id} lives by rules {event.body.rules}, this callboard knows up to "
+                f"{RULES}; use a newer one",
+                self.session_id,
+                row.seq,
+            )
+        return event
+
+
+class Rows(Sequence[T], Generic[T]):
+    """The rows of a session, or something made of each. Iterating, and slices from the start, are checked."""
+
+    def __init__(self, source: Source, made: Callable[[Stored], T]) -> None:
+        self._source = source
+        self._made = made
+        self._chunk: tuple[int, list[T]] = (-1, [])
+
+    def __len__(self) -> int:
+        return self._source.head.seq
+
+    def __iter__(self) -> Iterator[T]:
+        return self.upto(len(self))
+
+    def upto(self, seq: int) -> Iterator[T]:
+        """Yield 1 to `seq`, checked. Raises CorruptLog."""
+        for page in self._source.sealed_pages(seq):
+            for row in page:
+                yield self._made(stored(row))
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, int):
+            return self._one(range(len(self))[place])
+        first, end, step = place.indices(len(self))
+        if step != 1:
+            return [self[one] for one in range(first, end, step)]
+        return list(self.upto(end) if first == 0 else self.between(first + 1, end))
+
+    def _one(self, place: int) -> T:
+        """Return the item at a place, from the chunk that was read last if it is there."""
+        number, offset = divmod(place, _CHUNK_EVENTS)
+        if self._chunk[0] != number:
+            first = number * _CHUNK_EVENTS + 1
+            last = min(first + _CHUNK_EVENTS - 1, len(self))
+            self._chunk = number, list(self.between(first, last))
+        return self._chunk[1][offset]
+
+    def between(self, first: int, last: int) -> Iterator[T]:
+        """Yield `first` to `last`, not checked."""
+        return map(self._made, self._source.between(first, last))
+
+
+def event_of(session_id: str, row: Stored) -> Event:
+    """Return the event of a row, under any rules. Raises CorruptLog."""
+    try:
+        return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
+    except UnreadableBody as error:
+        raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
+
+
+def stored(row: Sealed) -> Stored:
+    """Return the row with its large values back in their places."""
+    body = splice(row.body, [(offset, data) for offset, _, data in row.cuts]) if row.cuts else row.body
+    return Stored(row.seq, row.at, row.sender, row.recipient, row.cause, body, row.digest)
+
+
+def _gap(session_id: str, seq: int, following: int = 0) -> CorruptLog:
+    said = f"{following} follows" if following else "nothing follows"
+    return CorruptLog(f"session {session_id}: event {seq} is missing, {said}", session_id, seq)

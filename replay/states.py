@@ -1,0 +1,162 @@
+"""States of actors at any event of a recording.
+
+An actor's state is a fold over its own inbox, so only the events that it received or posted are read. Its
+outputs say when it decided, and whether the decision failed.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.errors import Diverged
+from callboard.actors.protocol.events import Event
+from callboard.actors.session.core import SessionCore, recorded_failure
+from callboard.actors.session.step import ActorState
+
+SNAPSHOT_EVENTS: Final = 4_096
+"""Events received between two states that are kept, which share all that did not change."""
+
+_BATCH_EVENTS: Final = 512
+"""Decisions of the supervisor that are made together: one unit of work for all of them."""
+
+
+class Output(NamedTuple):
+    """An event that an actor posted. failure: of the decision, if the event says that it failed."""
+
+    cause: int
+    failure: str
+
+
+History: TypeAlias = Callable[[str, int, int], Iterable[Event | Output]]
+"""(address, first seq, last seq) -> the events that the actor received and its outputs, in order."""
+
+
+class Fold:
+    """The state of one actor, brought on by the events that it received and its outputs.
+
+    A decision is made when its first output is met, or in `finish`: only then it is known whether it failed
+    when it was recorded.
+    """
+
+    __slots__ = ("_core", "_waiting", "actor", "received")
+
+    def __init__(self, actor: str) -> None:
+        self.actor = actor
+        self.received = 0
+        self._core = SessionCore()
+        self._waiting: list[Event] = []
+
+    @property
+    def state(self) -> ActorState | None:
+        """Return the state after the decisions made so far; None for an actor that has made none."""
+        return self._core.states.get(self.actor)
+
+    def copy(self) -> "Fold":
+        """Return a second fold that goes on from the same place."""
+        other = Fold(self.actor)
+        other.received, other._waiting = self.received, [*self._waiting]
+        if self.state is not None:
+            other._core.keep(self.actor, self.state)
+        return other
+
+    def take(self, item: Event | Output) -> None:
+        """Take in the next item of the actor's history. Raises Diverged if a decision raises."""
+        if isinstance(item, Event):
+            self.received += 1
+            self._waiting.append(item)
+            if self.actor == SUPERVISOR and len(self._waiting) >= _BATCH_EVENTS:
+                self._decide_supervisor()
+        elif self.actor != SUPERVISOR:
+            while self._waiting and self._waiting[0].seq <= item.cause:
+                event = self._waiting.pop(0)
+                self._decide(event, item.failure if event.seq == item.cause else "")
+
+    def finish(self, failure: Callable[[Event], str]) -> ActorState | None:
+        """Make the waiting decisions and return the state; None for an actor that nothing has reached.
+
+        failure: returns the failure of a decision that raises and has no output so far, if the log has one
+        further on. Raises Diverged if it has none.
+        """
+        if self.actor == SUPERVISOR:
+            self._decide_supervisor()
+        for event in self._waiting:
+            try:
+                self._decide(event)
+            except Diverged:
+                recorded = failure(event)
+                if not recorded:
+                    raise
+                self._decide(event, recorded)
+        self._waiting = []
+        return self.state
+
+    def _decide(self, event: Event, failure: str = "") -> None:
+        try:
+            self._core.decide(event, failure)
+        except Exception as error:
+            raise Diverged(
+                f"{self.actor} raises {type(error).__name__} on event {event.seq}, and the log holds no "
+                "failure of it: the code has changed; `callboard verify` shows where"
+            ) from error
+
+    def _decide_supervisor(self) -> None:
+        """Make the supervisor's waiting decisions together; no log holds a failure of it."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            if waiting:
+                self._core.decide_together(waiting)
+        except Exception:  # one by one, to say which
+            for event in waiting:
+                self._decide(event)
+
+
+class States:
+    """The states of single actors. last: the last seq that there is."""
+
+    def __init__(self, history: History, last: int) -> None:
+        self._history = history
+        self._last = last
+        self._kept: dict[str, list[tuple[int, Fold]]] = {}
+        self._latest: dict[str, tuple[int, Fold]] = {}
+
+    def state(self, at: int, actor: str) -> ActorState | None:
+        """Return the actor's state after the events up to `at`; None if nothing has reached it by then.
+
+        Raises Diverged if the code raises where the log holds no failure.
+        """
+        kept = self._kept.setdefault(actor, [(0, Fold(actor))])
+        seq, fold = self._latest.get(actor, kept[0])
+        if seq > at:  # a step back
+            seq, fold = kept[bisect_right(kept, at, key=lambda snapshot: snapshot[0]) - 1]
+        fold = fold.copy()
+        for item in self._history(actor, seq + 1, at):
+            fold.take(item)
+            if isinstance(item, Event) and fold.received >= kept[-1][1].received + SNAPSHOT_EVENTS:
+                kept.append((item.seq, fold.copy()))
+        self._latest[actor] = at, fold
+        return fold.copy().finish(self.failure_after(at))
+
+    def failure_after(self, at: int) -> Callable[[Event], str]:
+        """Return what finds the failure of a decision that was recorded after `at`."""
+
+        def failure(event: Event) -> str:
+            for item in self._history(event.recipient, at + 1, self._last):
+                if isinstance(item, Output) and item.cause >= event.seq:
+                    return item.failure if item.cause == event.seq else ""
+            return ""
+
+        return failure
+
+
+def history_in(events: Sequence[Event]) -> History:
+    """Return the history in a list of events, from seq 1, without gaps."""
+
+    def history(actor: str, first: int, last: int) -> Iterable[Event | Output]:
+        for event in events[first - 1 : last]:
+            if event.sender == actor:
+                yield Output(event.cause, recorded_failure((event,)))
+            if event.recipient == actor:
+                yield event
+
+    return history

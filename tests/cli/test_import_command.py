@@ -1,0 +1,158 @@
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.errors import CorruptLog, SessionExists
+from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.cli import import_command
+from callboard.cli.import_command import Importing
+from callboard.replay.exports.parsing import ExportReader
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.log.protocol import Append, Head
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from tests.cli.conftest import Callboard
+from tests.cli.recorded import add_session, damage, diverging, rows_of
+from tests.replay.exports.kit import bodies, events_of, exported, log_of
+
+
+def quiet(name: str, done: int, total: int) -> None:
+    """Shows no progress."""
+
+
+async def imported(content: bytes, key: bytes | None = None) -> MemoryLog:
+    log = MemoryLog(key)
+    await log.open()
+    with ExportReader(content.splitlines(keepends=True), key, "file") as reader:
+        await Importing(log, quiet).run(reader.items())
+    return log
+
+
+@given(st.lists(bodies(), min_size=1, max_size=6), st.sampled_from([None, b"a secret key"]))
+@settings(max_examples=100)
+def test_an_export_of_an_import_is_the_export_to_the_byte(
+    messages: list[AnyMessage], key: bytes | None
+) -> None:
+    content = exported(log_of(events_of(messages), key), key)
+    assert exported(asyncio.run(imported(content, key)), key) == content
+
+
+def test_all_sessions_come_back_and_verify(callboard: Callboard, tmp_path: Path) -> None:
+    assert callboard("export", "--all", "-o", "all.jsonl").exit_code == 0
+    done = callboard("import", "all.jsonl", "--log", "new.db")
+    assert done.exit_code == 0, done.stderr
+    assert "3 sessions" in done.stderr
+    assert callboard("verify", "--all", "--log", "new.db").exit_code == 0
+    again = callboard("export", "--all", "--log", "new.db")
+    assert again.stdout == (tmp_path / "all.jsonl").read_text()
+    assert callboard("show", "--json", "--log", "new.db").stdout == callboard("show", "--json").stdout
+
+
+def test_stdin_is_read_and_a_divergence_is_imported_as_it_is(callboard: Callboard, own_log: Path) -> None:
+    add_session(own_log, "other", diverging(rows_of(own_log, "20250101-survey")))
+    content = callboard("export", "other", "--log", str(own_log)).stdout
+    assert callboard("import", "-", "--log", "new.db", text=content).exit_code == 0
+    assert callboard("verify", "other", "--log", "new.db").exit_code == 5
+
+
+def test_an_imported_session_can_be_written_on(callboard: Callboard, tmp_path: Path) -> None:
+    callboard("export", "20250101", "-o", "s.jsonl")
+    callboard("import", "s.jsonl", "--log", "new.db")
+
+    async def write() -> None:
+        log = SQLiteLog(tmp_path / "new.db", "process")
+        await log.open()
+        epoch, head = await log.take_over("20250101-survey")
+        (answer,) = await log.append([Append("20250101-survey", 28, epoch, events_of([Cancel()] * 29)[28:])])
+        await log.close()
+        assert isinstance(answer, Head), answer
+        assert head.seq == 28
+
+    asyncio.run(write())
+
+
+def test_a_session_that_exists_is_refused_and_nothing_of_the_file_stays(
+    callboard: Callboard, own_log: Path
+) -> None:
+    content = callboard("export", "20250101").stdout
+    other = callboard("export", "20250102").stdout
+    log = ("--log", str(own_log))
+    callboard("delete", "20250102-report", "--yes", *log)
+    done = callboard("import", "-", *log, text=other + content)
+    assert done.exit_code == 1
+    assert "has a session '20250101-survey' already" in done.stderr
+    assert "20250102" not in callboard("sessions", *log).stdout
+    assert callboard("verify", "--all", *log).exit_code == 0
+
+
+def test_a_damaged_line_leaves_nothing_behind(callboard: Callboard, tmp_path: Path, own_log: Path) -> None:
+    content = callboard("export", "20250101").stdout
+    (tmp_path / "bad.jsonl").write_text(content.replace('"cause":14,', '"cause":13,', 1))
+    done = callboard("import", "bad.jsonl", "--log", "new.db")
+    assert done.exit_code == 4
+    assert "does not match its digest" in done.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bad.jsonl", "own.db"]
+    callboard("delete", "20250101-survey", "--yes", "--log", str(own_log))
+    assert callboard("import", "bad.jsonl", "--log", str(own_log)).exit_code == 4
+    assert "20250101" not in callboard("sessions", "--log", str(own_log)).stdout
+    connection = sqlite3.connect(own_log)
+    assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (2,)
+    connection.close()
+
+
+def test_a_log_that_writes_other_bytes_ends_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = exported(log_of(events_of([Cancel("one")])))
+    log = MemoryLog()
+
+    async def append(batch: object) -> list[Head]:
+        return [Head(1, b"another digest")]
+
+    async def main() -> None:
+        await log.open()
+        monkeypatch.setattr(log, "append", append)
+        with ExportReader(content.splitlines(keepends=True), None, "f") as reader:
+            await Importing(log, quiet).run(reader.items())
+
+    with pytest.raises(CorruptLog, match="with other bytes"):
+        asyncio.run(main())
+    assert not log._sessions
+
+
+def test_a_session_is_written_in_batches_and_its_progress_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_command, "_BATCH_EVENTS", 2)
+    content = exported(log_of(events_of([Cancel(str(n)) for n in range(5)])))
+    seen: list[tuple[str, int, int]] = []
+
+    async def main() -> None:
+        log = MemoryLog()
+        await log.open()
+        importing = Importing(log, lambda *progress: seen.append(progress))
+        lines = content.splitlines(keepends=True)
+        with ExportReader(lines, None, "f") as reader:
+            assert await importing.run(reader.items()) == (1, 5)
+        with ExportReader(lines, None, "f") as reader, pytest.raises(SessionExists):
+            await Importing(log, quiet).run(reader.items())
+        assert (await log.head("s")).seq == 5
+
+    asyncio.run(main())
+    assert seen == [("s", 2, 5), ("s", 4, 5), ("s", 5, 5)]
+
+
+def test_a_file_that_cannot_be_read_is_named(callboard: Callboard, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, code in (("nowhere.jsonl", 3), ("folder", 2)):
+        done = callboard("import", name, "--log", "new.db")
+        assert done.exit_code == code
+        assert name in done.stderr
+    assert callboard("import", "-", "--log", "new.db", text="").exit_code == 2
+    assert callboard("import", "-", "--log", "new.db", text="{}\n").exit_code == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_damaged_log_cannot_be_exported_for_an_import(callboard: Callboard, own_log: Path) -> None:
+    damage(own_log, 7)
+    done = callboard("export", "20250101", "--log", str(own_log))
+    assert (done.exit_code, done.stdout) == (4, "")

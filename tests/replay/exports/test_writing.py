@@ -1,0 +1,85 @@
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.actors.protocol.errors import CorruptLog, MisuseError
+from callboard.actors.protocol.messages import AnyMessage, Cancel, ToolReturned
+from callboard.replay.exports.writing import EXPORTERS
+from callboard.replay.recording import Recording
+from callboard.runtime.log.memory import MemoryReader
+from tests.replay.exports.kit import bodies, digests_in, events_of, exported, log_of
+
+KEYS = ["seq", "at", "sender", "recipient", "cause", "kind", "body", "digest"]
+KEY = b"a secret key"
+LARGE = msgspec.Raw(b'"' + b"x" * 2_000 + b'"')
+
+
+@given(st.lists(bodies(), min_size=1, max_size=6), st.sampled_from([None, KEY]))
+@settings(max_examples=150)
+def test_digests_can_be_computed_from_the_file_alone(messages: list[AnyMessage], key: bytes | None) -> None:
+    log = log_of(events_of(messages), key)
+    content = exported(log, key)
+    assert content.isascii()
+    assert len(content.splitlines()) == len(content.decode().splitlines()) == content.count(b"\n")
+    rows = MemoryReader(log).events("s")
+    assert digests_in(content, key or b"") == [row.digest.hex() for row in rows]
+
+
+@given(st.lists(bodies(), min_size=1, max_size=4))
+@settings(max_examples=50)
+def test_parsed_bodies_are_the_same_values_one_a_line(messages: list[AnyMessage]) -> None:
+    log = log_of(events_of(messages))
+    header, *lines = exported(log, is_parsed=True).decode("ascii").splitlines()
+    assert "digests cannot be computed" in json.loads(header)["bodies"]
+    found = [json.loads(line)["body"] for line in lines]
+    assert found == [json.loads(row.body) for row in MemoryReader(log).events("s")]
+
+
+def test_event_lines_have_exactly_these_keys_and_large_values_stand_before_their_first_use() -> None:
+    log = log_of(events_of([Cancel("why"), ToolReturned(1, 1, "ok", LARGE), ToolReturned(1, 2, "ok", LARGE)]))
+    header, *lines = map(json.loads, exported(log).splitlines())
+    assert header["head"] == f"3:{lines[-1]['digest']}"
+    assert header["events"] == 3
+    assert [next(iter(line)) for line in lines] == ["seq", "blob", "seq", "seq", "seq", "seq"]
+    events = [line for line in lines if "kind" in line]
+    assert [list(line) for line in events] == [KEYS] * 3
+    assert [line["kind"] for line in events] == ["Cancel", "ToolReturned", "ToolReturned"]
+    assert events[0]["body"] == '{"type":"Cancel","reason":"why"}'
+    assert [line["seq"] for line in lines if "cuts" in line] == [2, 3]
+
+
+def test_a_document_holds_the_header_and_the_events() -> None:
+    log = log_of(events_of([Cancel("one"), Cancel("two")]))
+    out = io.BytesIO()
+    Recording.open(MemoryReader(log)).export("json", out)
+    found = json.loads(out.getvalue())
+    assert [event["body"]["reason"] for event in found["events"]] == ["one", "two"]
+    assert found["session"] == "s"
+
+
+def test_a_path_gets_the_whole_file_or_none(tmp_path: Path) -> None:
+    log = log_of(events_of([Cancel("one"), Cancel("two")]))
+    path = tmp_path / "s.jsonl"
+    Recording.open(MemoryReader(log)).export("jsonl", path)
+    assert path.read_bytes() == exported(log)
+    log._sessions["s"].rows.pop()
+    with pytest.raises(CorruptLog):
+        Recording.open(MemoryReader(log)).export("jsonl", tmp_path / "cut.jsonl")
+    assert [one.name for one in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_a_wish_that_no_exporter_can_fulfil_is_a_misuse(tmp_path: Path) -> None:
+    recording = Recording.open(MemoryReader(log_of(events_of([Cancel("one")]))))
+    with pytest.raises(MisuseError, match="formats: jsonl, json, db"):
+        recording.export("xml", io.BytesIO())
+    with pytest.raises(MisuseError, match="leave is_parsed out"):
+        recording.export("json", io.BytesIO(), is_parsed=True)
+    for target in (io.BytesIO(), tmp_path / "copy.db"):
+        with pytest.raises(MisuseError, match="from a log file to a file"):
+            recording.export("db", target)
+    assert list(EXPORTERS) == ["jsonl", "json", "db"]

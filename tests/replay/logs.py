@@ -1,0 +1,54 @@
+"""Recorded sessions for the tests of replay."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from callboard.actors.agent.decider import decide_agent
+from callboard.actors.agent.state import AgentState
+from callboard.actors.agent.turns import Decision
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import AgentInput, DeciderFailed, ToolReturned
+from callboard.actors.session import step as step_module
+from callboard.actors.session.core import SessionCore
+from callboard.actors.session.step import ActorState
+from callboard.runtime.log.memory import MemoryLog
+from callboard.runtime.runtime import Runtime
+from tests.cli.recorded import script, survey_host
+
+
+def states_after(events: Sequence[Event]) -> dict[str, ActorState]:
+    """The states after these events, each decision made when its event is met."""
+    core = SessionCore()
+    failures = {event.cause: event.body.error for event in events if isinstance(event.body, DeciderFailed)}
+    for event in events:
+        if is_decider(event.recipient):
+            core.decide(event, failures.get(event.seq, ""))
+    return core.states
+
+
+def survey() -> MemoryLog:
+    """A host that delegates twice, as a session `one`."""
+
+    async def main() -> MemoryLog:
+        log = MemoryLog()
+        async with Runtime(log, model=script()) as runtime:
+            await runtime.run(survey_host(), "How many files?", session_id="one")
+        return log
+
+    return asyncio.run(main())
+
+
+def crashed() -> MemoryLog:
+    """The same, but the sub-agent's decider raises when its tool answers: `DeciderFailed` is in the log."""
+
+    def raising(state: AgentState, seq: int, body: AgentInput) -> Decision:
+        if state.address == "host.1" and type(body) is ToolReturned:
+            raise ValueError("a fault that is mended later")
+        return decide_agent(state, seq, body)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_module, "decide_agent", raising)
+        return survey()

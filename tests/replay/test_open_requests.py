@@ -1,0 +1,61 @@
+import pytest
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, is_decider
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import CancelTimer, ModelReplied, SetTimer, TimerFired, ToolStarted
+from callboard.replay.open_requests import ANSWERS, OpenRequests
+from tests import golden
+
+
+def opened(*events: Event) -> OpenRequests:
+    requests = OpenRequests()
+    for event in events:
+        requests.take(event)
+    return requests
+
+
+@pytest.mark.parametrize("name", golden.SESSIONS)
+def test_inputs_of_the_golden_logs_break_no_rule_and_all_requests_are_answered(name: str) -> None:
+    requests = OpenRequests()
+    for event in golden.golden(name):
+        if not is_decider(event.sender):
+            assert requests.broken_rule(event) == ""
+        requests.take(event)
+    assert requests._open == {}
+    assert requests._timers == {}
+
+
+def test_a_second_answer_has_no_request() -> None:
+    events = golden.golden("everything")
+    for place, event in enumerate(events):
+        if type(event.body) in ANSWERS:
+            requests = opened(*events[: place + 1])
+            is_repeatable = type(event.body) is ToolStarted
+            assert bool(requests.broken_rule(event)) is not is_repeatable
+
+
+def test_an_answer_repeats_its_request_and_goes_to_the_actor_that_asked() -> None:
+    events = golden.golden("everything")
+    place = next(place for place, event in enumerate(events) if isinstance(event.body, ModelReplied))
+    requests, reply = opened(*events[:place]), events[place]
+    other = replace(reply, body=replace(reply.body, turn=9))
+    for event, rule in (
+        (reply, ""),
+        (other, "an answer repeats turn and attempt of its request"),
+        (replace(reply, recipient="host.9"), f"this answer is for {reply.recipient}"),
+        (replace(reply, sender=CLOCK), "clock does not post ModelReplied"),
+        (replace(reply, cause=1), "an answer needs a request that has no answer yet"),
+        (replace(reply, sender=CLIENT), "the client speaks to the supervisor"),
+    ):
+        assert requests.broken_rule(event) == rule
+
+
+def test_a_cancelled_timer_costs_no_memory_and_does_not_fire() -> None:
+    armed = Event(1, 0, SUPERVISOR, CLOCK, 0, SetTimer(7, 1_000))
+    fired = Event(3, 0, CLOCK, SUPERVISOR, 1, TimerFired(7))
+    assert opened(armed).broken_rule(fired) == ""
+    requests = opened(armed, Event(2, 0, SUPERVISOR, CLOCK, 0, CancelTimer(7)))
+    assert requests.broken_rule(fired) == "an answer needs a request that has no answer yet"
+    assert requests._open == {}
+    assert opened(armed, fired)._open == {}

@@ -1,0 +1,119 @@
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from callboard.actors.agent.decider import decide_agent
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.errors import Diverged
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import DeciderFailed, ToolReturned
+from callboard.actors.session import step as step_module
+from callboard.replay import states as states_module
+from callboard.replay.recording import Recording
+from callboard.replay.states import States, history_in
+from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from tests import golden
+from tests.determinism import world
+from tests.replay.logs import crashed, states_after, survey
+
+LOGS: dict[str, Callable[[], list[Event]]] = {
+    **{name: lambda name=name: golden.golden(name) for name in golden.SESSIONS},  # type: ignore[misc]
+    **{f"simulated {seed}": lambda seed=seed: world(seed).log for seed in range(3)},  # type: ignore[misc]
+    "crashed": lambda: events_in(crashed()),
+}
+
+
+def events_in(log: MemoryLog) -> list[Event]:
+    return list(Recording.open(MemoryReader(log)).events)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_state_by_inbox_is_the_state_by_the_whole_log(name: str) -> None:
+    events = LOGS[name]()
+    recording = golden.recorded(events)
+    states = States(history_in(events), len(events))
+    for at in range(1, len(events) + 1, 1 + len(events) // 40):
+        whole = states_after(events[:at])
+        assert recording.states(at) == whole
+        for actor, state in whole.items():
+            assert recording.state(at, actor) == state
+            assert states.state(at, actor) == state
+
+
+def test_going_back_finds_the_states_of_going_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states_module, "SNAPSHOT_EVENTS", 3)
+    events = golden.golden("everything")
+    states = States(history_in(events), len(events))
+    forward = [states.state(at, SUPERVISOR) for at in range(1, len(events) + 1)]
+    kept = [seq for seq, _ in states._kept[SUPERVISOR]]
+    assert len(kept) > 3
+    assert [states.state(at, SUPERVISOR) for at in range(len(events), 0, -1)] == forward[::-1]
+    assert [seq for seq, _ in states._kept[SUPERVISOR]] == kept
+
+
+def test_a_step_back_reads_no_more_than_the_events_since_the_last_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(states_module, "SNAPSHOT_EVENTS", 3)
+    events = golden.golden("everything")
+    history = history_in(events)
+    asked: list[tuple[int, int]] = []
+
+    def watched(actor: str, first: int, last: int) -> object:
+        asked.append((first, last))
+        return history(actor, first, last)
+
+    states = States(watched, len(events))  # type: ignore[arg-type]
+    states.state(len(events), SUPERVISOR)
+    states.state(len(events) - 1, SUPERVISOR)
+    inbox = [event.seq for event in events if event.recipient == SUPERVISOR]
+    first, _ = asked[-1]
+    assert len([seq for seq in inbox if seq >= first]) <= 3
+
+
+def test_an_actor_that_nothing_has_reached_has_no_state() -> None:
+    events = golden.golden("everything")
+    states = States(history_in(events), len(events))
+    assert states.state(1, "host") is None
+    assert states.state(len(events), "host.99") is None
+
+
+def test_a_decision_that_raises_is_the_failure_that_the_log_has_further_on() -> None:
+    events = events_in(crashed())
+    failure = next(event for event in events if isinstance(event.body, DeciderFailed))
+    states = States(history_in(events), len(events))
+    with pytest.MonkeyPatch.context() as patch:
+        raise_on_tools(patch)
+        state = states.state(failure.cause, "host.1")
+    assert isinstance(state, AgentState)
+    assert state == states.state(failure.seq, "host.1")
+
+
+def test_a_decision_that_raises_only_now_is_a_divergence_that_names_its_event() -> None:
+    recording = Recording.open(MemoryReader(survey()))
+    seq = next(event.seq for event in recording.events if isinstance(event.body, ToolReturned))
+    with pytest.MonkeyPatch.context() as patch:
+        raise_on_tools(patch)
+        with pytest.raises(Diverged, match=f"host.1 raises ValueError on event {seq}"):
+            recording.state(seq, "host.1")
+        assert recording.state(seq - 1, "host.1") is not None
+        patch.setattr(step_module, "decide_supervisor", _raising)
+        patch.setattr(step_module, "decide_in_turn", _raising)
+        with pytest.raises(Diverged, match="supervisor raises ValueError on event 1,"):
+            recording.state(seq, SUPERVISOR)
+
+
+def raise_on_tools(patch: pytest.MonkeyPatch) -> None:
+
+    def raising(state: AgentState, seq: int, body: msgspec.Struct) -> object:
+        if type(body) is ToolReturned:
+            raise ValueError
+        return decide_agent(state, seq, body)  # type: ignore[arg-type]
+
+    patch.setattr(step_module, "decide_agent", raising)
+
+
+def _raising(*arguments: object) -> object:
+    raise ValueError
