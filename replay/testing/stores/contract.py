@@ -22,7 +22,7 @@ crashes and readers beside writers are callboard's own.
 
 import pytest
 
-_PARTS = ("bodies", "hash_chain", "lasting", "reading", "writing")
+_PARTS = ("bodies", "hash_chain", "durability", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
 from callboard.replay.testing.stores.bodies import BodyCases  # noqa: E402  # after the line above
