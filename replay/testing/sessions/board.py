@@ -1,11 +1,11 @@
-"""The board of a simulated session: what `runtime.board` is to a live one, with one thread and no disk.
+"""The board of a simulated session: it drives the session core with one thread, no disk and no tasks.
 
-Same deciders, same step function, same gate. What the live board leaves to the event loop, to tasks and to
-the system's clock is an offer here: a move that somebody may let happen. Everything else happens at once, as
-it does live: posting, delivery into inboxes, refusals, and that a sub-agent at rest is forgotten.
-
-The clock stands still while anything else can happen. When nothing can, it jumps to whatever is due next: a
-timer, or a port that takes its time.
+Rules
+  - Each step that the live board leaves to the event loop, to tasks or to the clock is an offer here:
+    a move that the scheduler may choose. Everything else happens at once, as it does live: posts, delivery
+    into inboxes, refusals, and the end of a sub-agent at rest.
+  - The clock stands still while any offer is open. Then it jumps to the next moment at which a timer fires or
+    a delayed port answers.
 """
 
 from collections import deque
@@ -43,14 +43,14 @@ from callboard.replay.testing.sessions.scenario import START_MS, Scenario
 from callboard.replay.testing.world import Move
 
 GRACE_MS: Final = 5_000
-"""How long a tool that cannot be stopped is waited for, as the live tool port does."""
+"""The wait for a tool that cannot be stopped, in milliseconds, as in the live tool port."""
 
 RESCUES: Final = ("timer deadline", "timer grace")
-"""Timers that end what hangs. A session whose ports all answer never needs them."""
+"""Timers that end a session that hangs. A session whose ports all answer never needs them."""
 
 
 class Request(NamedTuple):
-    """A port request that has no answer. bent: a fault that its answer will show, if any."""
+    """A port request that has no answer. bent: the fault of its answer, or ''."""
 
     event: Event
     chain: str
@@ -58,13 +58,14 @@ class Request(NamedTuple):
 
 
 class Board:
-    """One session in progress.
+    """One simulated session in progress.
 
-    offers: what can happen next, by chain. later: what can happen once the clock is there, in milliseconds
-    since 1970. requests: those that ports have and have not answered, by chain. asked: what models were
-    asked, by the seq of the grant. decided: called for every decision, for those who want to watch.
-    step: which one is being made; posters: by which step each event of the log was posted.
-    failure: why the session can go no further, as a live one would say it.
+    offers: the moves that can happen next, by chain.
+    later: the moments of the moves that wait for the clock, in milliseconds since 1970, by chain.
+    requests: the requests that ports have not answered, by chain.
+    asked: the requests to models, by the seq of the grant.
+    step: the number of the current step. posters: the step that posted each event of the log.
+    failure: the exception that has ended the session in this process.
     """
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
@@ -99,12 +100,12 @@ class Board:
 
     @property
     def states(self) -> dict[str, ActorState]:
-        """The state of every actor, by address."""
+        """Return the state of every actor, by address."""
         return self.core.states
 
     @property
     def gate(self) -> PortGate:
-        """The requests to ports that have no answer, and the agents that are stopped."""
+        """Return the session's port gate."""
         return self.core.gate
 
     def _remember_decisions(self, core: SessionCore) -> None:
@@ -114,7 +115,7 @@ class Board:
     # --- posting --------------------------------------------------------------------
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Post the outputs of one decision or port, and do what the gate says."""
+        """Post the outputs of one decision or port, then perform the gate's actions."""
         self.posters += [self.step] * len(posts)
         events = self.core.number(self.now, ((sender, cause, posts),))
         self.log += events  # before delivery: the names of moves are taken from the log
@@ -132,7 +133,7 @@ class Board:
         return deliver
 
     def tell(self, event: Event) -> None:
-        """Something for the client."""
+        """Deliver an event to the client."""
         body = event.body
         if isinstance(body, AskEnded) and body.request_id == self.running:
             self.running = ""
@@ -148,7 +149,10 @@ class Board:
     # --- deciding -------------------------------------------------------------------
 
     def deliver(self, address: str, error: str = "") -> None:
-        """Let an actor handle the head of its inbox. error: what its decider raises, by a fault."""
+        """Let an actor handle the head of its inbox.
+
+        error: the class of the exception that a fault makes the decider raise, or ''.
+        """
         core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
         before = core.state_of(address)
@@ -168,17 +172,17 @@ class Board:
             self.offers.pop(f"inbox {address}", None)
 
     def _next(self, address: str, inbox: deque[Event]) -> None:
-        """Offer the delivery of the event that is at the head of an inbox now."""
+        """Offer the delivery of the event at the head of an inbox."""
         if inbox:
             self.offers[f"inbox {address}"] = self.names.delivery(inbox[0])
         else:
             self.offers.pop(f"inbox {address}", None)
 
     def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
-        """Called for every decision: for worlds that look at them. A board itself has nothing to do."""
+        """Observe a decision. A subclass overrides this hook; a board does nothing."""
 
     def fail(self, error: Exception) -> None:
-        """The session can go no further in this process: nothing more is offered."""
+        """Fail the session in this process: withdraw every offer."""
         self.failure = error
         self.offers.clear()
         self.later.clear()
@@ -187,7 +191,7 @@ class Board:
     # --- ports ----------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
-        """Let a port take a request on; its answer is on offer."""
+        """Give a request to its port, and offer the port's answer."""
         request = start.request
         self.core.announce(start, self)
         self._announced[request.seq] = len(self.log)
@@ -206,14 +210,14 @@ class Board:
             chain, label = check_chain(self.supervisor, body.check, self.log), "answers"
         else:
             chain, label = f"{request.recipient} {owner_of(request)}", "answers"
-        while chain in self.requests:  # two of one name are two all the same
+        while chain in self.requests:  # two requests of one name are two moves
             chain += " again"
         self.requests[chain] = Request(request, chain)
         self._chains[request.seq] = chain
         self.offers[chain] = self.names.other(chain, f"ports {owner_of(request)}", "port", f"{chain} {label}")
 
     def _note(self, request: Event, grant: CallModel) -> None:
-        """What the model is asked, as the agent's state says at the moment of the grant."""
+        """Keep the request to the model, as the agent's state holds it at the moment of the grant."""
         state = self.states.get(grant.agent)
         if not isinstance(state, AgentState) or state.digest != self.gate.wish_of(request).digest:
             self.fail(RuntimeError(f"{grant.agent}: the request is not the one that was granted"))
@@ -221,34 +225,37 @@ class Board:
         self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
 
     def start_of(self, request: Event) -> int:
-        """Up to which seq the log must be durable before a port acts on a request that waits."""
+        """Return the seq up to which the log must be durable before a port acts on a request that waits."""
         return self._announced[request.seq]
 
     def close_request(self, request: Request) -> None:
-        """A port is done with a request."""
+        """Close a request that its port has finished."""
         self.requests.pop(request.chain, None)
         self._chains.pop(request.event.seq, None)
         self.offers.pop(request.chain, None)
         self.later.pop(request.chain, None)
 
     def actor_of(self, chain: str) -> str:
-        """Which moves a port's answer conflicts with: the other answers to the same agent."""
+        """Return the actor of a move. All answers of ports to one agent have one: they conflict."""
         request = self.requests.get(chain)
         return f"ports {owner_of(request.event)}" if request else chain
 
     def delay(self, request: Request, bent: str, after_ms: int) -> None:
-        """A port takes its time over a request."""
+        """Let a port answer a request later.
+
+        bent: the fault of the answer, or ''.
+        """
         self.requests[request.chain] = request._replace(bent=bent)
         self.offers.pop(request.chain, None)
         self.later[request.chain] = self.now + after_ms
 
     def ignore(self, request: Request) -> None:
-        """Nobody answers a request, unless its agent is stopped."""
+        """Let a port ignore a request until its agent is stopped."""
         self.requests[request.chain] = request._replace(bent="ignored")
         self.offers.pop(request.chain, None)
 
     def abort(self, request: Event) -> None:
-        """Let a port give up, at once unless it is one that cannot."""
+        """Make a port give up a request, at once unless its tool cannot be stopped."""
         self.aborted.add(request.seq)
         chain = self._chains.get(request.seq, "")
         if chain in self.later:
@@ -256,13 +263,13 @@ class Board:
                 self.later[chain] = self.now + GRACE_MS
             else:
                 self._due(chain)
-        elif chain and chain not in self.offers:  # nobody was going to answer
+        elif chain and chain not in self.offers:  # the port ignores it, but a stop is answered
             self._due(chain)
 
-    # --- going on -------------------------------------------------------------------
+    # --- continuing -----------------------------------------------------------------
 
     def restore(self, log: list[Event], recovered: Recovered) -> None:
-        """Go on where a log ended: with the states there, and with the work that was left undone."""
+        """Continue a recovered session: take its states, and start the requests that are open."""
         self.posters = self.posters[: len(log)] + [self.step] * len(recovered.posted)
         self.log = [*log, *recovered.posted]
         self.inboxes = {}
@@ -282,7 +289,7 @@ class Board:
     # --- the clock ------------------------------------------------------------------
 
     def arm(self, arm: Arm) -> None:
-        """Set a timer, or put it off."""
+        """Set a timer, or move it to a later moment."""
         timer = arm.timer
         chain = self.timers[timer][0] if timer in self.timers else timer_chain(self.supervisor, timer)
         self.timers[timer] = (chain, arm.request)
@@ -295,21 +302,21 @@ class Board:
         self.offers.pop(chain, None)
 
     def fire(self, chain: str) -> None:
-        """A timer fires."""
+        """Fire a timer."""
         timer, request = next((timer, seq) for timer, (name, seq) in self.timers.items() if name == chain)
         self.offers.pop(chain, None)
         self.later.pop(chain, None)
         self.post(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
 
     def jump(self) -> None:
-        """Put the clock forward to whatever is due next, and offer it."""
+        """Set the clock to the next moment at which a move is due, and offer the moves that are due."""
         if self.later:
             self.now = max(self.now, min(self.later.values()))
             for chain in [chain for chain, due in self.later.items() if due <= self.now]:
                 self._due(chain)
 
     def wake(self) -> None:
-        """Nothing else can happen: jump. Remember it if only a deadline can still end what hangs."""
+        """Jump, after the last offer. Note a session that only a deadline can still end."""
         is_ignored = any(request.bent == "ignored" for request in self.requests.values())
         if not self.rescued and self.later and self.running and not is_ignored:
             is_last_hope = all(chain.startswith(RESCUES) for chain in self.later)
@@ -325,17 +332,17 @@ class Board:
 
     @property
     def supervisor(self) -> SupervisorState:
-        """The supervisor's state."""
+        """Return the supervisor's state."""
         state = self.states[SUPERVISOR]
         assert isinstance(state, SupervisorState)
         return state
 
     def agent(self, address: str = HOST) -> AgentState:
-        """An agent's state. Raises KeyError for one that never began."""
+        """Return an agent's state. Raises KeyError for an agent that never began."""
         state = self.states[address]
         assert isinstance(state, AgentState)
         return state
 
     def agents(self) -> list[str]:
-        """The addresses of all agents that ever began, in the order in which they were reached."""
+        """Return the addresses of all agents that ever began, in the order of their first decisions."""
         return [address for address in self.states if is_agent(address)]
