@@ -35,7 +35,7 @@ from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.resuming import continuation, extension_ms, go_on, take_up
+from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
 from callboard.runtime.sessions.session import Session, with_head
 from callboard.runtime.tools.execution import ToolRunner
 
@@ -204,7 +204,7 @@ class Runtime:
         self._secrets.refuse_in("session_id", name)
         epoch = await self._log.create(name, now_ms(), self._title(title))
         session, board = self._put_together(name, epoch, cast)
-        board.say_for_client(cast.opened)
+        board.submit_for_client(cast.opened)
         return session
 
     async def resume(
@@ -239,11 +239,11 @@ class Runtime:
             )
         self._resuming.add(session_id)
         try:
-            epoch, head, past = await take_up(self._log, session_id, cast.opened, accept_changes)
+            epoch, head, past = await take_over(self._log, session_id, cast.opened, accept_changes)
         finally:
             self._resuming.discard(session_id)
         first = continuation(past, cast.opened, limits is not None, more_ms)
-        recovered = go_on(session_id, past, first, PortGate(self._is_strict))
+        recovered = recover_session(session_id, past, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
         session, board = self._put_together(session_id, epoch, cast)
         supervisor = recovered.states[SUPERVISOR]

@@ -152,7 +152,7 @@ class PortGate:
         return request in self.open and request not in self._answered
 
     def take_answer(self, request: Event, answer: Post) -> Post | None:
-        """Return a port's answer in the form to post, or None if the request has an answer already."""
+        """Return a port's answer in the form to post; None if the request has an answer already."""
         if not self.may_answer(request.seq):
             return None
         # The answer's event passes the gate later. A second answer before that must be refused too.

@@ -215,7 +215,7 @@ class _Recovery:
         return self.gate.without_false_claim(request, answer)
 
     def _left_by_crash(self, request: Event) -> Post | None:
-        """Return the answer to a request of a living agent, or None if the port is asked again."""
+        """Return the answer to a request of a living agent; None if the port is asked again."""
         repeated, has_started = self.gate.repeated_in(request), request.seq in self.started
         return PORT_REQUESTS[type(request.body)].after_crash(request, repeated, has_started)
 

@@ -16,7 +16,7 @@ from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AgentInput, DeciderFailed, SupervisorInput
-from callboard.actors.supervisor.decider import decide_in_turn, decide_supervisor, initial_supervisor
+from callboard.actors.supervisor.decider import decide_supervisor, decide_together, initial_supervisor
 from callboard.actors.supervisor.state import SupervisorState
 
 ActorState: TypeAlias = AgentState | SupervisorState
@@ -46,7 +46,7 @@ def steps(state: ActorState, events: Sequence[Event]) -> tuple[ActorState, list[
     # A busy supervisor puts the records that several decisions change into its state once.
     if type(state) is SupervisorState and all(type(event.body) in _FOR_SUPERVISOR for event in events):
         bodies: list[Any] = [(event.seq, event.sender, event.body) for event in events]
-        return decide_in_turn(state, bodies)
+        return decide_together(state, bodies)
     posts: list[tuple[Post, ...]] = []
     for event in events:
         state, outputs = step(state, event)

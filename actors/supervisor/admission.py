@@ -1,14 +1,15 @@
-"""The line for model calls: who is looked at next, and who waits for which budget.
+"""Admission: the queue for model calls, and the requests that wait for a budget.
+
+`ancestry` is a list of records, from the host down to the agent.
 
 Rules
-  - A request takes a ticket; requests are looked at in the order of their tickets.
-  - `queue` holds those to look at as soon as a slot is free. A request that a budget has no room for yet is
-    parked at the topmost scope that is exhausted, and leaves the queue.
-  - A scope at which somebody is parked lets nobody with a later ticket pass: so one request overtakes
-    another only if they share no exhausted scope, and none is overtaken for ever.
-  - A settlement puts the first who is parked at each scope it gave room to back into the queue, and so does
-    everyone who leaves the line. Who has to move up to a wider scope leaves those behind where they are,
-    since they may not pass anyway. So a decision costs what it sets going, however many wait.
+  - A request takes a ticket. Requests are served in the order of their tickets.
+  - `queue` holds the requests to serve as soon as a slot is free. A request for which a budget has no room
+    yet is parked at the topmost exhausted scope, and leaves the queue.
+  - No request passes a scope at which one with an earlier ticket is parked. So a request overtakes another
+    only if they share no exhausted scope, and every request is served in the end.
+  - A settlement puts the first parked request of each scope to which it gave room back into the queue. So
+    does an agent that gives up its place. A decision costs the requests that it wakes, not those that wait.
 """
 
 from msgspec.structs import replace
@@ -18,45 +19,48 @@ from callboard.actors.supervisor.state import Record
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
-def enqueue(work: UnitOfWork, chain: list[Record]) -> None:
-    """Take a ticket."""
+def enqueue(work: UnitOfWork, ancestry: list[Record]) -> None:
+    """Give the request of an agent a ticket and put it into the queue."""
     ticket = work.state.next_ticket
-    agent = chain[-1] = replace(chain[-1], ticket=ticket)
+    agent = ancestry[-1] = replace(ancestry[-1], ticket=ticket)
     work.put_records((agent,))
     work.update_session(queue=work.state.queue.put(ticket, agent.address), next_ticket=ticket + 1)
 
 
-def blocked_at(chain: list[Record]) -> str:
-    """The topmost scope at which somebody with an earlier ticket is parked, or nothing."""
-    ticket = chain[-1].ticket
-    for record in chain:
+def blocked_at(ancestry: list[Record]) -> str:
+    """Return the topmost scope at which a request with an earlier ticket is parked, or ''."""
+    ticket = ancestry[-1].ticket
+    for record in ancestry:
         first = record.waiting.first()
         if first is not None and first[0] < ticket:
             return record.address
     return ""
 
 
-def wait_for_budget(work: UnitOfWork, chain: list[Record], scope: str) -> None:
-    """Wait at a scope until it has room."""
-    left = chain[-1].parked
-    agent = chain[-1] = replace(chain[-1], parked=scope)
+def wait_for_budget(work: UnitOfWork, ancestry: list[Record], scope: str) -> None:
+    """Park the request of an agent at a scope until the scope has room."""
+    left = ancestry[-1].parked
+    agent = ancestry[-1] = replace(ancestry[-1], parked=scope)
     place = depth_of(scope)
-    chain[place] = replace(chain[place], waiting=chain[place].waiting.put(agent.ticket, agent.address))
-    work.put_records((chain[place], chain[-1]))
+    ancestry[place] = replace(
+        ancestry[place], waiting=ancestry[place].waiting.put(agent.ticket, agent.address)
+    )
+    work.put_records((ancestry[place], ancestry[-1]))
+    # A request that moves up to a wider scope wakes no other: those behind it may not pass that scope.
     if left and depth_of(left) < place:
         wake_next(work, left)
 
 
-def is_waited_for(chain: list[Record]) -> bool:
-    """Whether somebody is parked at any of these scopes."""
-    for record in chain:  # noqa: SIM110  (`any` would make a generator for each turn)
+def is_waited_for(ancestry: list[Record]) -> bool:
+    """Return True if a request is parked at a scope of this ancestry."""
+    for record in ancestry:  # noqa: SIM110  (`any` would make a generator for each turn)
         if record.waiting.size:
             return True
     return False
 
 
 def wake_next(work: UnitOfWork, scope: str) -> None:
-    """Let the first who is parked at this scope be looked at."""
+    """Put the first request that is parked at a scope back into the queue."""
     record = work.record(scope)
     first = record.waiting.first() if record else None
     if record is not None and first is not None:
@@ -64,15 +68,15 @@ def wake_next(work: UnitOfWork, scope: str) -> None:
         work.update_session(queue=work.state.queue.put(*first))
 
 
-def wake_along(work: UnitOfWork, chain: list[Record]) -> None:
-    """Let the first who is parked at each scope of a chain be looked at."""
-    for record in chain:
+def wake_along(work: UnitOfWork, ancestry: list[Record]) -> None:
+    """Put the first request that is parked at each scope of an ancestry back into the queue."""
+    for record in ancestry:
         if record.waiting.size:
             wake_next(work, record.address)
 
 
 def dequeue(work: UnitOfWork, address: str) -> None:
-    """Give up one's place, wherever that is."""
+    """Take the request of an agent out of the queue, or from the scope at which it is parked."""
     agent = work.record(address)
     if agent is None or not agent.ticket:
         return
@@ -81,4 +85,4 @@ def dequeue(work: UnitOfWork, address: str) -> None:
     if scope is not None:
         work.update_record(scope.address, waiting=scope.waiting.drop(agent.ticket))
     work.update_record(address, ticket=0, parked="")
-    wake_along(work, work.chain(address) or [])
+    wake_along(work, work.ancestry(address) or [])

@@ -1,7 +1,7 @@
-"""What the client may do: open the session, ask, cancel, close; and when an ask is over.
+"""Asks: the client opens the session, asks, cancels and closes; the supervisor concludes each ask.
 
-An ask is a delegation by the client whose only copy is the host. Its outcome is settled by the first end
-in the log; `AskEnded` is posted when every agent has drained, or when the grace for that is over.
+An ask is a delegation by the client, with the host as its only racer. The first end in the log decides its
+outcome. `AskEnded` follows when every agent has drained, or when the grace for that is over.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ _HOST_ORDINAL: Final = 0
 
 
 def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
-    """The first event: who may appear, and what bounds them."""
+    """Open the session with its profiles, model and limits."""
     if work.state.phase != "new":
         return
     profiles = read_profiles(opened.profiles)
@@ -48,7 +48,7 @@ def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
 
 
 def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | None:
-    """The profiles by name, with their bytes; None if one of them is none."""
+    """Return profiles by name, with their bytes; None if one of them is invalid."""
     try:
         read = [msgspec.json.decode(raw, type=Profile) for raw in raws]
     except (msgspec.DecodeError, RecursionError):
@@ -60,7 +60,7 @@ def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | N
 
 
 def on_ask(work: UnitOfWork, ask: Ask) -> None:
-    """A prompt for the host; refused while another one runs or drains, and after the end."""
+    """Start an ask, or refuse it while another one runs or drains, and after the end of the session."""
     refusal = _why_refused(work.state, ask)
     if refusal:
         work.post(CLIENT, AskEnded(ask.request_id, "denied", detail=refusal, by=work.seq))
@@ -87,7 +87,11 @@ def on_ask(work: UnitOfWork, ask: Ask) -> None:
 
 
 def _why_refused(state: SupervisorState, ask: Ask) -> str:
-    """Why an ask cannot start now, in words for the client; nothing if it can."""
+    """Return the reason to refuse an ask, in words for the client, or '' if it may start."""
+    return _why_not_ready(state) or _why_not_priced(state, ask)
+
+
+def _why_not_ready(state: SupervisorState) -> str:
     if state.phase == "closed" or state.is_closing:
         return "the session is closed"
     if state.phase == "asking":
@@ -98,6 +102,10 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
         return f"agents of an earlier ask have not stopped yet ({state.live})"
     if state.host_name not in state.profiles:
         return f"there is no agent '{state.host_name}'"
+    return ""
+
+
+def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
     profile = state.profiles[state.host_name][0]
     model = profile.model or state.model
     is_costed = any(limits.cost is not None for limits in (state.limits, profile.limits, ask.limits))
@@ -107,7 +115,7 @@ def _why_refused(state: SupervisorState, ask: Ask) -> str:
 
 
 def begin_host(work: UnitOfWork) -> None:
-    """Give the running ask to the host, which keeps its conversation from ask to ask."""
+    """Begin the host on the running ask. The host keeps its conversation from ask to ask."""
     ask, state, former = work.state.ask, work.state, work.record(HOST)
     assert ask is not None
     profile, raw = state.profiles[state.host_name]
@@ -122,6 +130,7 @@ def begin_host(work: UnitOfWork) -> None:
         host_budget(narrow(state.limits, profile.limits), ask.own, ask.before),
         ask.before,
         deadline_timer=ask.deadline_timer,
+        # No address occurs twice in a session.
         next_ordinal=former.next_ordinal if former else 1,
     )
     work.put_delegation(CLIENT, replace(ask.delegation, running=1, is_checking=False))
@@ -132,7 +141,7 @@ def begin_host(work: UnitOfWork) -> None:
 
 
 def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:
-    """The session's limits count from its start, the ask's from now."""
+    """Return the host's budget: the session's limits count from its start, the ask's from now."""
     return Budget(
         _least(session.tokens, ask.tokens, spent.tokens),
         _least(micro(session.cost), micro(ask.cost), spent.cost),
@@ -148,14 +157,14 @@ def _least(session: int | None, ask: int | None, spent: int) -> int | None:
 
 
 def on_deadline(work: UnitOfWork) -> None:
-    """The time for the running ask is over before its host could begin."""
+    """End an ask whose deadline has passed while its schema was checked."""
     ask = work.state.ask
     if ask is not None and ask.delegation.is_checking:
         end_delegation(work, CLIENT, ask.delegation, "deadline")
 
 
 def on_cancel(work: UnitOfWork, reason: str) -> None:
-    """Stop the running ask and all under it, at once."""
+    """Cancel the running ask and stop every agent."""
     ask = work.state.ask
     if ask is None or ask.outcome is not None:
         return
@@ -165,38 +174,43 @@ def on_cancel(work: UnitOfWork, reason: str) -> None:
 
 
 def on_close(work: UnitOfWork) -> None:
-    """End the session; a running ask is cancelled first."""
+    """Close the session, and cancel a running ask first."""
     if work.state.phase in ("closed", "new") or work.state.is_closing:
         return
     work.update_session(is_closing=True)
     if work.state.phase == "asking":
         on_cancel(work, "the session was closed")
     else:
-        _closed(work)
+        _close(work)
 
 
-def _closed(work: UnitOfWork) -> None:
+def _close(work: UnitOfWork) -> None:
     host = work.record(HOST)
     work.update_session(phase="closed")
     work.post(CLIENT, SessionClosed(host.spent if host else ZERO))
 
 
 def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
-    """Post the outcome of an ask that is settled, once everything has drained or the grace is over."""
+    """Post the outcome of an ask once every agent has drained or the grace is over."""
     ask = work.state.ask
     if ask is None or ask.outcome is None:
         return
     work.cancel_timer(ask.deadline_timer)
     if work.state.live and not is_grace_over:
-        if not ask.grace_timer and _has_stragglers(work, ask.outcome):
-            timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
-            work.update_session(ask=replace(ask, grace_timer=timer))
+        _start_grace(work, ask, ask.outcome)
         return
     work.cancel_timer(ask.grace_timer)
     work.update_session(ask=None, phase="open")
     work.post(CLIENT, _ended(work, ask, ask.outcome))
-    if work.state.is_closing:
-        _closed(work)
+    if work.state.is_closing:  # a close that came during the ask has waited for its outcome
+        _close(work)
+
+
+def _start_grace(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> None:
+    """Set the timer of the grace, unless it runs or only a host that finishes by itself is left."""
+    if not ask.grace_timer and _has_stragglers(work, outcome):
+        timer = work.set_timer(Timer("grace"), millis(ask.limits.cancel_grace_s, 10_000))
+        work.update_session(ask=replace(ask, grace_timer=timer))
 
 
 def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
@@ -215,14 +229,14 @@ def _ended(work: UnitOfWork, ask: AskState, outcome: AskOutcome) -> AskEnded:
 
 
 def _has_stragglers(work: UnitOfWork, outcome: AskOutcome) -> bool:
-    """Whether anyone but a host whose report has just won, and who will finish by itself, is left."""
+    """Return False if the only agent left is a host that finishes by itself, after its report has won."""
     host = work.record(HOST)
     is_finishing = host is not None and not (host.is_drained or host.is_stopped or host.children.size)
     return not (outcome.kind == "reported" and is_finishing and work.state.live == 1)
 
 
 def _undrained(work: UnitOfWork) -> list[str]:
-    """The addresses of those who have not drained, each agent before those below it."""
+    """Return the addresses of the agents that have not drained, each before those below it."""
     found, rest = [], [HOST]
     while rest:
         record = work.record(rest.pop())

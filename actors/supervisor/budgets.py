@@ -1,8 +1,8 @@
-"""Budgets : a call must fit in the scope of its agent and of every agent above, up to the host.
+"""Budgets: a call must fit in the scope of its agent and of every agent above, up to the host.
 
-`chain` is the records from the host down to the agent. Nothing is estimated here: `need` is an upper
-bound, reserved before the call and replaced by what the call used when its answer is settled. So the
-children of one budget cannot overshoot it together, however many ask at once.
+`ancestry` is a list of records, from the host down to the agent. `need` is an upper bound. It is reserved
+before the call and replaced by the usage when the answer is settled, so that the children of one budget
+cannot overshoot it together.
 """
 
 from typing import Literal, TypeAlias
@@ -16,26 +16,28 @@ Verdict: TypeAlias = Literal["now", "later", "never"]
 
 
 def add(one: Need, other: Need) -> Need:
-    """Both together."""
+    """Return the sum of two needs."""
     return Need(one.tokens + other.tokens, one.cost + other.cost)
 
 
 def subtract(one: Need, other: Need) -> Need:
-    """What is left of one."""
+    """Return the difference of two needs."""
     return Need(one.tokens - other.tokens, one.cost - other.cost)
 
 
-def fits(chain: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
-    """Whether a call fits, and the scopes that are exhausted by calls in flight if it does not yet.
+def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
+    """Return whether a call fits, and the scopes in which it does not, lowest first.
 
-    An ancestor's closing turn is kept free in its own scope and in all above it.
+    now: the call fits in every scope.
+    later: calls in flight hold the room that it needs.
+    never: one scope is too small, even after all calls in flight are settled.
     """
-    kept = need
+    kept = need  # and room for each ancestor's closing turn, in its own scope and in all above it
     exhausted: list[str] = []
-    for place in range(len(chain) - 1, -1, -1):
-        record = chain[place]
+    for place in range(len(ancestry) - 1, -1, -1):
+        record = ancestry[place]
         budget = record.budget
-        if budget.closing is not NOTHING and place < len(chain) - 1:
+        if budget.closing is not NOTHING and place < len(ancestry) - 1:
             kept = add(kept, budget.closing)
         if budget.tokens is None and budget.cost is None:
             continue
@@ -63,27 +65,28 @@ def _fits_in(record: Record, kept: Need) -> Verdict:
     return verdict
 
 
-def reserve(chain: list[Record], need: Need) -> Need:
-    """Put records into the chain that have the call reserved, in every scope above the agent's own.
+def reserve(ancestry: list[Record], need: Need) -> Need:
+    """Reserve a call in every scope above the agent's own. Return the reservation of its own scope."""
+    # The caller writes the agent's own record, in which more than this changes.
+    for place, record in enumerate(ancestry[:-1]):
+        ancestry[place] = replace(record, reserved=add(record.reserved, need))
+    return add(ancestry[-1].reserved, need)
 
-    Returns what is to be reserved in its own, whose record has more to change.
+
+def settle(ancestry: list[Record], need: Need, used: Usage) -> tuple[Usage, Need]:
+    """Charge a use and release its reservation in every scope above the agent's own.
+
+    Return the amounts spent and reserved in its own scope.
     """
-    for place, record in enumerate(chain[:-1]):
-        chain[place] = replace(record, reserved=add(record.reserved, need))
-    return add(chain[-1].reserved, need)
-
-
-def settle(chain: list[Record], need: Need, used: Usage) -> tuple[Usage, Need]:
-    """The same for a reservation that is given back and a use that is charged: spent and reserved."""
-    for place, record in enumerate(chain[:-1]):
+    for place, record in enumerate(ancestry[:-1]):
         spent, reserved = plus(record.spent, used), subtract(record.reserved, need)
-        chain[place] = replace(record, spent=spent, reserved=reserved)
-    own = chain[-1]
+        ancestry[place] = replace(record, spent=spent, reserved=reserved)
+    own = ancestry[-1]
     return plus(own.spent, used), subtract(own.reserved, need)
 
 
 def charge_of(need: Need, usage: Usage | None) -> Usage:
-    """What a call is charged: its use, or all that was reserved where the use is not known."""
+    """Return the charge for a call: its usage, or the whole reservation if the usage is not known."""
     if usage is None:
         return Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)
     return replace(usage, calls=1)

@@ -1,10 +1,23 @@
-"""The supervisor's decider: it keeps the rules of a session. `HANDLERS` says how it handles each message.
+"""The supervisor's decider: it begins, pays for, judges and ends every delegation of a session.
+
+A delegation passes through the supervisor as these messages. `HANDLERS` has a function for each:
+
+    Delegate        check depth, fan-out and budgets; deny, or begin the sub-agents   (delegating)
+    SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
+    TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
+    TurnSettled     replace the reservation by the usage                              (turns)
+    ReportBack      queue the report for its judgement; the first valid one wins      (reports)
+    Finished        end the agent; end its delegation if no other racer is left       (ending)
+    Stopped         take a drained agent out of the tree                              (ending)
+    TimerFired      retry a model call, or end what its deadline has reached          (turns, ending)
 
 Rules
-  - A settlement is booked before anything else in the message that carries it. An agent that has ended may
-    still send that, and that it has drained.
+  - A message may carry the settlement of its sender's model call. The settlement is booked first, even if
+    the sender has ended.
   - Competing ends are decided by the order of the supervisor's mailbox: the first one handled wins.
-  - No decision scans all agents. Each costs what is new in it, times the depth of the tree.
+  - After each message the queue for model calls is served, and an ask that is over is concluded.
+  - No decision scans all agents. A decision costs the work that its message causes, times the depth of the
+    tree.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,10 +48,10 @@ from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.delegating import on_delegate
 from callboard.actors.supervisor.ending import (
-    agent_crashed,
-    drained,
     end_agent,
-    racer_ended,
+    end_crashed,
+    leave_tree,
+    record_racer_end,
     retire,
     stop_below,
     win,
@@ -52,11 +65,11 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-Heard: TypeAlias = tuple[int, str, SupervisorInput]
+Incoming: TypeAlias = tuple[int, str, SupervisorInput]
 """A message with its seq and sender."""
 
 _UNKNOWN = Settled()
-"""An agent that leaves holds no grant any more: usage that it does not account for is charged as reserved."""
+"""The settlement of an agent that leaves without one: its call is charged as reserved."""
 
 
 def initial_supervisor() -> SupervisorState:
@@ -65,18 +78,15 @@ def initial_supervisor() -> SupervisorState:
 
 
 def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: SupervisorInput) -> Decision:
-    """Decide on one message: return the next state and the posts, in order."""
+    """Decide on one message. Return the next state and the posts, in order."""
     work = UnitOfWork(state)
     posts = _decide(work, seq, sender, body)
     return work.commit(), posts
 
 
-def decide_in_turn(state: SupervisorState, messages: Iterable[Heard]) -> Decisions:
-    """Decide on messages one after the other: return the state after all of them and the posts of each.
-
-    Records that several decisions change are put into the state once, which is cheaper.
-    """
-    work = UnitOfWork(state)
+def decide_together(state: SupervisorState, messages: Iterable[Incoming]) -> Decisions:
+    """Decide on messages one after the other. Return the state after all of them and the posts of each."""
+    work = UnitOfWork(state)  # shared, so that records that several decisions change are stored once
     posts = [_decide(work, seq, sender, body) for seq, sender, body in messages]
     return work.commit(), posts
 
@@ -105,7 +115,8 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
     if record.is_running:
         stop_below(work, sender)
         retire(work, record)
-    drained(work, sender)
+    # An agent that finishes has no open requests, so it drains with the same message.
+    leave_tree(work, sender)
     if not record.is_running:
         return
     if finished.kind == "answered":
@@ -115,16 +126,16 @@ def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
             win(work, parent_of(sender), delegation, sender, "answered", text=text, detail=detail)
     else:
         record = replace(record, text=finished.text or record.text)
-        racer_ended(work, record, finished.kind, finished.detail)
+        record_racer_end(work, record, finished.kind, finished.detail)
 
 
 def _on_stopped(work: UnitOfWork, sender: str, stopped: Stopped) -> None:
-    agent_crashed(work, sender, "it stopped without having been told to")
-    drained(work, sender)
+    end_crashed(work, sender, "it stopped without having been told to")
+    leave_tree(work, sender)
 
 
 def _on_decider_failed(work: UnitOfWork, sender: str, failure: DeciderFailed) -> None:
-    agent_crashed(work, sender, f"{failure.error} while it handled event {failure.event}")
+    end_crashed(work, sender, f"{failure.error} while it handled event {failure.event}")
 
 
 def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
@@ -146,8 +157,9 @@ def _on_timer(work: UnitOfWork, fired: TimerFired) -> None:
 class Handler(NamedTuple):
     """The handling of one kind of message.
 
-    handle: called with the unit of work, the sender and the message. settles: True if the message may carry
-    the settlement of its sender's grant. unaccounted: stands in for a settlement that is not there.
+    handle: called with the unit of work, the sender and the message.
+    settles: True if the message may carry the settlement of its sender's grant.
+    unaccounted: the settlement to book if the message carries none.
     """
 
     handle: Callable[[UnitOfWork, str, Any], None]
@@ -171,4 +183,4 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),
 }
-"""Each kind of message to the supervisor, and its handling. `step` passes no other kind on."""
+"""The handling of each kind of message to the supervisor. `step` passes no other kind on."""

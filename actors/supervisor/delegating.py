@@ -1,7 +1,18 @@
-"""How an agent comes to be: the checks of a delegation, and its start.
+"""Delegating: the supervisor checks a delegation, takes its slots and begins its agents.
 
-Ordinals and agent slots are taken when `Delegate` is handled, refused ones take an ordinal too, so that
-addresses never depend on the order in which answers come back.
+One delegation takes these steps:
+
+    on_delegate        deny it if a limit, a budget or the parent's profile forbids it
+    _open_delegation   take ordinals and slots; ask the schema port if the schema is not known
+    begin              post `Begin` to each racer, now or when `SchemaChecked` accepts the schema
+
+Rules
+  - Ordinals and agent slots are taken when `Delegate` is handled, and a denied delegation takes an ordinal
+    too. So an address never depends on the order in which ports answer.
+  - A delegation with several racers is denied as a whole or begins as a whole.
+  - A delegation whose parent ends during the schema check never begins.
+  - A child starts with its own profile's instructions and the prompt, and no other part of the parent's
+    conversation. Its limits are the narrowest of its parent's, its profile's and its call's.
 """
 
 from msgspec.structs import replace
@@ -26,17 +37,18 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
-    """A `task` call: refuse it, ask whether its schema is good, or begin."""
-    chain = work.chain(sender)
-    if chain is None or not chain[-1].is_running:
+    """Handle a parent's delegation: deny it, check its schema, or begin it."""
+    ancestry = work.ancestry(sender)
+    if ancestry is None or not ancestry[-1].is_running:
         detail = "the agent that delegated has ended"
         end = DelegationEnded(request.turn, request.call, "cancelled", detail=detail, by=work.seq)
         work.post(sender, end)
         return
-    parent, count = chain[-1], len(request.profiles)
+    parent, count = ancestry[-1], len(request.profiles)
     first = parent.next_ordinal
+    # Taken before the checks: a denied delegation uses up its ordinals too.
     work.update_record(sender, next_ordinal=first + count)
-    refusal = why_denied(work.state, chain, request)
+    refusal = why_denied(work.state, ancestry, request)
     if refusal is not None:
         kind, detail = refusal
         address = child_of(sender, first)
@@ -44,11 +56,11 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
             sender, DelegationEnded(request.turn, request.call, kind, address, detail=detail, by=work.seq)
         )
         return
-    _take_on(work, parent, first, request)
+    _open_delegation(work, parent, first, request)
 
 
-def _take_on(work: UnitOfWork, parent: Record, first: int, request: Delegate) -> None:
-    """A delegation that nothing forbids: its slots are taken now, its schema may still be refused."""
+def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Delegate) -> None:
+    """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
     count = len(request.profiles)
     schema = request.schema
     if schema == NULL:
@@ -61,21 +73,21 @@ def _take_on(work: UnitOfWork, parent: Record, first: int, request: Delegate) ->
         budget=replace(parent.budget, closing=request.closing),
     )
     work.update_session(agents=work.state.agents + count)
-    seen = work.schema_verdict(schema) if schema != NULL else None
-    if schema == NULL or (seen is not None and seen.is_good):
+    verdict = work.schema_verdict(schema) if schema != NULL else None
+    if schema == NULL or (verdict is not None and verdict.is_good):
         begin(work, parent.address, delegation)
         return
     delegation = replace(delegation, is_checking=True)
     work.put_delegation(parent.address, delegation)
-    if seen is None or not _waits(work, parent.address, delegation, seen):
+    if verdict is None or not _join_check(work, parent.address, delegation, verdict):
         ask_schema(work, parent.address, delegation, parent.address, "accept")
 
 
 def why_denied(
-    state: SupervisorState, chain: list[Record], request: Delegate
+    state: SupervisorState, ancestry: list[Record], request: Delegate
 ) -> tuple[OutcomeKind, str] | None:
-    """The rule that a delegation breaks, in words for the parent's model; None if it breaks none."""
-    parent, count = chain[-1], len(request.profiles)
+    """Return the kind of a denial and its reason, in words for the parent's model; None allows it."""
+    parent, count = ancestry[-1], len(request.profiles)
     limits = parent.limits
     if parent.depth >= (limits.max_depth or 0):
         return "denied", f"agents may nest {limits.max_depth} deep, and this one is at that depth"
@@ -88,56 +100,74 @@ def why_denied(
         return "denied", f"at most {limits.max_children} delegations in one turn, racers counted singly"
     if state.agents + count > (limits.max_agents or 0):
         return "denied", f"at most {limits.max_agents} agents in one session"
-    return _over_budget(state, chain, request)
+    return _over_budget(ancestry, request) or _unpriced(state, ancestry, request)
 
 
-def _over_budget(
-    state: SupervisorState, chain: list[Record], request: Delegate
-) -> tuple[OutcomeKind, str] | None:
-    """Whether nothing is left for a sub-agent: any turn uses a token, but one may cost nothing."""
+def _over_budget(ancestry: list[Record], request: Delegate) -> tuple[OutcomeKind, str] | None:
+    """Return a denial if a budget leaves nothing for a sub-agent beside the parent's closing turn."""
     closing = request.closing
-    for record in chain:
+    for record in ancestry:
         budget, spent = record.budget, record.spent
+        # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
         if budget.tokens is not None and spent.tokens + closing.tokens >= budget.tokens:
             return "budget", f"the token budget of {record.address} leaves nothing for a sub-agent"
         if budget.cost is not None and spent.cost + closing.cost > budget.cost:
             return "budget", f"the cost budget of {record.address} leaves nothing for a sub-agent"
-    is_costed = any(record.budget.cost is not None for record in chain) or request.limits.cost is not None
+    return None
+
+
+def _unpriced(
+    state: SupervisorState, ancestry: list[Record], request: Delegate
+) -> tuple[OutcomeKind, str] | None:
+    """Return a denial if a cost limit applies to a model without known prices."""
+    is_costed = any(record.budget.cost is not None for record in ancestry) or request.limits.cost is not None
     for name in request.profiles:
         profile = state.profiles[name][0]
-        model = profile.model or chain[-1].model
+        model = profile.model or ancestry[-1].model
         if model.prices is None and (is_costed or profile.limits.cost is not None):
             return "denied", f"a cost limit applies and the prices of {model.name} are not known"
     return None
 
 
-def _waits(work: UnitOfWork, parent: str, delegation: Delegation, seen: SchemaVerdict) -> bool:
-    """Wait for the check of this schema that is under way, if it has the time that this one would have."""
-    check = work.state.checks.get(seen.check)
-    if check is None or seen.timeout_ms != _timeout_ms(work, parent):
+def _join_check(work: UnitOfWork, parent: str, delegation: Delegation, verdict: SchemaVerdict) -> bool:
+    """Let a delegation wait for the running check of its schema. Return False if a check of its own is due.
+
+    verdict: the verdict on the schema, which names the running check.
+    """
+    # A check with a shorter time limit could fail where one with this delegation's limit would not.
+    check = work.state.checks.get(verdict.check)
+    if check is None or verdict.timeout_ms != _timeout_ms(work, parent):
         return False
     others = check.others.append((parent, delegation.key))
-    work.update_session(checks=work.state.checks.put(seen.check, replace(check, others=others)))
+    work.update_session(checks=work.state.checks.put(verdict.check, replace(check, others=others)))
     return True
 
 
 def ask_schema(
-    work: UnitOfWork, parent: str, delegation: Delegation, who: str, task: CheckTask, value: Json = NULL
+    work: UnitOfWork, parent: str, delegation: Delegation, payer: str, task: CheckTask, value: Json = NULL
 ) -> None:
-    """Ask the schema port about a delegation's schema, or about a report against it, in the time of `who`."""
-    number, schema, timeout = work.state.next_check, delegation.schema, _timeout_ms(work, who)
+    """Ask the schema port to accept a delegation's schema, or to check a report against it.
+
+    payer: the agent, or the client, whose `schema_timeout_s` bounds the check.
+    task: `accept` for the schema itself, `report` for a report.
+    value: the report.
+    """
+    number, schema, timeout = work.state.next_check, delegation.schema, _timeout_ms(work, payer)
     key = work.begin_schema_check(schema, number, timeout) if task == "accept" else 0
     check = Check(task, parent, delegation.key, key)
     work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
     work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout))
 
 
-def _timeout_ms(work: UnitOfWork, who: str) -> int:
-    return millis(work.limits_of(who).schema_timeout_s, 5_000)
+def _timeout_ms(work: UnitOfWork, address: str) -> int:
+    return millis(work.limits_of(address).schema_timeout_s, 5_000)
 
 
 def begin(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
-    """Start everyone who works on a delegation of an agent."""
+    """Begin every racer of a delegation.
+
+    parent: the agent that delegated.
+    """
     request, record = delegation.request, work.record(parent)
     assert request is not None
     assert record is not None
@@ -186,7 +216,7 @@ def _child(
 def roster_of(
     state: SupervisorState, profile: Profile, depth: int, limits: Limits
 ) -> tuple[tuple[str, str], ...]:
-    """Whom an agent is told it may delegate to: nobody, at the depth limit."""
+    """Return name and description of the agents that an agent may delegate to; none at the depth limit."""
     if depth >= (limits.max_depth or 0):
         return ()
     return tuple(

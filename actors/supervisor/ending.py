@@ -1,13 +1,20 @@
-"""How agents and delegations end.
+"""Endings: how the supervisor ends agents and delegations.
+
+An agent and its delegation end apart. A deadline ends an agent; the delegation stays open for the other
+racers and for a report that waits for its judgement. A winning report ends the delegation, and then each of
+its agents. An agent that has ended is still in the tree: it drains, that is, it waits for the answers that
+ports owe it. The parent gets `DelegationEnded` at once and does not wait for that.
+
+    agent        running -> ended (`Finished`, or a `Stop` for it) -> drained -> out of the tree
+    delegation   open -> ended (`DelegationEnded` to the parent, `AskOutcome` for the client)
 
 Rules
-  - An agent ends once: by its own `Finished`, or by the supervisor, which posts `Stop`. Ending an agent
-    ends everything below it, deepest first.
-  - A delegation ends once: when a report or an answer wins, when a cancel ends it, or when all who work on
-    it have ended and no report of theirs waits for its judgement. `lost_race` ends an agent, never a
-    delegation.
-  - A record stays in the tree until it has drained and nothing below it is left; only then may the
-    session be quiet.
+  - An agent ends once: by its own `Finished`, or by the supervisor, which posts `Stop`.
+  - The end of an agent ends every agent and delegation below it, deepest first.
+  - A delegation ends once: when a report or an answer wins, when a cancel ends it, or when all its racers
+    have ended and no report of theirs waits for its judgement.
+  - `lost_race` ends an agent, never a delegation.
+  - A record leaves the tree when its agent has drained and no child is left in the tree.
 """
 
 from collections.abc import Iterator
@@ -27,17 +34,17 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 def end_agent(work: UnitOfWork, address: str, kind: OutcomeKind, detail: str = "") -> None:
-    """End a running agent and all below it; its delegation goes on if others or reports are left."""
+    """End a running agent and all below it. Its delegation ends too if no racer and no report is left."""
     record = work.record(address)
     if record is None or not record.is_running:
         return
     stop_below(work, address)
     stop_one(work, address, kind)
-    racer_ended(work, record, kind, detail)
+    record_racer_end(work, record, kind, detail)
 
 
 def stop_below(work: UnitOfWork, address: str) -> None:
-    """Stop everything under an agent and end its delegations as cancelled, deepest first."""
+    """Stop every agent below an agent and end the delegations of all as cancelled, deepest first."""
     for below in _deepest_first(work, address):
         record = work.record(below)
         for delegation in record.delegations.values() if record else ():
@@ -49,7 +56,7 @@ def stop_below(work: UnitOfWork, address: str) -> None:
 
 
 def _deepest_first(work: UnitOfWork, address: str) -> list[str]:
-    """The addresses of a subtree: every agent after all that are below it, siblings in their order."""
+    """Return the addresses of a subtree, every agent after its descendants."""
     found, rest = [], [address]
     while rest:
         address = rest.pop()
@@ -61,17 +68,18 @@ def _deepest_first(work: UnitOfWork, address: str) -> list[str]:
 
 
 def stop_one(work: UnitOfWork, address: str, kind: OutcomeKind) -> None:
-    """Mark one agent as ended and tell it to drain."""
+    """Mark one agent as ended and post its `Stop`, which makes it drain."""
     record = work.record(address)
     if record is None or not record.is_running:
         return
+    # `granted` tells the agent whether an answer of the model is still to come before it has drained.
     work.post(address, Stop(kind, record.granted))
     retire(work, record)
     work.update_record(address, is_stopped=True)
 
 
 def retire(work: UnitOfWork, record: Record) -> None:
-    """An agent is running no more: its place in line and its timers go."""
+    """Mark an agent as ended. Remove its request from the queue and cancel its timers."""
     if record.ticket:
         dequeue(work, record.address)
     if record.turn_timer or record.deadline_timer:
@@ -82,20 +90,20 @@ def retire(work: UnitOfWork, record: Record) -> None:
     )
 
 
-def agent_crashed(work: UnitOfWork, address: str, detail: str) -> None:
-    """An agent's decider raised: end it. One that has won and was to finish by itself has to drain too."""
+def end_crashed(work: UnitOfWork, address: str, detail: str) -> None:
+    """End an agent whose decider raised as `crashed`."""
     record = work.record(address)
     if record is None or record.is_drained or record.is_stopped:
         return
     if record.is_running:
         end_agent(work, address, "crashed", detail)
-    else:
+    else:  # its report has won, and it can no longer finish by itself
         work.post(address, Stop("crashed", record.granted))
         work.update_record(address, is_stopped=True)
 
 
-def racer_ended(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:
-    """One of a delegation's agents has ended without winning."""
+def record_racer_end(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str = "") -> None:
+    """Record that a racer has ended without winning. End its delegation if it was the last."""
     delegation = work.delegation_of(record)
     if delegation is None:
         return
@@ -113,7 +121,7 @@ def racer_ended(work: UnitOfWork, record: Record, kind: OutcomeKind, detail: str
 
 
 def fail_if_over(work: UnitOfWork, parent: str, key: int) -> None:
-    """End a delegation that nobody works on and that no report can win any more."""
+    """End an open delegation whose racers have all ended and for which no report waits."""
     delegation = work.delegation(parent, key)
     if delegation is None or delegation.running or delegation.pending.size or delegation.is_checking:
         return
@@ -133,7 +141,10 @@ def win(
     text: str = "",
     detail: str = "",
 ) -> None:
-    """A report or an answer wins: everyone else who works on the open delegation has lost the race."""
+    """End an open delegation with its winning report or answer. Stop the racers that have lost.
+
+    address: the winner.
+    """
     end_delegation(work, parent, delegation, kind, value=value, text=text, detail=detail)
     for ordinal in delegation.racers:
         other = work.racer_address(parent, ordinal)
@@ -155,11 +166,15 @@ def end_delegation(
     text: str = "",
     detail: str = "",
 ) -> None:
-    """The one end of an open delegation, or of an ask."""
+    """End an open delegation, or settle the outcome of the running ask.
+
+    parent: the agent that delegated, or the client.
+    text: the winner's text; without one, an end that is not `ok` carries a racer's partial work.
+    """
     for pending in delegation.pending.values():
         judge_late(work, pending)
     if STATUS[kind] != "ok":
-        text = text or delegation.text or _last_words(work, parent, delegation)
+        text = text or delegation.text or _partial_text(work, parent, delegation)
     ask = work.state.ask
     if parent == CLIENT and ask is not None:
         work.update_session(ask=replace(ask, outcome=AskOutcome(kind, work.seq, value, text, detail)))
@@ -180,6 +195,7 @@ def _ended(
     detail: str,
 ) -> DelegationEnded:
     racers = delegation.racers
+    # The only racer's reason is the kind and detail of the end itself.
     has_reasons = len(racers) > 1 and STATUS[kind] != "ok"
     used, unsettled = _spent_on(work, parent, delegation)
     return DelegationEnded(
@@ -197,41 +213,42 @@ def _ended(
     )
 
 
-def _copies(work: UnitOfWork, parent: str, delegation: Delegation) -> Iterator[Record]:
-    """Those who work, or worked, on a delegation and are still in the tree."""
+def _racers(work: UnitOfWork, parent: str, delegation: Delegation) -> Iterator[Record]:
+    """Yield the records of a delegation's racers that are still in the tree."""
     for ordinal in delegation.racers:
         record = work.record(work.racer_address(parent, ordinal))
         if record is not None and record.delegation == delegation.key:
             yield record
 
 
-def _last_words(work: UnitOfWork, parent: str, delegation: Delegation) -> str:
-    """What somebody who works on a delegation said last: the partial work of one that is cut short."""
-    return next((record.text for record in _copies(work, parent, delegation) if record.text), "")
+def _partial_text(work: UnitOfWork, parent: str, delegation: Delegation) -> str:
+    """Return the last text of the first racer that has any: partial work of an unfinished delegation."""
+    return next((record.text for record in _racers(work, parent, delegation) if record.text), "")
 
 
 def _spent_on(work: UnitOfWork, parent: str, delegation: Delegation) -> tuple[Usage, Need]:
-    """What a delegation used and what is still reserved, over all who worked on it."""
+    """Return the usage of a delegation's racers and their open reservations."""
     used, unsettled = delegation.used, Need()
-    for record in _copies(work, parent, delegation):
+    for record in _racers(work, parent, delegation):
         used = plus(used, record.spent)
         unsettled = add(unsettled, record.reserved)
     return used, unsettled
 
 
 def judge_late(work: UnitOfWork, pending: Pending) -> None:
-    """A report that can win nothing any more."""
+    """Judge a report as `late`: its delegation has ended, or its sender ended before it."""
     work.post(pending.address, ReportJudged(pending.turn, pending.call, "late"))
 
 
-def drained(work: UnitOfWork, address: str) -> None:
-    """An agent has nothing outstanding: it leaves the tree, and so do ended ones above it."""
+def leave_tree(work: UnitOfWork, address: str) -> None:
+    """Mark an agent as drained. Remove it and drained ancestors from the tree if they have no children."""
     record = work.record(address)
     if record is None or record.is_drained:
         return
     work.update_session(live=work.state.live - 1)
     leaf: Record | None = replace(record, is_drained=True)
     work.update_record(address, is_drained=True)
+    # The host stays: its next ask continues its ordinals and its usage.
     while leaf is not None and leaf.address != HOST and _may_leave(leaf):
         work.remove(leaf)
         parent = parent_of(leaf.address)

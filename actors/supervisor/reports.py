@@ -1,8 +1,10 @@
-"""Reports: judged strictly in the order of the log; the first valid one wins, all others are late.
+"""Reports: the supervisor judges them in the order of the log, and the first valid one wins.
 
-A report counts if it was posted before its sender ended; it then stays in line and can win although its
-sender has ended since, by a deadline, a cap or a budget. One check at a time for each delegation: a later
-report cannot win while an earlier one is being checked.
+Rules
+  - A report that is posted before its sender has ended is queued. It can win even if its sender ends by a
+    deadline, a cap or a budget before the judgement.
+  - Each delegation has one check at a time, so that no later report wins while an earlier one is checked.
+  - Every other report is judged `late`.
 """
 
 from msgspec.structs import replace
@@ -21,7 +23,7 @@ _UNCHECKED = SchemaProblem("", "it could not be checked")
 
 
 def on_report(work: UnitOfWork, sender: str, report: ReportBack) -> None:
-    """A report: put it in line, or judge it late."""
+    """Queue a report for its judgement, or judge it late."""
     pending = Pending(sender, report.turn, report.call, report.value)
     record = work.record(sender)
     delegation = work.delegation_of(record) if record and record.is_running else None
@@ -29,10 +31,10 @@ def on_report(work: UnitOfWork, sender: str, report: ReportBack) -> None:
         judge_late(work, pending)
         return
     parent, number = parent_of(sender), delegation.reports
-    line = delegation.pending.put(number, pending)
-    delegation = replace(delegation, reports=number + 1, pending=line)
+    queue = delegation.pending.put(number, pending)
+    delegation = replace(delegation, reports=number + 1, pending=queue)
     work.put_delegation(parent, delegation)
-    if line.size == 1:
+    if queue.size == 1:
         _judge_next(work, parent, delegation)
 
 
@@ -40,24 +42,24 @@ def _judge_next(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
     if delegation.schema == NULL:
         _accept(work, parent, delegation)
     else:
-        _, first = _first_in_line(delegation)
+        _, first = _first_pending(delegation)
         ask_schema(work, parent, delegation, first.address, "report", first.value)
 
 
-def _first_in_line(delegation: Delegation) -> tuple[int, Pending]:
+def _first_pending(delegation: Delegation) -> tuple[int, Pending]:
     first = delegation.pending.first()
     assert first is not None
     return first
 
 
 def on_schema_checked(work: UnitOfWork, checked: SchemaChecked) -> None:
-    """The answer of the schema port, about a schema or about the report that is first in line."""
+    """Apply an answer of the schema port: to a schema, or to the first report of a delegation's queue."""
     check = work.state.checks.get(checked.check)
     if check is None:
         return
     work.update_session(checks=work.state.checks.drop(checked.check))
     if check.task == "accept":
-        _on_looked_at(work, check, checked)
+        _on_schema_verdict(work, check, checked)
         return
     delegation = work.delegation(check.parent, check.delegation)
     if delegation is None:
@@ -68,12 +70,16 @@ def on_schema_checked(work: UnitOfWork, checked: SchemaChecked) -> None:
         _reject(work, check.parent, delegation, checked)
 
 
-def _on_looked_at(work: UnitOfWork, check: Check, checked: SchemaChecked) -> None:
-    """A schema was looked at, for all who wait for it; if that failed, it is tried again for each other."""
+def _on_schema_verdict(work: UnitOfWork, check: Check, checked: SchemaChecked) -> None:
+    """Begin or refuse every delegation that waits for the check of a schema.
+
+    A check that failed, at its time limit for example, counts only for the delegation that asked for it.
+    Each other delegation gets a check of its own.
+    """
     work.finish_schema_check(check.schema, checked.check, is_good=checked.status == "ok")
     first = work.delegation(check.parent, check.delegation)
     if first is not None:
-        _on_accept(work, check.parent, first, checked)
+        _begin_or_refuse(work, check.parent, first, checked)
     for parent, key in check.others.values():
         other = work.delegation(parent, key)
         if other is None:
@@ -81,11 +87,11 @@ def _on_looked_at(work: UnitOfWork, check: Check, checked: SchemaChecked) -> Non
         if checked.status == "failed":
             ask_schema(work, parent, other, parent, "accept")
         else:
-            _on_accept(work, parent, other, checked)
+            _begin_or_refuse(work, parent, other, checked)
 
 
-def _on_accept(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
-    """Begin what waited for its schema; or end it, if the schema is none that we accept."""
+def _begin_or_refuse(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
+    """Begin a delegation whose schema was accepted; end it as `denied` otherwise."""
     if checked.status != "ok":
         why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
         detail = f"the output schema was refused: {why or 'it could not be checked'}"
@@ -97,7 +103,8 @@ def _on_accept(work: UnitOfWork, parent: str, delegation: Delegation, checked: S
 
 
 def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
-    number, first = _first_in_line(delegation)
+    number, first = _first_pending(delegation)
+    # Without the winner's report, for `win` judges all reports that wait as late.
     others = replace(delegation, pending=delegation.pending.drop(number))
     work.post(first.address, ReportJudged(first.turn, first.call, "accepted"))
     record = work.record(first.address)
@@ -106,7 +113,7 @@ def _accept(work: UnitOfWork, parent: str, delegation: Delegation) -> None:
 
 
 def _reject(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
-    number, first = _first_in_line(delegation)
+    number, first = _first_pending(delegation)
     problems = checked.problems or (_UNCHECKED,)
     work.post(first.address, ReportJudged(first.turn, first.call, "invalid", problems))
     delegation = replace(delegation, pending=delegation.pending.drop(number))

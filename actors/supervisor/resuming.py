@@ -1,6 +1,6 @@
-"""What a resume may change: who may appear, what bounds the session, how much time is left.
+"""Resuming: a resume may change the profiles, the model and the limits of a session, and extend deadlines.
 
-Agents that live keep what they were begun with; whoever begins from now on gets what holds from now on.
+Living agents keep their profile, model and limits. Agents that begin after the resume get the new ones.
 """
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
-    """Another process has taken the session up."""
+    """Apply the changes with which another process resumes the session."""
     if work.state.phase == "new":
         return
     profiles = read_profiles(resumed.profiles)
@@ -28,7 +28,7 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
 
 
 def _bound(work: UnitOfWork, limits: Limits) -> None:
-    """New limits of the session, for the running ask too: what is spent and reserved stays."""
+    """Set the limits of the session and of the running ask. Amounts spent and reserved stay."""
     work.update_session(limits=limits)
     ask, host = work.state.ask, work.record(HOST)
     if ask is None:
@@ -37,12 +37,13 @@ def _bound(work: UnitOfWork, limits: Limits) -> None:
     ask = replace(ask, limits=narrow(own, ask.own))
     work.update_session(ask=ask)
     if host is not None and not ask.delegation.is_checking:
+        # `closing` is no limit but the need of the host's next turn, so it stays.
         budget = host_budget(own, ask.own, ask.before)
         work.update_record(HOST, limits=ask.limits, budget=replace(budget, closing=host.budget.closing))
 
 
 def _extend(work: UnitOfWork, by_ms: int) -> None:
-    """More time for every deadline that runs; back-offs and graces stay as they are."""
+    """Extend every running deadline. Back-offs and graces stay as they are."""
     for number, timer in work.state.timers.items():
         if timer.purpose == "deadline":
             work.post(CLOCK, ExtendTimer(number, by_ms))

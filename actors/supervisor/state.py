@@ -1,8 +1,8 @@
-"""What the supervisor knows: the tree of agents, the open delegations, the queue, the running ask.
+"""The supervisor's state: the tree of agents, the open delegations, the queue, the running ask.
 
-The tree holds only agents that have not drained, so walking it costs what is alive. An agent that is not
-in it has ended: what it still says is refused, or `late`. Every record is a budget scope over its subtree;
-the host's is the session's.
+The tree holds the agents that have not drained, so that a walk costs the number of living agents. An agent
+outside it has ended: its messages are refused, or judged `late`. Every record is a budget scope over its
+subtree; the host's scope is the session's.
 
     session   new -> open -> asking -> open ... -> closed     (closing: a close waits for the running ask)
     record    running -> ended -> drained, and out of the tree once nothing below it is left
@@ -24,7 +24,11 @@ from callboard.actors.protocol.value_types import Reason
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False):
-    """What a subtree may spend. closing: what its agent needs for its next turn, so its children leave it."""
+    """The budget of a subtree.
+
+    tokens, cost: the most that the subtree may use, None for no limit. cost is in micro-dollars.
+    closing: the need of its agent's next turn, which its children must leave free.
+    """
 
     tokens: int | None = None
     cost: int | None = None
@@ -41,11 +45,14 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delegation(msgspec.Struct, frozen=True, gc=False):
-    """A delegation, or an ask, that has not ended. racers: the ordinals of those who work on it.
+    """A delegation, or an ask, that has not ended.
 
-    running: how many of them have not ended. reports: how many came. pending: those that wait, by their
-    number among these, the first being checked. reasons: how racers ended, in that order. used: what racers
-    used that are out of the tree already.
+    racers: the ordinals of the agents that work on it.
+    running: the number of racers that have not ended.
+    reports: the number of reports so far.
+    pending: the reports that wait for their judgement, by number. The first is being checked.
+    reasons: the endings of racers, in order.
+    used: the usage of racers that have left the tree.
     """
 
     key: int
@@ -64,15 +71,15 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """An agent that has not drained, or has something below it that has not.
+    """An agent that has not drained, or has a descendant that has not.
 
-    budget, spent, reserved: what may be spent, was spent, and is reserved for calls in flight, by the agent
-    and all below it.
-    is_stopped: whether it was told to drain; one that finished or reported was not.
-    wanted: the turn it asked for, if that is not granted yet; wanted_at: the seq of that request;
-    ticket: its place in line, parked: the scope
-    whose budget it waits for. waiting: who waits for the budget of this one, by ticket.
-    granted: (turn, attempt) in flight, and grant what is reserved for it.
+    budget, spent, reserved: the budget of the agent and its descendants, and the amounts they have spent and
+        have reserved for calls in flight.
+    is_stopped: True if it got a `Stop`. An agent that finished or reported gets none.
+    wanted: the request for a turn that is not granted yet. wanted_at: the seq of that request.
+    ticket: its place in the queue. parked: the scope whose budget its request waits for.
+    waiting: the addresses of agents whose requests wait for this scope's budget, by ticket.
+    granted: the turn and attempt in flight. grant: the amount reserved for it.
     """
 
     address: str
@@ -106,7 +113,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):
-    """How the running ask has ended, while its agents drain."""
+    """The outcome of the running ask, kept while its agents drain."""
 
     kind: OutcomeKind
     by: int
@@ -116,7 +123,11 @@ class AskOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class AskState(msgspec.Struct, frozen=True, gc=False):
-    """The running ask. limits: the narrowest of session, host and ask. before: what was spent before it."""
+    """The running ask.
+
+    limits: the narrowest of the session's, the host's and the ask's own.
+    before: the session's usage when the ask began.
+    """
 
     request_id: str
     delegation: Delegation
@@ -133,9 +144,11 @@ CheckTask: TypeAlias = Literal["accept", "report"]
 
 
 class Check(msgspec.Struct, frozen=True, gc=False):
-    """What a question to the schema port is about: whose delegation, and the key of its schema.
+    """A running check of the schema port.
 
-    others: parents and keys of further delegations with the same schema, which wait for the same answer.
+    parent, delegation: the delegation that asked for it.
+    schema: the key of its schema, for the task `accept`.
+    others: parents and keys of other delegations with the same schema, which wait for the same answer.
     """
 
     task: CheckTask
@@ -146,7 +159,11 @@ class Check(msgspec.Struct, frozen=True, gc=False):
 
 
 class SchemaVerdict(msgspec.Struct, frozen=True, gc=False):
-    """A schema that is known to be good; or one that is being looked at, by this check, within this time."""
+    """An accepted schema, or a schema that is being checked.
+
+    check: the number of the running check, 0 for an accepted schema.
+    timeout_ms: the time limit of that check.
+    """
 
     digest: bytes
     check: int = 0
@@ -154,12 +171,12 @@ class SchemaVerdict(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_good(self) -> bool:
-        """Whether it was accepted."""
+        """Return True if the schema was accepted."""
         return not self.check
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
-    """What happens when a timer fires, and to whom."""
+    """The purpose of a timer and the agent that it is for."""
 
     purpose: Literal["deadline", "turn", "grace"]
     address: str = ""
@@ -172,10 +189,12 @@ SessionPhase: TypeAlias = Literal["new", "open", "asking", "closed"]
 class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     """The supervisor's memory.
 
-    profiles: by name, with the bytes that go into `Begin`. agents: how many there ever were, the host
-    included. live: how many have not drained. in_flight: model calls. queue: addresses by ticket, of those
-    whose request is to be looked at as soon as a slot is free. schemas: those that were accepted or are
-    being looked at, by a part of their digest.
+    profiles: the profiles by name, with the bytes that go into `Begin`.
+    agents: the number of agent slots taken so far, the host included.
+    live: the number of agents that have not drained.
+    in_flight: the number of model calls without an answer.
+    queue: the addresses of agents whose requests are served when a slot is free, by ticket.
+    schemas: the schemas that were accepted or are being checked, by a part of their digest.
     """
 
     phase: SessionPhase = "new"

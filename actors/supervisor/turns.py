@@ -1,11 +1,11 @@
-"""Who may call a model, and when: grants, reservations, settlements.
+"""Turns: the supervisor grants model calls, reserves their budget and settles them.
 
 Rules
-  - `CallModel` is the grant. It is posted only when the call fits in every scope above its agent and a
-    slot is free, and its need stays reserved until the answer is settled, not a message longer.
-  - What can never fit ends its agent as `budget`. What does not fit yet waits in line.
-  - Slots and reservations never span tools, delegations, checks or back-off: 64 parents that wait for
-    children hold nothing.
+  - `CallModel` is the grant. It is posted when the call fits in the budget scope of its agent and of every
+    agent above it, and a slot is free. Slot and reservation last until the answer is settled, no longer.
+  - A call that can never fit ends its agent as `budget`. A call that does not fit yet waits in the queue.
+  - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
+    for their children would hold all slots, and no child could ever run.
 """
 
 from msgspec.structs import replace
@@ -29,15 +29,17 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> None:
-    """An agent wants a turn: it lines up, at once or after its back-off. One wish or call at a time."""
-    chain = work.chain(sender)
-    if chain is None:
+    """Queue an agent's request for a turn, at once or after its back-off."""
+    ancestry = work.ancestry(sender)
+    if ancestry is None:
         return
-    record = chain[-1]
+    record = ancestry[-1]
+    # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
     if request.attempt == 1:
         budget = record.budget
+        # This turn is the one for which the delegations of the last one left room.
         if budget.closing is not NOTHING:
             budget = replace(budget, closing=NOTHING)
         record = replace(
@@ -49,60 +51,62 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
         work.put_records((replace(record, turn_timer=timer),))
     else:
-        chain[-1] = record
-        _stand_in_line(work, chain, request)
+        ancestry[-1] = record
+        _grant_or_enqueue(work, ancestry, request)
 
 
 def on_turn_timer(work: UnitOfWork, address: str) -> None:
-    """The back-off of a retry is over."""
-    chain = work.chain(address)
-    if chain is not None and chain[-1].wanted is not None:
-        chain[-1] = replace(chain[-1], turn_timer=0)
-        _stand_in_line(work, chain, chain[-1].wanted)
+    """Queue the request of an agent whose back-off is over."""
+    ancestry = work.ancestry(address)
+    if ancestry is not None and ancestry[-1].wanted is not None:
+        ancestry[-1] = replace(ancestry[-1], turn_timer=0)
+        _grant_or_enqueue(work, ancestry, ancestry[-1].wanted)
 
 
-def _stand_in_line(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
-    """Grant at once where nobody stands before it, which is the usual case; else take a ticket."""
+def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> None:
+    """Grant a turn at once if the queue is empty and the call fits; else queue the request."""
+    # Most requests are granted at once, so they take no ticket.
     if (
         work.state.queue.size
-        or work.in_flight >= (chain[0].limits.max_parallel_calls or 1)
-        or is_waited_for(chain)
-        or budgets.fits(chain, wanted.need)[0] != "now"
+        or work.in_flight >= (ancestry[0].limits.max_parallel_calls or 1)
+        or is_waited_for(ancestry)
+        or budgets.fits(ancestry, wanted.need)[0] != "now"
     ):
-        enqueue(work, chain)
+        enqueue(work, ancestry)
     else:
-        _grant(work, chain, wanted)
+        _grant(work, ancestry, wanted)
 
 
 def serve_queue(work: UnitOfWork) -> None:
-    """Look at the queue, in order, for as long as a slot is free."""
+    """Serve queued requests in order, until no slot is free."""
     if not work.state.queue.size:
         return
     host = work.record(HOST)
     slots = (host.limits.max_parallel_calls if host else None) or 1
     while work.in_flight < slots and (first := work.state.queue.first()) is not None:
         work.update_session(queue=work.state.queue.drop(first[0]))
-        chain = work.chain(first[1])
-        if chain is not None and chain[-1].wanted is not None:
-            _look_at(work, chain, chain[-1].wanted)
+        ancestry = work.ancestry(first[1])
+        if ancestry is not None and ancestry[-1].wanted is not None:
+            _serve(work, ancestry, ancestry[-1].wanted)
 
 
-def _look_at(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
-    verdict, where = budgets.fits(chain, wanted.need)
+def _serve(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> None:
+    """Grant a request, let it wait for a budget, or end its agent."""
+    verdict, where = budgets.fits(ancestry, wanted.need)
     if verdict == "never":
-        _refuse(work, chain[-1].address, where[0])
-    elif blocker := blocked_at(chain) or (where[-1] if where else ""):
-        wait_for_budget(work, chain, blocker)
+        _refuse(work, ancestry[-1].address, where[0])
+    elif blocker := blocked_at(ancestry) or (where[-1] if where else ""):
+        wait_for_budget(work, ancestry, blocker)
     else:
-        _grant(work, chain, wanted)
-        wake_along(work, chain)
+        _grant(work, ancestry, wanted)
+        wake_along(work, ancestry)
 
 
-def _grant(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None:
-    agent, need = chain[-1], wanted.need
-    chain[-1] = replace(
+def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> None:
+    agent, need = ancestry[-1], wanted.need
+    ancestry[-1] = replace(
         agent,
-        reserved=budgets.reserve(chain, need),
+        reserved=budgets.reserve(ancestry, need),
         granted=(wanted.turn, wanted.attempt),
         grant=need,
         wanted=None,
@@ -110,7 +114,7 @@ def _grant(work: UnitOfWork, chain: list[Record], wanted: TurnRequested) -> None
         ticket=0,
         parked="",
     )
-    work.put_records(chain)
+    work.put_records(ancestry)
     work.in_flight += 1
     work.posts.append(Post(MODEL, CallModel(agent.address, agent.wanted_at)))
 
@@ -121,16 +125,19 @@ def _refuse(work: UnitOfWork, address: str, where: str) -> None:
 
 
 def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:
-    """The answer of a grant is in: give the reservation back, charge the use. Once for each grant."""
+    """Settle a grant, once: release its reservation and charge its usage.
+
+    settled: the settlement that the sender's message carries, if any.
+    """
     if settled is None:
         return
-    chain = work.chain(sender)
-    if chain is None or (need := chain[-1].grant) is None:
+    ancestry = work.ancestry(sender)
+    if ancestry is None or (need := ancestry[-1].grant) is None:
         return
-    record, used = chain[-1], budgets.charge_of(need, settled.usage)
-    spent, reserved = budgets.settle(chain, need, used)
+    record, used = ancestry[-1], budgets.charge_of(need, settled.usage)
+    spent, reserved = budgets.settle(ancestry, need, used)
     text = settled.text or record.text
-    chain[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
-    work.put_records(chain)
+    ancestry[-1] = replace(record, spent=spent, reserved=reserved, grant=None, granted=(0, 0), text=text)
+    work.put_records(ancestry)
     work.in_flight -= 1
-    wake_along(work, chain)
+    wake_along(work, ancestry)

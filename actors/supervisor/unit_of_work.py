@@ -1,13 +1,13 @@
-"""Decisions of the supervisor while they are being made: the state so far, and what is to be posted.
+"""The unit of work of the supervisor's decisions: the state so far, and the posts.
 
-A decision is a pure function from outside; inside, this object carries state and posts from helper to
-helper so that each of them can be small. Decisions that follow each other can share one.
+A decision is a pure function. Inside it, this object carries state and posts from helper to helper, so that
+each of them can be small. Consecutive decisions can share one.
 
 Rules
-  - While decisions are made, the tree in `state` is the one before them: a record is taken out of it when it
-    is first asked for, changed here as often as need be, and put back once, by `done`. The same goes for
-    the number of model calls in flight.
-  - So the `children` of a record only say who is there. How they are, `record` and `chain` say.
+  - Until `commit`, the tree in `state` is the one before the decisions. A record is copied out of it when it
+    is first needed, changed here, and put back by `commit`. So is the number of model calls in flight.
+  - The `children` of a record therefore tell only which children exist. Read a child's fields from `record`
+    or `ancestry`.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from callboard.actors.supervisor.state import Delegation, Record, SchemaVerdict,
 
 
 class UnitOfWork:
-    """State and posts of decisions. seq: of the event that is being handled."""
+    """The state and posts of decisions in progress. seq: the seq of the event that is handled."""
 
     __slots__ = ("_changed", "_records", "in_flight", "posts", "seq", "state")
 
@@ -34,22 +34,22 @@ class UnitOfWork:
         self.seq = seq
         self.in_flight = state.in_flight
         self.posts: list[Post] = []
-        # The records asked for, each after the one above it, and the addresses of those that were changed.
+        # `commit` relies on the order: each record stands after the one above it.
         self._records: dict[str, Record] = {} if state.host is None else {HOST: state.host}
         self._changed: set[str] = set()
 
     def take_posts(self) -> tuple[Post, ...]:
-        """The posts of the decision that is made; those of the next one come after."""
+        """Return the posts of a decision and start an empty list for the next one."""
         posts, self.posts = self.posts, []
         return tuple(posts)
 
     def commit(self) -> SupervisorState:
-        """The state with every changed record in its place."""
+        """Return the state with every changed record in its place."""
         records, changed = self._records, self._changed
         if not changed:
             return self.state
         below: dict[str, dict[int, Record]] = {}
-        for address in reversed(records):  # those below before those above
+        for address in reversed(records):  # children first, so that each parent is copied once
             if (under := below.get(address)) is not None:
                 record = records[address]
                 records[address] = replace(record, children=record.children.update(under))
@@ -61,7 +61,7 @@ class UnitOfWork:
         return replace(self.state, host=records[HOST], in_flight=self.in_flight)
 
     def post(self, recipient: str, body: AnyMessage) -> None:
-        """Say something, after all that was said before."""
+        """Add a post after those that the decision has already."""
         self.posts.append(Post(recipient, body))
 
     def update_session(self, **fields: Any) -> None:
@@ -71,19 +71,19 @@ class UnitOfWork:
     # --- the tree -----------------------------------------------------------------
 
     def record(self, address: str) -> Record | None:
-        """The record of this agent, if it is in the tree."""
+        """Return the record of an agent; None if it is not in the tree."""
         record = self._records.get(address)
-        if record is None and (chain := self.chain(address)):
-            record = chain[-1]
+        if record is None and (ancestry := self.ancestry(address)):
+            record = ancestry[-1]
         return record
 
-    def chain(self, address: str) -> list[Record] | None:
-        """The records from the host down to this agent, or None if it is not in the tree."""
+    def ancestry(self, address: str) -> list[Record] | None:
+        """Return the records from the host down to an agent; None if it is not in the tree."""
         records, path = self._records, path_of(address)
         record = records.get(HOST)
         if record is None or path is None:
             return None
-        chain = [record]
+        ancestry = [record]
         for below, ordinal in path:
             above, record = record, records.get(below)
             if record is None:
@@ -91,8 +91,8 @@ class UnitOfWork:
                 if record is None:
                     return None
                 records[below] = record
-            chain.append(record)
-        return chain
+            ancestry.append(record)
+        return ancestry
 
     def put_records(self, records: Iterable[Record]) -> None:
         """Keep changed records."""
@@ -118,7 +118,7 @@ class UnitOfWork:
         self.put_records((record,))
 
     def remove(self, record: Record) -> None:
-        """Take an agent out of the tree. There must be nobody below it."""
+        """Take an agent out of the tree. It must have no children."""
         parent, ordinal = place_of(record.address)
         above = self._records[parent]
         self.update_record(parent, children=above.children.drop(ordinal))
@@ -128,7 +128,7 @@ class UnitOfWork:
     # --- delegations --------------------------------------------------------------
 
     def delegation(self, parent: str, key: int) -> Delegation | None:
-        """An open delegation of this parent; the running ask is the client's."""
+        """Return an open delegation of a parent, if there is one. The client's is the running ask."""
         if parent == CLIENT:
             ask = self.state.ask
             is_open = ask is not None and ask.outcome is None and ask.delegation.key == key
@@ -137,11 +137,11 @@ class UnitOfWork:
         return record.delegations.get(key) if record else None
 
     def delegation_of(self, record: Record) -> Delegation | None:
-        """The delegation that an agent works on, while it is open."""
+        """Return the delegation that an agent works on; None if it has ended."""
         return self.delegation(parent_of(record.address), record.delegation)
 
     def put_delegation(self, parent: str, delegation: Delegation) -> None:
-        """Put a changed delegation back."""
+        """Store a changed delegation."""
         ask = self.state.ask
         if parent == CLIENT:
             assert ask is not None
@@ -150,61 +150,67 @@ class UnitOfWork:
             self.update_record(parent, delegations=record.delegations.put(delegation.key, delegation))
 
     def racer_address(self, parent: str, ordinal: int) -> str:
-        """The address of one who works on a delegation of this parent."""
+        """Return the address of an agent that works on a delegation of a parent."""
         return HOST if parent == CLIENT else f"{parent}.{ordinal}"
 
-    def limits_of(self, who: str) -> Limits:
-        """What bounds an agent, or the running ask of the client."""
-        ask, record = self.state.ask, self.record(who)
-        if who == CLIENT and ask is not None:
+    def limits_of(self, address: str) -> Limits:
+        """Return the limits of an agent, or for the client those of the running ask."""
+        ask, record = self.state.ask, self.record(address)
+        if address == CLIENT and ask is not None:
             return ask.limits
         return record.limits if record else self.state.limits
 
     # --- schemas ------------------------------------------------------------------
 
     def schema_verdict(self, schema: Json) -> SchemaVerdict | None:
-        """What is known of a schema, if it was accepted or is being looked at."""
+        """Return the verdict on a schema; None before its first check."""
         key, digest = _digests(schema)
-        seen = self.state.schemas.get(key)
-        return seen if seen is not None and seen.digest == digest else None
+        verdict = self.state.schemas.get(key)
+        return verdict if verdict is not None and verdict.digest == digest else None
 
     def has_accepted(self, schema: Json) -> bool:
-        """Whether the schema port has accepted this schema before, in this session."""
-        seen = self.schema_verdict(schema)
-        return seen is not None and seen.is_good
+        """Return True if the schema port has accepted this schema in this session."""
+        verdict = self.schema_verdict(schema)
+        return verdict is not None and verdict.is_good
 
     def begin_schema_check(self, schema: Json, check: int, timeout_ms: int) -> int:
-        """Remember which check looks at a schema; the schema's key."""
+        """Note which check examines a schema. Return the schema's key."""
         key, digest = _digests(schema)
         self.update_session(schemas=self.state.schemas.put(key, SchemaVerdict(digest, check, timeout_ms)))
         return key
 
     def finish_schema_check(self, key: int, check: int, *, is_good: bool) -> None:
-        """Remember what came of a check, unless another schema has taken the place of this one."""
+        """Keep the result of a check.
+
+        key: the schema's key.
+        check: the number of the check.
+        is_good: True if the schema was accepted.
+        """
+        # Keys have 20 bits: another schema may have taken the place of this one, with a check of its own.
         schemas = self.state.schemas
-        seen = schemas.get(key)
-        if seen is not None and seen.check == check:
+        verdict = schemas.get(key)
+        if verdict is not None and verdict.check == check:
             self.update_session(
-                schemas=schemas.put(key, SchemaVerdict(seen.digest)) if is_good else schemas.drop(key)
+                schemas=schemas.put(key, SchemaVerdict(verdict.digest)) if is_good else schemas.drop(key)
             )
 
     # --- timers -------------------------------------------------------------------
 
     def set_timer(self, timer: Timer, after_ms: int) -> int:
-        """Ask the clock for a wake-up; returns its number."""
+        """Set a timer with the clock. Return its number."""
         number = self.state.next_timer
         self.update_session(next_timer=number + 1, timers=self.state.timers.put(number, timer))
         self.post(CLOCK, SetTimer(number, after_ms))
         return number
 
     def cancel_timer(self, number: int) -> None:
-        """Take a wake-up back, if it is still to come."""
+        """Cancel a timer, if it has not fired."""
         if number and self.state.timers.get(number) is not None:
             self.update_session(timers=self.state.timers.drop(number))
             self.post(CLOCK, CancelTimer(number))
 
 
 def _digests(schema: Json) -> tuple[int, bytes]:
-    """Some bits of a schema's digest to find it by, and all of it to know it by."""
+    """Return 20 bits of a schema's digest, its key, and the whole digest, its identity."""
     digest = blake2b(schema, digest_size=16).digest()
     return int.from_bytes(digest[:3], "big") >> 4, digest

@@ -36,4 +36,4 @@ class ClockPort:
 
     def _fire(self, timer: int, request: int) -> None:
         self._handles.pop(timer, None)
-        self._board.say(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
+        self._board.submit(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))

@@ -32,8 +32,8 @@ class SchemaPort:
             self._tasks.spawn(request.seq, self._wait(request, answer), answer)
 
     def abort(self, request: Event) -> bool:
-        """Return True and go on: checks belong to the supervisor, whichever agent stops."""
-        return True
+        """Return True and let the check run."""
+        return True  # a check belongs to the supervisor, so the stop of an agent does not end it
 
     async def aclose(self) -> None:
         """Give up all checks."""

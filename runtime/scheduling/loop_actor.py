@@ -1,16 +1,13 @@
 """Pykka actors on an asyncio event loop. The one module of callboard that imports Pykka.
 
-An actor owns no thread: its inbox takes turns with those of the other actors of its loop (`loop_parts`
-says how). In all else it does what `pykka.ThreadingActor` does, and Pykka's own suite is the reference
-(`make conformance`), except that what would make the loop's thread wait for the loop itself is refused
-before anything is posted (`InsideLoop`), that an actor whose loop is closed is dead, and that an ask whose
-handling raises `SystemExit` or the like is answered with `ActorDeadError`, and not left waiting.
+An actor owns no thread: its inbox takes turns with the other inboxes of its loop (see `run_queue`). Otherwise
+it behaves as `pykka.ThreadingActor`, with Pykka's own suite as the reference (`make conformance`).
 
-With `use_registry = False`, as sessions have it, an actor stays out of Pykka's registry, whose removal is
-linear and whose `stop_all`, called for any actor's `SystemExit`, stops everybody; for its own see `on_crash`.
-
-Pykka's private parts that are used here (`Envelope`, `_ActorStop`, `_get_hook`, and what `Actor` has of
-`_handle_...`) are why its version is pinned.
+Rules
+  - A call that would make the loop's thread wait for the loop itself raises `InsideLoop` and posts nothing.
+  - An actor whose loop is closed is dead.
+  - An ask whose handling raises `SystemExit` or the like is answered with `ActorDeadError`.
+  - With `use_registry = False`, as in sessions, an actor stays out of Pykka's registry.
 """
 
 import logging
@@ -21,6 +18,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
+# Private parts of Pykka, also `_get_hook` and `Actor._handle_*`: they are why its version is pinned.
 from pykka import Actor, ActorDeadError, ActorRef, ActorRegistry, Future, ThreadingFuture
 from pykka._envelope import Envelope
 from pykka._types import OptExcInfo
@@ -38,10 +36,10 @@ logger = logging.getLogger("pykka")  # Pykka's own, and so are the texts: an act
 
 
 class LoopFuture(ThreadingFuture[T]):
-    """A Pykka future that can be awaited on any loop and got, blocking, from any other thread."""
+    """A Pykka future that can also be awaited, on any loop. `get` blocks, from any other thread."""
 
     answered_on: AbstractEventLoop | None = None
-    """The loop of the actor that will answer; None if nobody knows, then any running loop may be it."""
+    """The loop of the actor that will answer; None if unknown, so that any running loop may be the one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +47,7 @@ class LoopFuture(ThreadingFuture[T]):
         self._sources: tuple[Future[Any], ...] = ()
 
     def get(self, *, timeout: float | None = None) -> Any:
-        """The value, waiting for it at most `timeout` seconds. Raises InsideLoop if it would never come."""
+        """Return the value, after at most `timeout` seconds. Raises InsideLoop if it would never come."""
         if (timeout is None or timeout > 0) and self._get_hook is None and not self._answered.is_open:
             refuse_to_block(self.answered_on, "get()")
         return super().get(timeout=timeout)
@@ -71,10 +69,8 @@ class LoopFuture(ThreadingFuture[T]):
     __iter__ = __await__
 
     def _until_answered(self) -> Generator[Any, None, None]:
-        """Wait for the answer, or for those that a future of `map`, `join` and so on is made of.
-
-        Only then is its hook safe: another thread may sit in it, with its lock, until this loop answers.
-        """
+        """Wait for the answer, or for the sources of a future that `map`, `join` and so on made."""
+        # Before that its hook would block: another thread may hold the hook's lock until this loop answers.
         for source in self._sources:
             if isinstance(source, LoopFuture):
                 yield from source._until_answered()
@@ -82,19 +78,19 @@ class LoopFuture(ThreadingFuture[T]):
             yield from self._answered.__await__()
 
     def filter(self: Future[Iterable[J]], func: Callable[[J], bool]) -> Future[Iterable[J]]:
-        """As in Pykka; the new future can be awaited too."""
+        """Filter the answer as in Pykka. The new future can be awaited too."""
         return _made_of(ThreadingFuture.filter(self, func), self)
 
     def join(self, *futures: Future[Any]) -> Future[Iterable[Any]]:
-        """As in Pykka; the new future can be awaited too."""
+        """Join futures as in Pykka. The new future can be awaited too."""
         return _made_of(super().join(*futures), self, *futures)
 
     def map(self, func: Callable[[T], M]) -> Future[M]:
-        """As in Pykka; the new future can be awaited too."""
+        """Map the answer as in Pykka. The new future can be awaited too."""
         return _made_of(super().map(func), self)
 
     def reduce(self: Future[Iterable[J]], func: Callable[[R, J], R], *args: R) -> Future[R]:
-        """As in Pykka; the new future can be awaited too."""
+        """Reduce the answer as in Pykka. The new future can be awaited too."""
         return _made_of(ThreadingFuture.reduce(self, func, *args), self)
 
 
@@ -110,12 +106,12 @@ class LoopRef(ActorRef[A]):
     actor_inbox: LoopInbox
 
     def is_alive(self) -> bool:
-        """Whether the actor has not stopped and its loop is not closed."""
+        """Return True if the actor has not stopped and its loop is not closed."""
         loop = self.actor_inbox.loop
         return not self.actor_stopped.is_set() and (loop is None or not loop.is_closed())
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
-        """As in Pykka. Raises InsideLoop, and posts nothing, if it would block the actor's own loop."""
+        """Ask the actor as in Pykka. Raises InsideLoop, and posts nothing, if it would block its loop."""
         if block and self.is_alive():
             refuse_to_block(self.actor_inbox.loop, "ask()")
         future = super().ask(message, block=False)
@@ -124,7 +120,7 @@ class LoopRef(ActorRef[A]):
         return future.get(timeout=timeout) if block else future
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
-        """As in Pykka. Raises InsideLoop, and stops nothing, if it would block the actor's own loop."""
+        """Stop the actor as in Pykka. Raises InsideLoop, and stops nothing, if it would block its loop."""
         if block and self.is_alive():
             refuse_to_block(self.actor_inbox.loop, "stop()")
         asked: Future[Any] = self.ask(_ActorStop(), block=False)
@@ -146,14 +142,18 @@ class LoopActor(Actor):
 
     use_registry: ClassVar[bool] = True
     """False: unknown to `pykka.ActorRegistry`, without a UUID, and never stopped by a foreign `stop_all`."""
+    # The registry removes an actor in linear time, and stops all actors when one raises `SystemExit`.
 
     event_loop: ClassVar[AbstractEventLoop | None] = None
-    """The loop to live on; None for the one that runs where the actor is started."""
+    """The actor's loop; None for the loop that runs where the actor is started."""
 
     actor_inbox: LoopInbox
 
     def __init__(self, *_args: Any, urn: str = "", **_kwargs: Any) -> None:
-        """Create an actor. `urn` names it in errors and log lines: by default a UUID, or its class."""
+        """Create an actor.
+
+        urn: its name in errors and log lines. The default is a UUID, or its class outside the registry.
+        """
         if self.use_registry:
             super().__init__()
         else:
@@ -188,8 +188,8 @@ class LoopActor(Actor):
 
     @classmethod
     def spawn(cls, *args: Any, **kwargs: Any) -> Self:
-        """`start`, for an owner who wants the actor itself, to `deliver` to it."""
-        loop_for(cls, cls.event_loop)  # raises before there is anything to undo
+        """Make an actor and start it, like `start`, but return the actor itself, for `deliver`."""
+        loop_for(cls, cls.event_loop)  # raises before anything must be undone
         actor = cls(*args, **kwargs)
         if cls.use_registry:
             ActorRegistry.register(actor.actor_ref)
@@ -201,28 +201,28 @@ class LoopActor(Actor):
         self.actor_inbox.open(loop_for(type(self), self.event_loop), self._first_work)
 
     def deliver(self, message: Any) -> None:
-        """`tell` without an envelope: straight to `on_receive`, in its turn among all other messages.
+        """Send a message without an envelope: `on_receive` gets it in its turn among all other messages.
 
-        Raises ActorDeadError if the actor has stopped; that its loop is closed is not looked at.
+        Raises ActorDeadError if the actor has stopped. Does not check whether its loop is closed.
         """
         if self.actor_stopped.is_set():
             raise ActorDeadError(f"{self} not found")
         self.actor_inbox.put(message)
 
     on_receive_together: Callable[[list[Any]], None] | None = None
-    """`on_receive` for several messages that were delivered and follow each other, if an actor has that."""
+    """An optional hook: `on_receive` for several consecutive messages that came through `deliver`."""
 
     def on_crash(self, error: BaseException) -> None:
-        """Run code when `error` has ended the actor, which nobody had asked to stop; the last hook of all.
+        """Run code after `error` has ended the actor without a stop. This is the last hook.
 
-        An `Exception` has been logged and goes no further. Any other (`SystemExit`, `KeyboardInterrupt`, a
-        cancellation) is not for actors to handle: `on_stop` is not called, no other actor stops, and after
-        this hook the error goes on into the loop, where the first two end `run_forever`. Actors of the
-        registry do as Pykka's: they call `on_stop`, have the whole registry stop, and swallow the error.
+        An `Exception` has been logged and goes no further. After any other error (`SystemExit`,
+        `KeyboardInterrupt`, a cancellation) `on_stop` is not called, no other actor stops, and the error goes
+        on into the loop after this hook, where the first two end `run_forever`. An actor of the registry does
+        as Pykka's: it calls `on_stop`, stops the whole registry, and swallows the error.
         """
 
     def _first_work(self, queue: deque[Any], messages_max: int) -> int:
-        """The first turn: the start, and what is there already."""
+        """Take the first turn: start the actor and handle the messages that have come already."""
         self.actor_inbox.worker = self._work
         try:
             self.on_start()
@@ -235,7 +235,12 @@ class LoopActor(Actor):
         return self._work(queue, messages_max)
 
     def _work(self, queue: deque[Any], messages_max: int) -> int:
-        """A turn: handle messages until there are none, they were enough, or the actor has stopped."""
+        """Take a turn: handle messages until the queue is empty, they are enough, or the actor stops.
+
+        messages_max: the most messages to handle.
+
+        Return the number of messages handled.
+        """
         left, stopped = messages_max, self.actor_stopped
         try:
             while queue and left and not stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call
@@ -260,13 +265,13 @@ class LoopActor(Actor):
         return messages_max - left
 
     def _refuse_if_stopped(self, queue: deque[Any]) -> None:
-        """Answer what comes too late, now and later, and have the inbox let go of a stopped actor."""
+        """Answer the messages to a stopped actor, present and future ones. The inbox drops the actor."""
         if self.actor_stopped.is_set():
             self.actor_inbox.worker = refuse = partial(_refuse, str(self))
             refuse(queue)
 
     def _handle(self, envelope: Envelope[Any]) -> None:
-        """Handle one message that came by way of the ref, and answer it if it was asked."""
+        """Handle one message that came through the reference, and answer it if it is an ask."""
         if (reply_to := envelope.reply_to) is None:
             self._handle_receive(envelope.message)
             return
@@ -291,7 +296,7 @@ class LoopActor(Actor):
             self._handle_failure(*sys.exc_info())
 
     def _fail(self, error: Exception, is_starting: bool) -> None:
-        """What nobody waits for has raised. As in Pykka, `on_failure` does not hear of `on_start`."""
+        """End the actor after an exception that no ask gets. As in Pykka, `on_start` has no `on_failure`."""
         self._handle_failure(*sys.exc_info())
         try:
             if not is_starting:
@@ -319,7 +324,7 @@ class LoopActor(Actor):
 
 
 def _refuse(name: str, queue: deque[Any], messages_max: int = 0) -> int:
-    """Answer what was posted behind a stop, as Pykka does: a stop is granted, an ask gets an error."""
+    """Answer the messages behind a stop, as Pykka does: a stop succeeds, an ask gets an error."""
     while queue:
         item = queue.popleft()
         if type(item) is not Envelope or item.reply_to is None:

@@ -1,15 +1,15 @@
 """The board of one live session: durability and tasks around the session core.
 
 Rules
-  - Decisions and port answers are *said* during a pass of the loop's run queue. When no actor has a message
-    they are posted: they take the next seqs, in the order in which they were said, and go into mailboxes.
-    At the end of the pass all that was posted is *published*: it goes to the writer, and then the gate's
-    actions are performed. All posts of one decision stand together in the log and in every mailbox.
+  - Decisions and port answers are *submitted* during a pass of the loop's run queue. When no actor has a
+    message they are posted: they take the next seqs, in the order of their submission, and go into mailboxes.
+    At the end of the pass all new events are *published*: they go to the writer, and then the gate's actions
+    are performed. All posts of one decision stand together in the log and in every mailbox.
   - A request that is published together with a later stop of its agent does not start, and is answered as
     `cancelled`.
   - Delivery, model calls and `read` tools do not wait for the disk. A request that waits is kept in `_gated`
     until the log is durable up to and including it, and an event for the client in `_outbox`.
-  - When a commit fails, or an actor dies, the memory of this session is dead: nothing starts any more and
+  - When a commit fails, or an actor dies, the session fails in this process: nothing starts any more and
     every waiter gets a typed error. The log stays readable.
 """
 
@@ -46,11 +46,11 @@ class Port(Protocol):
     """An edge to the world: acts on requests and answers each once, through `Board.answer`."""
 
     def start(self, request: Event) -> None:
-        """Act on a request; everything that it has to wait for has happened."""
+        """Act on a request. The log is as durable as the request needs."""
         ...
 
     def abort(self, request: Event) -> bool:
-        """Give up what is under way; the answer still comes. False: this request never started."""
+        """Give up the work for a request; its answer still comes. Return False if it never started."""
         ...
 
     async def aclose(self) -> None:
@@ -75,7 +75,7 @@ class TimerPort(Protocol):
 
 
 class DeciderActor(LoopActor):
-    """The shell around a decider: receive, decide, post. Nothing else; the session core has its state."""
+    """The shell around a decider: receive, decide, post. The session core keeps the decider's state."""
 
     use_registry = False
     _create_actor_inbox = LeanInbox
@@ -96,11 +96,11 @@ class DeciderActor(LoopActor):
             board.fail(error)
             return
         if posts:  # an agent that comes to rest says so
-            board.say(self.address, message.seq, posts)
+            board.submit(self.address, message.seq, posts)
             self._leave_at_rest()
 
     def on_receive_together(self, messages: list[Event]) -> None:
-        """Handle events that follow each other; one by one if the decider raises, up to the one at fault."""
+        """Handle consecutive events; one by one if the decider raises, to find the event at fault."""
         core = self.board.core
         try:
             decisions = core.decide_together(messages)
@@ -112,7 +112,7 @@ class DeciderActor(LoopActor):
             return
         for message, posts in zip(messages, decisions, strict=True):
             if posts:
-                self.board.say(self.address, message.seq, posts)
+                self.board.submit(self.address, message.seq, posts)
         self._leave_at_rest()
 
     def _leave_at_rest(self) -> None:
@@ -125,9 +125,10 @@ class DeciderActor(LoopActor):
 
 
 class Board:
-    """Posts, delivers, gates. Lives on one event loop; not safe to use from another thread.
+    """The board of one session. It lives on one event loop and must not be used from another thread.
 
-    core: the session's states, mailboxes and port gate. actors: those that are not at rest, by address.
+    core: the session's states, mailboxes and port gate.
+    actors: the actors that are not at rest, by address.
     """
 
     def __init__(self, session_id: str, epoch: int, writer: GroupWriter, is_strict: bool = False) -> None:
@@ -144,7 +145,7 @@ class Board:
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())
         self._context = contextvars.copy_context()
-        self._said: list[PostGroup] = []
+        self._submitted: list[PostGroup] = []
         self._unpublished: list[Event] = []
         self._at = 0
         self._gated: list[tuple[int, int, Callable[[], None]]] = []
@@ -157,64 +158,65 @@ class Board:
 
     @property
     def seq(self) -> int:
-        """The seq of the last event."""
+        """Return the seq of the last event."""
         return self.core.seq
 
     @property
     def gate(self) -> PortGate:
-        """The requests to ports that have no answer, and the agents that are stopped."""
+        """Return the session's port gate."""
         return self.core.gate
 
     # --- posting ------------------------------------------------------------------
 
-    def say(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Have the posts of one decision or port answer posted, behind all that was said before."""
+    def submit(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
+        """Submit the posts of one decision or port answer, to be posted in the order of submission."""
         if self.error is None:
-            said = self._said
-            if not said:
+            submitted = self._submitted
+            if not submitted:
                 self._run_queue.at_end(partial(self._context.run, self._deliver))
-            said.append((sender, cause, posts))
+            submitted.append((sender, cause, posts))
 
-    def say_for_client(self, body: AnyMessage) -> None:
-        """Publish at once a message from the client to the supervisor."""
-        self.say(CLIENT, 0, (Post(SUPERVISOR, body),))
+    def submit_for_client(self, body: AnyMessage) -> None:
+        """Publish a message from the client to the supervisor, at once."""
+        self.submit(CLIENT, 0, (Post(SUPERVISOR, body),))
         self.flush()
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Post in a port's name while the gate's actions are performed; published with what they lead to."""
+        """Post in a port's name while the gate's actions are performed. `_publish` publishes it next."""
         self._unpublished += self.core.post(self._at, ((sender, cause, posts),))
 
     def flush(self) -> None:
-        """Post and publish all that was said by now."""
+        """Post and publish everything submitted so far."""
         self._deliver()
         self._publish()
 
     def _deliver(self) -> None:
-        """Number what was said and put it into the mailboxes of its recipients."""
-        said, self._said = self._said, []
-        if not said or self.error is not None:
+        """Post the submitted posts: make events of them and put those into mailboxes."""
+        submitted, self._submitted = self._submitted, []
+        if not submitted or self.error is not None:
             return
         self._at = at = max(now_ms(), self._at)
         with self._fail_stop():
             if not self._unpublished:
                 self._run_queue.after_pass(partial(self._context.run, self._publish))
-            self._unpublished += self.core.post(at, self._admitted(said))
+            self._unpublished += self.core.post(at, self._admitted(submitted))
 
-    def _admitted(self, said: Sequence[PostGroup]) -> Sequence[PostGroup]:
-        """Redact what ports and clients said; deciders repeat only what they heard."""
-        foreign = [post for sender, _, posts in said if sender in PORTS for post in posts]
+    def _admitted(self, submitted: Sequence[PostGroup]) -> Sequence[PostGroup]:
+        """Redact the submitted posts of ports and clients."""
+        # Deciders only repeat text that was redacted when a port or client submitted it.
+        foreign = [post for sender, _, posts in submitted if sender in PORTS for post in posts]
         if not foreign:
-            return said
+            return submitted
         admitted = iter(self.secrets.admit(foreign))
         return [
             (sender, cause, tuple(islice(admitted, len(posts))) if sender in PORTS else posts)
-            for sender, cause, posts in said
+            for sender, cause, posts in submitted
         ]
 
     def _publish(self) -> None:
-        """Hand all that was posted to the writer, then do what the gate says.
+        """Hand the new events to the writer, then perform the gate's actions.
 
-        One publication holds a port's answer and all that deciders make of it without another port.
+        One publication holds a port's answer and all decisions that follow from it without another port.
         """
         with self._fail_stop():
             while (events := self._unpublished) and self.error is None:
@@ -224,7 +226,7 @@ class Board:
 
     @contextmanager
     def _fail_stop(self) -> Iterator[None]:
-        """Take whatever is raised for the end of this session in this process."""
+        """Fail the session in this process if anything is raised."""
         try:
             yield
         except BaseException as error:
@@ -238,7 +240,7 @@ class Board:
             self._unseen.extend(events)
 
     def restore(self, recovered: Recovered) -> None:
-        """Go on where a log ended: with the states there, and with the work that was left undone."""
+        """Continue a recovered session: take its states, and start the requests that are open."""
         self.core = core = recovered.core
         for actor in self.actors.values():
             actor.stop()
@@ -255,14 +257,14 @@ class Board:
         """Post a port's answer to a request, unless it has one."""
         answer = self.core.gate.take_answer(request, post)
         if answer is not None:
-            self.say(request.recipient, request.seq, (answer,))
+            self.submit(request.recipient, request.seq, (answer,))
 
     def _spawn(self, address: str) -> Mailbox:
         actor = self.actors[address] = DeciderActor.spawn(self, address)
         return actor.actor_inbox.put
 
     def dismiss(self, address: str) -> None:
-        """Let go of a sub-agent that has drained: it posts nothing any more."""
+        """Stop the actor of a sub-agent at rest: it posts nothing any more."""
         actor = self.actors.pop(address, None)
         if actor is not None:
             actor.stop()
@@ -270,7 +272,7 @@ class Board:
     # --- ports --------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
-        """Let a port act on a request, once the log is durable as far as it must be."""
+        """Let a port act on a request, once the log is as durable as the request needs."""
         request = start.request
         until = self.core.announce(start, self)
         if until:
@@ -287,7 +289,7 @@ class Board:
             self.ports[request.recipient].start(request)
 
     def abort(self, request: Event) -> None:
-        """Have a port give up; a request that never started is answered here."""
+        """Make a port give up a request. Answer a request that never started as cancelled."""
         if not self.ports[request.recipient].abort(request):
             self.answer(request, self.gate.cancelled(request))
 
@@ -302,7 +304,7 @@ class Board:
             self.clock.disarm(timer)
 
     def when_durable(self, seq: int, then: Callable[[], None]) -> None:
-        """Do something once the log is durable up to this seq."""
+        """Call `then` once the log is durable up to `seq`."""
         self._waiting += 1
         heapq.heappush(self._gated, (seq, self._waiting, then))
 
@@ -319,12 +321,12 @@ class Board:
     # --- failure and end ----------------------------------------------------------
 
     def report(self, event: Event, error: Exception) -> None:
-        """Tell the programmer's log that a decider raised."""
+        """Log that a decider raised."""
         actor = event.recipient
         logger.error("session %s: %s failed on event %d", self.session_id, actor, event.seq, exc_info=error)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more happens here. Everyone who waits gets a SessionFailed that says why."""
+        """Fail the session in this process: start nothing more, and give every waiter a SessionFailed."""
         if self.error is None:
             why = failure_text(error)
             failure = SessionFailed(
@@ -339,13 +341,13 @@ class Board:
             self.on_failure(failure)
 
     async def durable(self) -> None:
-        """Wait until all that was said by now is durable; at once in a session that failed."""
+        """Wait until everything submitted so far is durable. Return at once in a session that failed."""
         self.flush()
         if self.error is None and self.seq:
             await self._writer.wait(self.session_id, self.seq)
 
     async def aclose(self) -> None:
-        """Stop the actors, ports and timers of this session. A dead actor is no obstacle."""
+        """Stop the actors, ports and timers of this session, dead actors or not."""
         try:
             if self.clock is not None:
                 self.clock.close()

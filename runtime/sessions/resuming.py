@@ -1,4 +1,4 @@
-"""Taking a session up again: is it there, whole, and recorded with the agents of now?"""
+"""Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
 import math
 
@@ -19,18 +19,20 @@ from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.recorded_session import Past, read_past
 
 
-async def take_up(
+async def take_over(
     log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool
 ) -> tuple[int, Head, Past]:
-    """Read a session and become its only writer; returns the epoch, the head, and what the log says.
+    """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
-    now: the session as it would be opened today. What can be refused is refused before anybody is fenced.
+    now: the session as it would be opened today.
+    accept_changes: True to accept other agents than the recorded ones.
+
     Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
     """
     past = await read_past(log, session_id)
-    check(session_id, past, now, accept_changes)
+    check(session_id, past, now, accept_changes)  # first, so that a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
-    if head.seq != len(past.events):  # an owner that lived until now had more to say
+    if head.seq != len(past.events):  # an owner that was running until now has added events
         past = await read_past(log, session_id)
         check(session_id, past, now, accept_changes)
     if head.seq != len(past.events):
@@ -44,7 +46,7 @@ async def take_up(
 
 
 def check(session_id: str, past: Past, now: SessionOpened, accept_changes: bool) -> None:
-    """Refuse what cannot go on. Raises SessionEnded, AgentsChanged."""
+    """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged."""
     if past.is_closed:
         raise SessionEnded(
             f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
@@ -59,7 +61,7 @@ def check(session_id: str, past: Past, now: SessionOpened, accept_changes: bool)
 
 
 def changes(past: Past, now: SessionOpened) -> tuple[str, ...]:
-    """What has changed in the agents since the session was last opened or resumed."""
+    """Return the changes of the agents since the session was last opened or resumed, in words."""
     if not past.profiles:
         return ()
     found = differences(past.profiles, now.profiles, past.model, now.model)
@@ -69,7 +71,11 @@ def changes(past: Past, now: SessionOpened) -> tuple[str, ...]:
 
 
 def continuation(past: Past, now: SessionOpened, has_limits: bool, extend_ms: int) -> Resumed | SessionOpened:
-    """What the client says as it goes on: what has changed, and nothing of what has not."""
+    """Return the client's first message of the continuation, which holds only what has changed.
+
+    has_limits: True if the caller gave limits, which replace the recorded ones.
+    extend_ms: the time by which every running deadline is extended.
+    """
     if not past.events:
         return now
     limits = now.limits if has_limits else None
@@ -78,8 +84,11 @@ def continuation(past: Past, now: SessionOpened, has_limits: bool, extend_ms: in
     return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms)
 
 
-def go_on(session_id: str, past: Past, first: Resumed | SessionOpened, gate: PortGate) -> Recovered:
-    """What is left to be done. Raises Diverged, and SessionFailed if the supervisor's decider raises."""
+def recover_session(session_id: str, past: Past, first: Resumed | SessionOpened, gate: PortGate) -> Recovered:
+    """Recover a session from its log.
+
+    Raises Diverged, and SessionFailed if the supervisor's decider raises.
+    """
     try:
         return recover(past.events, first, now_ms(), gate)
     except Diverged:
@@ -87,12 +96,12 @@ def go_on(session_id: str, past: Past, first: Resumed | SessionOpened, gate: Por
     except Exception as error:
         raise SessionFailed(
             f"session {session_id}: the supervisor's decider raises {type(error).__name__}: {error}; nothing "
-            "was added to the log. Resume it with a version in which that is mended"
+            "was added to the log. Resume it with a version in which that is fixed"
         ) from error
 
 
 def extension_ms(extend: float) -> int:
-    """Seconds as milliseconds. Raises MisuseError."""
+    """Convert seconds to milliseconds. Raises MisuseError for other values than numbers from 0 up."""
     is_number = isinstance(extend, int | float) and not isinstance(extend, bool)
     if not is_number or not 0 <= extend < math.inf:
         raise MisuseError(f"extend={extend!r}: a number of seconds from 0 up")

@@ -208,7 +208,7 @@ class Session:
             feed.put_nowait(None)
 
     def _say(self, body: AnyMessage) -> None:
-        self._board.say_for_client(body)
+        self._board.submit_for_client(body)
 
     # --- what comes back ----------------------------------------------------------
 

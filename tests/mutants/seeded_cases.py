@@ -9,8 +9,8 @@ CALLS: Final = (
         "settlement-of-the-stopped-wakes-nobody",
         "What an agent gives back that was stopped lets nobody who waits for it be looked at.",
         "supervisor.turns",
-        "    work.in_flight -= 1\n    wake_along(work, chain)",
-        "    work.in_flight -= 1\n    if record.is_running:\n        wake_along(work, chain)",
+        "    work.in_flight -= 1\n    wake_along(work, ancestry)",
+        "    work.in_flight -= 1\n    if record.is_running:\n        wake_along(work, ancestry)",
     ),
     Mutant(
         "answered-one-forgets-all",
@@ -125,7 +125,7 @@ CALLS: Final = (
         "A call that was not the first attempt and whose use is not known is charged nothing.",
         "supervisor.turns",
         "budgets.charge_of(need, settled.usage)",
-        "budgets.charge_of(need, settled.usage or (budgets.Usage() if chain[-1].granted[1] > 1 else None))",
+        "budgets.charge_of(need, settled.usage or (budgets.Usage() if ancestry[-1].granted[1] > 1 else None))",
     ),
     Mutant(
         "second-crash-forgets-the-turn",

@@ -68,8 +68,8 @@ BUDGETS: Final = (
         "closing-ignored",
         "A child's call need not leave room for the closing turns of those above it.",
         "supervisor.budgets",
-        " and place < len(chain) - 1:",
-        " and place > len(chain):",
+        " and place < len(ancestry) - 1:",
+        " and place > len(ancestry):",
     ),
     Mutant(
         "closing-in-its-own-scope-only",
@@ -89,8 +89,8 @@ BUDGETS: Final = (
         "stopped-not-settled",
         "The grant of an agent that was stopped is never settled: its reservation leaks.",
         "supervisor.turns",
-        "    if chain is None or (need := chain[-1].grant) is None:\n",
-        "    if chain is None or (need := chain[-1].grant) is None or chain[-1].is_stopped:\n",
+        "    if ancestry is None or (need := ancestry[-1].grant) is None:\n",
+        "    if ancestry is None or (need := ancestry[-1].grant) is None or ancestry[-1].is_stopped:\n",
     ),
     Mutant(
         "slot-of-the-stopped-leaks",
@@ -104,7 +104,7 @@ BUDGETS: Final = (
         "What an agent used that was stopped is not charged to those above it.",
         "supervisor.budgets",
         "        spent, reserved = plus(record.spent, used), subtract(record.reserved, need)",
-        "        spent = record.spent if chain[-1].is_stopped else plus(record.spent, used)\n"
+        "        spent = record.spent if ancestry[-1].is_stopped else plus(record.spent, used)\n"
         "        reserved = subtract(record.reserved, need)",
     ),
     Mutant(
@@ -128,22 +128,22 @@ LINE: Final = (
         "overtaking",
         "A request that fits is granted though an earlier one waits for the same exhausted budget.",
         "supervisor.turns",
-        "        or is_waited_for(chain)\n",
+        "        or is_waited_for(ancestry)\n",
         "",
     ),
     Mutant(
         "slots-off-by-one",
         "One more model call in flight than the limit says, if nobody stands in line.",
         "supervisor.turns",
-        "work.in_flight >= (chain[0].limits.max_parallel_calls or 1)",
-        "work.in_flight > (chain[0].limits.max_parallel_calls or 1)",
+        "work.in_flight >= (ancestry[0].limits.max_parallel_calls or 1)",
+        "work.in_flight > (ancestry[0].limits.max_parallel_calls or 1)",
     ),
     Mutant(
         "one-served-a-message",
         "After each message at most one of those in line is looked at.",
         "supervisor.turns",
-        "            _look_at(work, chain, chain[-1].wanted)\n",
-        "            _look_at(work, chain, chain[-1].wanted)\n            return\n",
+        "            _serve(work, ancestry, ancestry[-1].wanted)\n",
+        "            _serve(work, ancestry, ancestry[-1].wanted)\n            return\n",
     ),
     Mutant(
         "parked-at-the-wrong-scope",
@@ -156,14 +156,14 @@ LINE: Final = (
         "settlement-wakes-nobody",
         "A settlement lets nobody who waits for that budget be looked at, if the agent goes on.",
         "supervisor.turns",
-        "    work.in_flight -= 1\n    wake_along(work, chain)",
-        "    work.in_flight -= 1\n    if record.parked:\n        wake_along(work, chain)",
+        "    work.in_flight -= 1\n    wake_along(work, ancestry)",
+        "    work.in_flight -= 1\n    if record.parked:\n        wake_along(work, ancestry)",
     ),
     Mutant(
         "leaver-wakes-nobody",
         "Whoever leaves the line lets nobody behind it be looked at.",
         "supervisor.admission",
-        "    wake_along(work, work.chain(address) or [])",
+        "    wake_along(work, work.ancestry(address) or [])",
         "    return",
     ),
 )

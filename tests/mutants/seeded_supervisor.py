@@ -16,8 +16,8 @@ REPORTS: Final = (
         "all-judged-at-once",
         "A report is sent to be checked though an earlier one of its delegation is being checked.",
         "supervisor.reports",
-        "    if line.size == 1:",
-        "    if line.size:",
+        "    if queue.size == 1:",
+        "    if queue.size:",
     ),
     Mutant(
         "line-numbers-used-again",
@@ -152,8 +152,8 @@ DELEGATING: Final = (
         "delegate-of-the-stopped",
         "A delegation that is on its way when its sender is stopped begins.",
         "supervisor.delegating",
-        "    if chain is None or not chain[-1].is_running:\n        detail",
-        "    if chain is None or chain[-1].is_drained:\n        detail",
+        "    if ancestry is None or not ancestry[-1].is_running:\n        detail",
+        "    if ancestry is None or ancestry[-1].is_drained:\n        detail",
     ),
     Mutant(
         "delegate-of-the-stopped-unanswered",
@@ -168,8 +168,8 @@ DELEGATING: Final = (
         "ordinal-taken-late",
         "A delegation that is refused takes no ordinal.",
         "supervisor.delegating",
-        "    refusal = why_denied(work.state, chain, request)\n    if refusal is not None:\n",
-        "    refusal = why_denied(work.state, chain, request)\n"
+        "    refusal = why_denied(work.state, ancestry, request)\n    if refusal is not None:\n",
+        "    refusal = why_denied(work.state, ancestry, request)\n"
         "    if refusal is not None:\n"
         "        work.update_record(sender, next_ordinal=first)\n",
     ),

@@ -1,4 +1,4 @@
-"""The board of a simulated session: what `runtime.board` is to a live one, with one thread and no disk.
+"""The board of a simulated session: it drives the session core with one thread, no disk and no tasks.
 
 Same deciders, same step function, same gate. The live board leaves some steps to the event loop, to tasks and
 to the system's clock; each of them is an offer here, a move that a caller may make. All other steps happen at
@@ -43,14 +43,14 @@ from callboard.replay.testing.sessions.scenario import START_MS, Scenario
 from callboard.replay.testing.world import Move
 
 GRACE_MS: Final = 5_000
-"""How long a tool that cannot be stopped is waited for, as the live tool port does."""
+"""The wait for a tool that cannot be stopped, in milliseconds, as in the live tool port."""
 
 RESCUES: Final = ("timer deadline", "timer grace")
-"""Timers that end what hangs. A session whose ports all answer never needs them."""
+"""Timers that end a session that hangs. A session whose ports all answer never needs them."""
 
 
 class Request(NamedTuple):
-    """A port request that has no answer. bent: a fault that its answer will show, if any."""
+    """A port request that has no answer. bent: the fault of its answer, or ''."""
 
     event: Event
     strand: str
@@ -58,7 +58,7 @@ class Request(NamedTuple):
 
 
 class Board:
-    """One session in progress.
+    """One simulated session in progress.
 
     offers: what can happen next, by strand. later: what can happen once the clock is there, in milliseconds
     since 1970. requests: those that ports have and have not answered, by strand. asked: what models were
@@ -114,7 +114,7 @@ class Board:
     # --- posting --------------------------------------------------------------------
 
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
-        """Post the outputs of one decision or port, and do what the gate says."""
+        """Post the outputs of one decision or port, then perform the gate's actions."""
         self.posters += [self.step] * len(posts)
         events = self.core.number(self.now, ((sender, cause, posts),))
         self.log += events  # before delivery: the names of moves are taken from the log
@@ -148,7 +148,10 @@ class Board:
     # --- deciding -------------------------------------------------------------------
 
     def deliver(self, address: str, error: str = "") -> None:
-        """Let an actor handle the head of its inbox. error: what its decider raises, by a fault."""
+        """Let an actor handle the head of its inbox.
+
+        error: the class of the exception that a fault makes the decider raise, or ''.
+        """
         core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
         before = core.state_of(address)
@@ -168,7 +171,7 @@ class Board:
             self.offers.pop(f"inbox {address}", None)
 
     def _next(self, address: str, inbox: deque[Event]) -> None:
-        """Offer the delivery of the event that is at the head of an inbox now."""
+        """Offer the delivery of the event at the head of an inbox."""
         if inbox:
             self.offers[f"inbox {address}"] = self.names.delivery(inbox[0])
         else:
@@ -187,7 +190,7 @@ class Board:
     # --- ports ----------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
-        """Let a port take a request on; its answer is on offer."""
+        """Give a request to its port, and offer the port's answer."""
         request = start.request
         self.core.announce(start, self)
         self._announced[request.seq] = len(self.log)
@@ -250,7 +253,7 @@ class Board:
         self.offers.pop(request.strand, None)
 
     def abort(self, request: Event) -> None:
-        """Let a port give up, at once unless it is one that cannot."""
+        """Make a port give up a request, at once unless its tool cannot be stopped."""
         self.aborted.add(request.seq)
         strand = self._strands.get(request.seq, "")
         if strand in self.later:
@@ -261,10 +264,10 @@ class Board:
         elif strand and strand not in self.offers:  # it had no answer to come
             self._due(strand)
 
-    # --- going on -------------------------------------------------------------------
+    # --- continuing -----------------------------------------------------------------
 
     def restore(self, log: list[Event], recovered: Recovered) -> None:
-        """Go on where a log ended: with the states there, and with the work that was left undone."""
+        """Continue a recovered session: take its states, and start the requests that are open."""
         self.posters = self.posters[: len(log)] + [self.step] * len(recovered.posted)
         self.log = [*log, *recovered.posted]
         self.inboxes = {}
@@ -284,7 +287,7 @@ class Board:
     # --- the clock ------------------------------------------------------------------
 
     def arm(self, arm: Arm) -> None:
-        """Set a timer, or put it off."""
+        """Set a timer, or move it to a later moment."""
         timer = arm.timer
         strand = self.timers[timer][0] if timer in self.timers else timer_strand(self.supervisor, timer)
         self.timers[timer] = (strand, arm.request)

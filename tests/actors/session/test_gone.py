@@ -28,7 +28,7 @@ from callboard.actors.session.recovery import recover
 from callboard.actors.session.step import step
 from callboard.actors.supervisor.admission import dequeue
 from callboard.actors.supervisor.asks import _undrained
-from callboard.actors.supervisor.ending import end_delegation, racer_ended
+from callboard.actors.supervisor.ending import end_delegation, record_racer_end
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.actors.supervisor.turns import on_turn_timer, serve_queue
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
@@ -79,7 +79,7 @@ def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
     host = head.record(HOST)
     assert isinstance(host, Record)
     work = UnitOfWork(head.state, 9)
-    racer_ended(work, msgspec.structs.replace(host, delegation=99), "crashed")
+    record_racer_end(work, msgspec.structs.replace(host, delegation=99), "crashed")
     assert (work.commit(), work.take_posts()) == (head.state, ())
 
 

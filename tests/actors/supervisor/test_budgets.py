@@ -18,7 +18,7 @@ Account = tuple[Budget, Usage, Need]
 """What may be spent in a scope, what was, and what is reserved."""
 
 
-def chain(*accounts: Account) -> list[Record]:
+def ancestry(*accounts: Account) -> list[Record]:
     """Records from the host down, with these accounts."""
     return [
         Record(address, 1, 1, Profile("p"), ModelSpec("m"), DEFAULTS, 0, *account)
@@ -31,44 +31,44 @@ def account(tokens: int | None, spent: int = 0, reserved: int = 0, closing: int 
 
 
 def test_a_call_that_uses_the_last_token_fits_and_one_more_never_does() -> None:
-    assert fits(chain(account(100, spent=60)), Need(40)) == ("now", ())
-    assert fits(chain(account(100, spent=60)), Need(41)) == ("never", ("host",))
+    assert fits(ancestry(account(100, spent=60)), Need(40)) == ("now", ())
+    assert fits(ancestry(account(100, spent=60)), Need(41)) == ("never", ("host",))
 
 
 def test_what_calls_in_flight_have_reserved_is_waited_for_and_not_refused() -> None:
-    assert fits(chain(account(100, spent=20, reserved=40)), Need(40)) == ("now", ())
-    assert fits(chain(account(100, spent=20, reserved=40)), Need(41)) == ("later", ("host",))
-    assert fits(chain(account(100, spent=20, reserved=40)), Need(81)) == ("never", ("host",))
+    assert fits(ancestry(account(100, spent=20, reserved=40)), Need(40)) == ("now", ())
+    assert fits(ancestry(account(100, spent=20, reserved=40)), Need(41)) == ("later", ("host",))
+    assert fits(ancestry(account(100, spent=20, reserved=40)), Need(81)) == ("never", ("host",))
 
 
 def test_the_same_holds_for_cost() -> None:
     costed = Budget(None, 100), Usage(cost=60), Need(0, 20)
-    assert fits(chain(costed), Need(10**9, 20))[0] == "now"
-    assert fits(chain(costed), Need(10**9, 21))[0] == "later"
-    assert fits(chain(costed), Need(10**9, 41))[0] == "never"
+    assert fits(ancestry(costed), Need(10**9, 20))[0] == "now"
+    assert fits(ancestry(costed), Need(10**9, 21))[0] == "later"
+    assert fits(ancestry(costed), Need(10**9, 41))[0] == "never"
 
 
 def test_every_scope_above_is_asked_and_the_topmost_exhausted_one_comes_last() -> None:
-    records = chain(account(100, reserved=90), account(None), account(50, reserved=50))
+    records = ancestry(account(100, reserved=90), account(None), account(50, reserved=50))
     assert fits(records, Need(20)) == ("later", ("host.1.1", "host"))
-    assert fits(chain(account(100), account(10), account(50)), Need(20)) == ("never", ("host.1",))
+    assert fits(ancestry(account(100), account(10), account(50)), Need(20)) == ("never", ("host.1",))
 
 
 def test_an_ancestors_closing_turn_is_kept_free_in_its_scope_and_all_above() -> None:
-    records = chain(account(100, closing=30), account(None, closing=20), account(None, closing=1_000))
+    records = ancestry(account(100, closing=30), account(None, closing=20), account(None, closing=1_000))
     assert fits(records, Need(50))[0] == "now"
     assert fits(records, Need(51)) == ("never", ("host",))
-    inner = chain(account(None, closing=30), account(60, closing=20), account(None))
+    inner = ancestry(account(None, closing=30), account(60, closing=20), account(None))
     assert fits(inner, Need(40))[0] == "now"
     assert fits(inner, Need(41)) == ("never", ("host.1",))
 
 
 def test_ones_own_closing_turn_is_the_turn_itself() -> None:
-    assert fits(chain(account(100, closing=90)), Need(100))[0] == "now"
+    assert fits(ancestry(account(100, closing=90)), Need(100))[0] == "now"
 
 
 def test_without_limits_everything_fits() -> None:
-    assert fits(chain(account(None), account(None)), Need(10**12, 10**12)) == ("now", ())
+    assert fits(ancestry(account(None), account(None)), Need(10**12, 10**12)) == ("now", ())
 
 
 NEEDS = st.builds(Need, st.integers(0, 50), st.integers(0, 50))
@@ -94,7 +94,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
         ):
             can_ever &= limit is None or gone + wanted <= limit
             can_now &= limit is None or gone + held + wanted <= limit
-    verdict, where = fits(chain(*accounts), need)
+    verdict, where = fits(ancestry(*accounts), need)
     assert verdict == ("now" if can_now else "later" if can_ever else "never")
     assert bool(where) == (verdict != "now")
 
@@ -104,7 +104,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
 def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     accounts: list[Account], need: Need, used: Need
 ) -> None:
-    before = chain(*accounts)
+    before = ancestry(*accounts)
     usage = charge_of(need, Usage(input_tokens=used.tokens, cost=used.cost))
     after = list(before)
     after[-1] = replace(after[-1], reserved=reserve(after, need))
@@ -118,7 +118,7 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
 
 
 def test_what_is_reserved_and_given_back_in_the_agents_own_scope_is_for_its_record_to_keep() -> None:
-    records = chain(account(None), account(None, reserved=1, spent=2))
+    records = ancestry(account(None), account(None, reserved=1, spent=2))
     assert reserve(records, Need(7)) == Need(8)
     assert [record.reserved for record in records] == [Need(7), Need(1)]
     assert settle(records, Need(7), Usage(5)) == (Usage(7), Need(-6))

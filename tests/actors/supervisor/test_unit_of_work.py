@@ -21,19 +21,19 @@ def two_deep() -> UnitOfWork:
 
 
 def test_a_chain_goes_from_the_host_down() -> None:
-    chain = two_deep().chain("host.1.1")
-    assert chain is not None
-    assert [record.address for record in chain] == ["host", "host.1", "host.1.1"]
+    ancestry = two_deep().ancestry("host.1.1")
+    assert ancestry is not None
+    assert [record.address for record in ancestry] == ["host", "host.1", "host.1.1"]
 
 
 @pytest.mark.parametrize("address", ["host.2", "host.1.1.1", "client", "supervisor", "tools", ""])
 def test_who_is_no_agent_of_the_tree_has_no_record(address: str) -> None:
-    assert two_deep().chain(address) is None
+    assert two_deep().ancestry(address) is None
     assert two_deep().record(address) is None
 
 
 def test_before_the_first_ask_nobody_has_a_record() -> None:
-    assert UnitOfWork(SupervisorState(), 1).chain("host") is None
+    assert UnitOfWork(SupervisorState(), 1).ancestry("host") is None
 
 
 def test_editing_one_agent_leaves_all_others_as_they_were() -> None:
@@ -65,7 +65,7 @@ def test_while_a_decision_is_made_the_state_has_the_tree_of_before() -> None:
 def test_a_record_that_was_not_changed_is_put_back_as_it_was() -> None:
     before = two_deep().commit()
     work = UnitOfWork(before, 9)
-    assert work.chain("host.1.1") is not None
+    assert work.ancestry("host.1.1") is not None
     assert work.commit().host is before.host
     assert work.take_posts() == ()
 
@@ -90,7 +90,7 @@ def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_th
     work.update_record("host.1.2", text="first words")
     work.update_record("host", text="meanwhile")
     after = UnitOfWork(work.commit(), 10)
-    told = [record.text for record in after.chain("host.1.2") or []]
+    told = [record.text for record in after.ancestry("host.1.2") or []]
     assert told == ["meanwhile", "", "first words"]
     assert after.record("host.1.1") is None
 
@@ -105,7 +105,7 @@ def test_agents_may_nest_deeper_than_python_calls() -> None:
         record = replace(record, address=f"{record.address}.1", ordinal=1)
         work.add(record)
     after = UnitOfWork(work.commit(), 10)
-    assert len(after.chain(record.address) or []) == 2_001
+    assert len(after.ancestry(record.address) or []) == 2_001
 
 
 def test_limits_are_those_of_the_agent_of_the_ask_or_of_the_session() -> None:

@@ -156,7 +156,7 @@ async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tup
     board.core.mailboxes.clear()  # no actor decides here
     world = World(board, is_quick=is_quick)
     board.ports = {MODEL: world, TOOLS: world}
-    board.say("host", 0, (Post(SUPERVISOR, WISH),))
+    board.submit("host", 0, (Post(SUPERVISOR, WISH),))
     board.flush()
     yield board, world
     await board.aclose()
@@ -172,8 +172,8 @@ def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_
     async def run() -> None:
         log = MemoryLog()
         async with boards(log) as (board, world):
-            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
-            board.say("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
+            board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL), Post("host.1", Stop("cancelled"))))
+            board.submit("host", 0, (Post(TOOLS, CallTool(1, 0, "look", "read", NULL)),))
             assert (board.seq, world.started) == (1, [])
             await asyncio.sleep(0)
             assert [(event.seq, event.recipient) for event in world.started] == [(2, MODEL), (4, TOOLS)]
@@ -198,8 +198,10 @@ def test_a_request_that_is_posted_together_with_a_later_stop_does_not_start(
         log = MemoryLog()
         async with boards(log) as (board, world):
             is_model = isinstance(request_, CallModel)
-            board.say(SUPERVISOR if is_model else "host", 0, (Post(MODEL if is_model else TOOLS, request_),))
-            board.say(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
+            board.submit(
+                SUPERVISOR if is_model else "host", 0, (Post(MODEL if is_model else TOOLS, request_),)
+            )
+            board.submit(SUPERVISOR, 0, (Post("host", Stop("cancelled")),))
             await board.durable()
             await board.durable()
             assert world.started == []
@@ -215,7 +217,7 @@ def test_a_second_answer_is_not_let_in_before_the_first_is_posted_either() -> No
     async def run() -> None:
         log = MemoryLog()
         async with boards(log, is_quick=True) as (board, _):
-            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             await board.durable()
             await board.durable()
             assert await kinds_in(log) == ["CallModel", "ModelReplied"]
@@ -228,7 +230,7 @@ def test_what_ports_say_while_they_are_closed_is_still_posted() -> None:
 
     async def run() -> None:
         async with boards(log) as (board, _):
-            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             await board.durable()
         assert await kinds_in(log) == ["CallModel", "ModelReplied"]
 
@@ -244,7 +246,7 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
     async def run() -> None:
         async with boards(MemoryLog()) as (board, _):
             board.ports[MODEL] = Broken(board)
-            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             if isinstance(error, Exception):
                 board.flush()
             else:
@@ -252,7 +254,7 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
                     board.flush()
             assert isinstance(board.error, SessionFailed)
             assert board.error.__cause__ is error
-            board.say(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
+            board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             board.flush()
             assert board.seq == 2, "nothing more is posted"
 
@@ -270,7 +272,7 @@ def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pyt
             host = Json(encode(Profile("host")))
             opened = SessionOpened(1, "host", (host,), ModelSpec("none"))
             for body in (opened, Ask("r", text_json("go")), Cancel(), Ask("again", text_json("go"))):
-                board.say(CLIENT, 0, (Post(SUPERVISOR, body),))
+                board.submit(CLIENT, 0, (Post(SUPERVISOR, body),))
             board.flush()
             assert board.core.states[SUPERVISOR] == initial(SUPERVISOR), "it has them all before it"
             await asyncio.sleep(0)
