@@ -91,8 +91,8 @@ def measure(path: Path, rounds: int) -> None:
     for name, pattern in MEASURED.items():
         arguments = [str(path) if one == "FILE" else one for one in pattern]
         found = min(cost_of(arguments) for _ in range(rounds))
-        cpu_s, mib = BEFORE.get(name, (0.0, 0))
-        print(f"{name:<28}{found.cpu_s:>9.2f}{found.peak_mib:>7}            {cpu_s:>8.2f}{mib:>7}")
+        before = f"{BEFORE[name][0]:>8.2f}{BEFORE[name][1]:>7}" if name in BEFORE else f"{'-':>8}{'-':>7}"
+        print(f"{name:<28}{found.cpu_s:>9.2f}{found.peak_mib:>7}            {before}")
 
 
 def record(path: Path, events: int) -> None:
