@@ -47,7 +47,7 @@ async def _beaten(checks: Checks) -> tuple[list[SchemaChecked], float]:
 
 
 def while_beating(checks: Checks) -> list[SchemaChecked]:
-    """The answers of these checks, made while a heart beats on the loop.
+    """Return the answers of these checks, made while a heart beats on the loop.
 
     A loop that was away for too long is tried again, twice: what a busy machine did to it does not
     happen three times in a row, what a check does to it does.
@@ -62,7 +62,7 @@ def while_beating(checks: Checks) -> list[SchemaChecked]:
 
 
 def ask(*requests: CheckSchema) -> list[SchemaChecked]:
-    """The answers, one after the other, the heart having its turn after each."""
+    """Make the checks one after the other, with a turn for the heart after each."""
 
     async def checks(checker: SchemaChecker) -> list[SchemaChecked]:
         answers = []
@@ -75,7 +75,7 @@ def ask(*requests: CheckSchema) -> list[SchemaChecked]:
 
 
 def refused(schema: object, path: str, *words: str) -> None:
-    """It is no schema we accept, and no report is checked under it either."""
+    """Assert that a schema is not accepted, and that no report is checked against it."""
     accept, report = ask(accept_request(schema), report_request(schema, {}))
     assert (accept.status, report.status) == ("invalid", "failed")
     assert accept.problems[0].path == path
@@ -85,7 +85,7 @@ def refused(schema: object, path: str, *words: str) -> None:
 
 @contextmanager
 def listener() -> Iterator[tuple[str, list[str]]]:
-    """A web server on the loopback that notes every request; its address and the notes."""
+    """Run a web server on the loopback that notes every request. Yield its address and the notes."""
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -211,7 +211,7 @@ def test_s6_doubling_thirty_times_is_refused() -> None:
 
 
 def doubled(combinator: str, levels: int) -> dict[str, object]:
-    """A schema of a few hundred bytes that stands for 2 ** levels subschemas."""
+    """Return a schema of a few hundred bytes that stands for 2 ** levels subschemas."""
     definitions: dict[str, object] = {
         str(index): {combinator: [{"$ref": f"#/$defs/{index + 1}"}] * 2} for index in range(levels)
     }
@@ -370,7 +370,7 @@ def test_s14_steps_and_numbers_at_the_edges_are_answered() -> None:
         (b"\xff\xfe{}", "not JSON"),
     ],
 )
-def test_s15_what_is_no_object_is_no_schema(schema: object, words: str) -> None:
+def test_s15_a_value_that_is_no_object_is_no_schema(schema: object, words: str) -> None:
     refused(schema, "", words)
 
 

@@ -31,7 +31,7 @@ OPENED = SessionOpened(1, "host", (Json(encode(Profile("host"))),), ModelSpec("m
 
 
 class Driver:
-    """Mailboxes and ports that keep what they are given."""
+    """Mailboxes and ports that keep their events."""
 
     def __init__(self) -> None:
         self.inboxes: dict[str, deque[Event]] = {}
@@ -88,7 +88,7 @@ def test_a_session_runs_until_a_port_must_answer() -> None:
     assert driver.did == ["start 5 at 0"], "a model call does not wait for the disk"
 
 
-def test_a_mailbox_opens_with_begin_and_an_event_without_one_is_posted_all_the_same() -> None:
+def test_a_mailbox_opens_with_begin_and_an_event_without_one_is_still_posted() -> None:
     driver = Driver()
     driver.post(SUPERVISOR, 0, (Post("host.1", Stop("cancelled")),))
     assert set(driver.inboxes) == {SUPERVISOR}

@@ -1,4 +1,4 @@
-"""What is said of somebody who is gone, or of something that is over, changes nothing."""
+"""A message of an agent outside the tree, or about an ended delegation, changes nothing."""
 
 import msgspec
 import pytest
@@ -48,24 +48,24 @@ def test_a_timer_that_is_gone_is_not_extended() -> None:
     assert gate.on_events([Event(3, 600, SUPERVISOR, CLOCK, 0, ExtendTimer(1, 50))]) == [Arm(1, 500, 150, 1)]
 
 
-def test_nobody_has_not_drained_where_nobody_is() -> None:
+def test_an_empty_tree_has_no_undrained_agent() -> None:
     assert _undrained(UnitOfWork(NOBODY, 1)) == []
 
 
-def test_whoever_is_not_there_has_no_place_in_the_line_and_no_back_off() -> None:
+def test_an_agent_outside_the_tree_has_no_place_in_the_queue_and_no_back_off() -> None:
     work = UnitOfWork(NOBODY, 1)
     dequeue(work, "host.1")
     on_turn_timer(work, "host.1")
     assert (work.commit(), work.take_posts()) == (NOBODY, ())
 
 
-def test_a_ticket_of_somebody_who_is_gone_is_thrown_away() -> None:
+def test_a_ticket_of_an_agent_outside_the_tree_is_dropped() -> None:
     work = UnitOfWork(msgspec.structs.replace(NOBODY, queue=IntMap[str]().put(3, "host.1")), 1)
     serve_queue(work)
     assert (work.commit(), work.take_posts()) == (NOBODY, ())
 
 
-def test_a_delegation_of_a_parent_that_is_gone_is_kept_nowhere_and_its_end_is_told_all_the_same() -> None:
+def test_a_delegation_of_a_parent_outside_the_tree_is_not_kept_and_its_end_is_still_posted() -> None:
     work = UnitOfWork(NOBODY, 7)
     work.put_delegation("host.1", OLD)
     end_delegation(work, "host.1", OLD, "cancelled")
@@ -83,7 +83,7 @@ def test_the_end_of_a_copy_ends_no_delegation_that_is_over() -> None:
     assert (work.commit(), work.take_posts()) == (head.state, ())
 
 
-def test_an_answer_of_somebody_whose_delegation_is_over_wins_nothing() -> None:
+def test_an_answer_after_the_end_of_its_delegation_wins_nothing() -> None:
     head = SessionHarness().opens()
     head.asks()
     assert head.state.host is not None
@@ -131,7 +131,7 @@ def _until(world: SessionWorld, kind: type) -> SessionWorld:
 
 
 def test_what_a_stopped_agent_asked_for_during_recovery_never_started() -> None:
-    """The crash came when the model's answer and a cancel were in the log and nobody had handled them."""
+    """Crash with the model's answer and a cancel in the log, both not handled."""
     world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
     world.say(Cancel("enough"))
     found = recover(world.log, Resumed(RULES), world.now)
@@ -174,7 +174,7 @@ def test_an_agent_that_raises_during_recovery_ends_as_crashed(monkeypatch: pytes
 
 
 def test_what_was_refused_to_a_stopped_agent_before_the_crash_is_refused_after_it() -> None:
-    """The log ends with the request of an agent that had been told to stop; its refusal was not written."""
+    """End the log with the request of a stopped agent, without its refusal."""
     world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
     world.say(Cancel("enough"))
     world.deliver(SUPERVISOR)

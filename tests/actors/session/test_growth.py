@@ -1,7 +1,7 @@
-"""Every decision costs what is new in it, however many agents live, wait or have reported.
+"""The cost of a decision does not grow with the agents that live, wait or have reported.
 
 Counted, not timed: the calls that a decision makes and the memory it needs, in a small and in a large
-session. A scan or a copy of everybody would show as a factor of forty.
+session. A scan or a copy of all agents would show as a factor of forty.
 """
 
 import sys
@@ -61,7 +61,7 @@ def measured(decision: Callable[[], object]) -> UnitOfWork:
 
 
 def session(size: int, kid: Limits = NO_LIMITS, limits: Limits = MANY) -> SessionHarness:
-    """A host with so many kids."""
+    """Make a host with the given number of kids."""
     head = SessionHarness(
         profile("host", ["kid"]), profile("kid", ["kid"], limits=kid), limits=limits
     ).opens()
@@ -96,7 +96,7 @@ def settling_with_all_waiting_for_a_slot(size: int) -> UnitOfWork:
 
 
 def team(size: int, tokens: int) -> SessionHarness:
-    """A manager with a budget whose workers all want more than is left."""
+    """Make a manager with a budget whose workers all request more than is left."""
     head = SessionHarness(
         profile("host", ["boss"]),
         profile("boss", ["kid"], limits=Limits(tokens=tokens)),
@@ -220,7 +220,7 @@ def returning_one_of_many_calls(size: int) -> UnitOfWork:
     ],
     ids=lambda decision: decision.__name__,
 )
-def test_a_decision_costs_what_is_new_in_it(decision: Callable[[int], UnitOfWork]) -> None:
+def test_a_decision_costs_the_same_in_a_large_session(decision: Callable[[int], UnitOfWork]) -> None:
     decision(SMALL)  # fills the memories of pure functions
     small, large = decision(SMALL), decision(LARGE)
     assert large.calls <= 2 * small.calls + 20, (small, large)

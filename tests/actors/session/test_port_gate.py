@@ -1,4 +1,4 @@
-"""The gate between the log and the world: what may start, what is refused, what is given up."""
+"""The gate between the log and the ports: which requests start, are refused, or are given up."""
 
 import pytest
 
@@ -33,7 +33,7 @@ BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
 
 
 class Counter(PortGate):
-    """A gate that numbers what is posted."""
+    """A gate that numbers its events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def test_what_a_tool_does_to_the_world_decides_what_it_waits_for(effect: Effect)
 def test_a_call_that_may_have_run_before_is_not_said_never_to_have_started(
     effect: Effect, may_have_run: bool
 ) -> None:
-    """A write that had started before is answered by recovery; one that is repeated has certainly not."""
+    """Take `cancelled` for a repeated write: recovery answers one that had started."""
     gate = Counter()
     gate.use("host", effect)
     request = gate.last
@@ -122,7 +122,7 @@ def test_once_a_stop_is_posted_nothing_starts_for_that_agent() -> None:
     assert gate.grant("host.10") == (Start(gate.last),), "nobody else is stopped"
 
 
-def test_what_is_refused_is_answered_and_then_closed() -> None:
+def test_a_refused_request_is_answered_and_then_closed() -> None:
     gate = Counter()
     gate.stop("host.1")
     (refused,) = gate.grant("host.1")
@@ -133,7 +133,7 @@ def test_what_is_refused_is_answered_and_then_closed() -> None:
     assert not gate.may_answer(seq)
 
 
-def test_a_stop_gives_up_what_is_under_way_for_that_agent_in_the_order_of_the_log() -> None:
+def test_a_stop_aborts_the_open_requests_of_its_agent_in_the_order_of_the_log() -> None:
     gate = Counter()
     gate.use("host.1", "write")
     first = gate.last
@@ -206,7 +206,7 @@ def test_a_cancelled_call_used_nothing() -> None:
     assert answer.usage == ZERO
 
 
-def test_nothing_is_kept_of_what_is_over() -> None:
+def test_nothing_is_kept_of_a_request_that_is_over() -> None:
     gate = Counter()
     for number in range(50):
         agent = f"host.{number}"
@@ -222,7 +222,7 @@ def test_nothing_is_kept_of_what_is_over() -> None:
 def test_a_call_that_was_interrupted_and_is_made_again_is_never_said_not_to_have_started(
     effect: Effect,
 ) -> None:
-    """The first attempt may have had its effect, whatever becomes of the second."""
+    """Keep `interrupted`: the first attempt may have had its effect, even if the second is cancelled."""
     gate = Counter()
     gate.use("host", effect)
     cut = interrupted(gate.last, (1, 0))

@@ -66,7 +66,7 @@ def test_a_grant_of_what_was_not_requested_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_new_port_is_a_message_a_row_and_a_handler() -> None:
-    """A process adds a port to the sources before it imports them, then drives it in every way there is."""
+    """Run a process that adds a port to the sources, imports them, and drives the port in every way."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.actors.session.new_port"],
         capture_output=True,

@@ -41,7 +41,7 @@ BUSY = ModelFailure("overloaded", is_retryable=True)
 
 
 def rich(request: ModelRequest) -> Reply:
-    """Tools of both kinds, children and grandchildren, a race, a retry, an invalid and a valid report."""
+    """Script tools of both kinds, grandchildren, a race, a retry, an invalid and a valid report."""
     turn, who = request.turn, request.profile
     if who == "host":
         first: tuple[Use, ...] = (
@@ -71,13 +71,13 @@ def oldest(n: int) -> int:
 
 
 def session(limits: Limits = NO_LIMITS, *kinds: str) -> SessionWorld:
-    """The session at its start. kinds: faults that may strike."""
+    """Make the session at its start. kinds: the faults that may strike."""
     wrong = faults(*kinds, most=100, fault_mixes=0) if kinds else RICH.faults
     return SessionWorld(replace(RICH, limits=limits, faults=wrong))
 
 
 def step(world: SessionWorld, choose: Choose) -> bool:
-    """Make one move that is no fault; False if there is none."""
+    """Make one move that is no fault; False without one."""
     moves = [move for move in world.moves() if move.kind != "fault"]
     if moves:
         world.make(moves[choose(len(moves))])
@@ -97,7 +97,7 @@ def checked(world: SessionWorld) -> SessionWorld:
 
 
 def steps_of(choose: Choose = oldest) -> int:
-    """How many steps the undisturbed session has."""
+    """Count the steps of the undisturbed session."""
     world, steps = session(), 0
     while step(world, choose):
         steps += 1
@@ -111,7 +111,7 @@ def disturbed(
     world: SessionWorld,
     goes_on: bool = True,
 ) -> SessionWorld:
-    """The session with something done before one of its steps, run to its end if it goes on."""
+    """Run the session with a disturbance before one of its steps."""
     choose = in_random_order(seed)
     for _ in range(steps):
         step(world, choose)
@@ -163,7 +163,7 @@ def test_a_deadline_at_any_point_ends_everything() -> None:
 
 
 def crashes_at(at: int, seed: int) -> list[str]:
-    """The deciders that could fail before a step, as faults."""
+    """Return the deciders that could fail before a step, as faults."""
     moves = disturbed(at, lambda world: None, seed, session(NO_LIMITS, "crashes"), goes_on=False).moves()
     return [move.strand for move in moves if move.kind == "fault"]
 
@@ -193,7 +193,7 @@ def test_any_decider_may_fail_again_on_the_next_event_it_hears() -> None:
 
 
 @pytest.mark.parametrize("tokens", [5_000, 20_000, 60_000, 200_000])
-def test_whatever_the_budget_the_session_ends_within_it(tokens: int) -> None:
+def test_a_session_ends_within_any_budget(tokens: int) -> None:
     for seed in range(10):
         checked(session(Limits(tokens=tokens, max_parallel_calls=2)).run(in_random_order(seed)))
 
@@ -253,7 +253,7 @@ def test_a_delegation_with_a_report_takes_twelve_messages() -> None:
     assert log.count("host.1>supervisor Finished") == 1
 
 
-def test_a_turn_costs_four_messages_at_most_whatever_it_calls() -> None:
+def test_a_turn_costs_at_most_four_messages_for_any_calls() -> None:
     world = session().run()
     turns = len(world.of(TurnRequested))
     assert len(world.of(CallModel)) <= turns

@@ -49,12 +49,12 @@ LATER = 1_800_000_000_000
 
 
 def cut(world: SessionWorld, seq: int) -> Recovered:
-    """What is left to be done after this many events of a world."""
+    """Recover a world from its first events."""
     return recover(world.log[:seq], Resumed(1), LATER)
 
 
 def resumed(world: SessionWorld, seq: int) -> SessionWorld:
-    """A world that goes on where another one was cut off, and has come to rest."""
+    """Continue a world from its first events, and run it to its end."""
     return go_on(world.scenario, world.log[:seq]).run()
 
 
@@ -67,7 +67,7 @@ def ends(world: SessionWorld) -> list[tuple[str, str, bytes, str]]:
 
 
 def place(world: SessionWorld, kind: type, nth: int = 0) -> int:
-    """The seq of the nth message of a kind."""
+    """Return the seq of the nth message of a kind."""
     return world.events(kind)[nth].seq
 
 
@@ -81,7 +81,7 @@ class Steady(Plan):
         return super().chance(*(about[:3] if about[0] == "says" else about))
 
     def says(self, request: ModelRequest) -> Reply:
-        return msgspec.structs.replace(super().says(request), is_lost=False)  # or it would be lost for ever
+        return msgspec.structs.replace(super().says(request), is_lost=False)  # or it would be lost forever
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_session_that_dies_again_and_again_still_comes_to_rest(seed: int, data
 
 
 def talkative() -> SessionWorld:
-    """A host that calls three tools at once: a decision with four outputs."""
+    """Make a host that calls three tools at once: a decision with four outputs."""
 
     def says(request: ModelRequest) -> Reply:
         return calls(("look", {}), ("look", {}), ("save", {})) if request.turn == 1 else Reply("done")
@@ -252,14 +252,14 @@ def until(world: SessionWorld, kind: type) -> SessionWorld:
 
 
 def thinking(limits: Limits = NO_LIMITS, asked: Ask | None = None) -> SessionWorld:
-    """A session whose host has a model call in flight."""
+    """Return a session whose host has a model call in flight."""
     who = profile("host", tools=["look"])
     scenario = Scenario([who], lambda request: Reply("hello"), [asked or ask()], limits)
     return until(SessionWorld(scenario), CallModel)
 
 
 def cancelled_while(effect: Effect) -> SessionWorld:
-    """A session whose host was cancelled while its tool ran."""
+    """Return a session whose host was cancelled while its tool ran."""
     running = until(SessionWorld(using(effect).scenario), CallTool).cancel()
     return until(running, Stop)
 
@@ -286,7 +286,7 @@ def test_a_model_call_of_a_stopped_agent_is_cancelled_and_charged_since_it_may_h
 
 
 def test_a_model_call_that_was_regenerated_and_stopped_costs_nothing() -> None:
-    """The grant was lost with the tail, and before any port could act the session was cancelled."""
+    """Lose the grant with the tail, and cancel the session before any port can act."""
     world = thinking()
     seq = place(world, CallModel)
     prefix = [*world.log[: seq - 1]]
@@ -297,7 +297,7 @@ def test_a_model_call_that_was_regenerated_and_stopped_costs_nothing() -> None:
 
 
 def test_what_a_stopped_agent_still_asks_for_is_refused() -> None:
-    """The reply that makes it call a tool had not been handled when it was stopped."""
+    """Stop an agent before it handles the reply that makes it call a tool."""
     acting = until(SessionWorld(using("read").scenario), CallModel)
     grant = acting.events(CallModel)[0]
     reply = next(e for e in SessionWorld(acting.scenario).run().events(ModelReplied))
@@ -318,7 +318,7 @@ def test_what_a_stopped_agent_still_asks_for_is_refused() -> None:
 # --- other agents -----------------------------------------------------------------
 
 
-def test_whoever_begins_after_a_resume_gets_the_agents_of_now() -> None:
+def test_a_resume_changes_the_host_the_profiles_and_the_model() -> None:
     world = SessionWorld(Scenario([profile("host")], lambda request: Reply("hello"), [ask()])).run()
     other = profile("guest")
     resume = Resumed(1, "guest", (Json(encode(other)),), ModelSpec("other", 50))

@@ -1,7 +1,7 @@
 """After a crash a session ends as it could have ended without one: in an outcome that some schedule reaches.
 
-The outcomes that are possible are those of every schedule, all orders of a small session explored. What they
-are compared with: every prefix of the logs of some schedules, resumed, in several orders of what follows.
+The possible outcomes come from every schedule of a small session. They are compared with the outcomes of
+every prefix of the logs of some schedules, resumed in several orders.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ Outcome = tuple[str, bytes, str]
 
 
 def heard(request: ModelRequest) -> Reply:
-    """A host that ends with what it was told last."""
+    """End a host with the text of its last result."""
     return Reply(str(request.conversation[-1]["content"]))
 
 
 def race() -> Scenario:
-    """Two race to report; either may win."""
+    """Let two agents race to report; either may win."""
 
     def says(request: ModelRequest) -> Reply:
         if request.profile == "host":
@@ -42,7 +42,7 @@ def race() -> Scenario:
 
 
 def first_is_wrong() -> Scenario:
-    """Of two racers one never gives a valid report, and one looks something up before it does."""
+    """Let one racer never give a valid report, and the other use a tool before it does."""
 
     def says(request: ModelRequest) -> Reply:
         if request.profile == "host":
@@ -62,7 +62,7 @@ def first_is_wrong() -> Scenario:
 
 
 def tight() -> Scenario:
-    """Two children and a budget that may not be enough for both of them, whoever is first."""
+    """Let two children share a budget that may not be enough for both, in either order."""
 
     def says(request: ModelRequest) -> Reply:
         if request.profile == "host":
@@ -91,7 +91,7 @@ def outcome_of(world: SessionWorld) -> Outcome:
 
 
 def possible(scenario: Scenario) -> set[Outcome]:
-    """The outcomes of the schedules without a crash: all of them, or of so many that no more are new."""
+    """Return the outcomes of the schedules without a crash: of all, or of enough to find no new ones."""
     found: set[Outcome] = set()
 
     def ends(world: SessionWorld) -> bool:

@@ -160,7 +160,7 @@ def test_statuses_change_as_the_tables_say_and_in_every_way_they_say(
 
 
 def closings() -> Statistics:
-    """What no plan does: to open, and two ways to close, among stragglers and with only a report to judge."""
+    """Cover the rest: open, close among stragglers, and close with only a report to judge."""
     straggling, judging = SessionHarness().opens(), SessionHarness().opens()
     opened = straggling.session
     straggling.asks()
@@ -190,7 +190,7 @@ def test_agents_change_their_phase_as_their_table_says(explored: Explored) -> No
 
 
 def told(world: SessionWorld) -> dict[object, object]:
-    """What came out and what every model was asked, apart from numbers of events."""
+    """Return the outcome and the requests to every model, without event numbers."""
     asked: dict[object, object] = {
         (one.address, one.turn, one.attempt): (bytes(one.system), one.tools, one.messages, one.force_tool)
         for one in world.asked.values()

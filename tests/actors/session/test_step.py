@@ -61,7 +61,7 @@ SENDERS = st.sampled_from(["client", "host", "host.1", "schema"])
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(any_message(), SENDERS), max_size=5))
 def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -> None:
-    """Deciders are total: whatever a log holds has a next state, and always the same."""
+    """Give each decider any event of a log: it has a next state, always the same one."""
     agent: ActorState = working()
     head: ActorState = asked()
     for seq, (body, sender) in enumerate(heard, 100):
@@ -72,7 +72,7 @@ def test_no_message_makes_a_decider_raise(heard: list[tuple[AnyMessage, str]]) -
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> None:
-    """Shuffled, with some left out, some twice, and some to the wrong actor."""
+    """Shuffle events, leave some out, repeat some, and send some to the wrong actor."""
     dice = Random(seed)
     heard = [one for one in play(Plan(seed), 0).log for _ in range(dice.choice([0, 1, 1, 2]))]
     if seed % 2:
@@ -88,7 +88,7 @@ def test_no_order_of_a_sessions_messages_makes_a_decider_raise(seed: int) -> Non
 
 
 def assert_decides(state: ActorState, message: Event) -> ActorState:
-    """The next state: of the same kind, and the same with the same posts if one asks again."""
+    """Return the next state, of the same kind; a repeated step gives the same state and posts."""
     after, posts = step(state, message)
     assert step(state, message) == (after, posts)
     assert type(after) is type(state)
@@ -98,7 +98,7 @@ def assert_decides(state: ActorState, message: Event) -> ActorState:
 
 @pytest.mark.parametrize("first", range(0, 400, 20))
 def test_several_steps_together_are_the_same_as_one_after_the_other(first: int) -> None:
-    """Of every actor, for the messages of whole sessions, in their order or in any, cut into any pieces."""
+    """Compare every actor's decisions on the messages of whole sessions, in any order and any pieces."""
     for seed in range(first, first + 20):
         dice = Random(seed)
         heard = list(play(Plan(seed), 0).log)

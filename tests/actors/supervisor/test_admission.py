@@ -18,7 +18,7 @@ PROMPT = text_json("go")
 
 
 def teams(*budgets: int | None, size: int = 3, limits: Limits = NO_LIMITS) -> SessionHarness:
-    """The host has one manager for each budget, and each manager has so many workers."""
+    """Make a host with one manager for each budget and the given number of workers for each manager."""
     managers = [profile(f"m{n}", ["worker"], limits=Limits(tokens=own)) for n, own in enumerate(budgets)]
     host = profile("host", [manager.name for manager in managers])
     head = SessionHarness(host, *managers, profile("worker"), limits=limits).opens()
@@ -46,7 +46,7 @@ def crashes(head: SessionHarness, who: str) -> list[str]:
     return granted(head.hears(who, DeciderFailed(1, "Boom")))
 
 
-def test_nobody_overtakes_in_an_exhausted_budget_even_if_he_would_fit() -> None:
+def test_no_request_overtakes_in_an_exhausted_budget_even_if_it_would_fit() -> None:
     head = teams(100)
     assert wants(head, "host.1.1", 60) == ["host.1.1"]
     assert wants(head, "host.1.2", 60) == []
@@ -54,14 +54,14 @@ def test_nobody_overtakes_in_an_exhausted_budget_even_if_he_would_fit() -> None:
     assert settles(head, "host.1.1") == ["host.1.2", "host.1.3"]
 
 
-def test_an_exhausted_budget_holds_up_nobody_outside_it() -> None:
+def test_an_exhausted_budget_holds_up_no_request_outside_it() -> None:
     head = teams(100, 100)
     wants(head, "host.1.1", 60)
     wants(head, "host.1.2", 60)
     assert wants(head, "host.2.1", 60) == ["host.2.1"]
 
 
-def test_an_exhausted_session_holds_up_everybody() -> None:
+def test_an_exhausted_session_holds_up_every_request() -> None:
     head = teams(None, None, limits=Limits(tokens=100))
     wants(head, "host.1.1", 60)
     assert wants(head, "host.1.2", 60) == []
@@ -69,7 +69,7 @@ def test_an_exhausted_session_holds_up_everybody() -> None:
     assert settles(head, "host.1.1") == ["host.1.2", "host.2.1"]
 
 
-def test_a_settlement_elsewhere_lets_nobody_through_who_waits_for_this_budget() -> None:
+def test_a_settlement_elsewhere_wakes_no_request_that_waits_for_this_budget() -> None:
     head = teams(100, 100)
     wants(head, "host.2.1", 60)
     wants(head, "host.1.1", 60)
@@ -78,7 +78,7 @@ def test_a_settlement_elsewhere_lets_nobody_through_who_waits_for_this_budget() 
     assert settles(head, "host.1.1") == ["host.1.2"]
 
 
-def test_all_who_fit_after_a_settlement_go_at_once() -> None:
+def test_all_requests_that_fit_after_a_settlement_are_granted_at_once() -> None:
     head = teams(100, size=6)
     wants(head, "host.1.1", 100)
     for n in range(2, 7):
@@ -86,7 +86,7 @@ def test_all_who_fit_after_a_settlement_go_at_once() -> None:
     assert settles(head, "host.1.1", 10) == ["host.1.2", "host.1.3", "host.1.4"]
 
 
-def test_who_gives_up_lets_those_behind_him_pass() -> None:
+def test_a_request_that_is_given_up_lets_later_ones_pass() -> None:
     head = teams(100)
     wants(head, "host.1.1", 60)
     wants(head, "host.1.2", 60)
@@ -94,7 +94,7 @@ def test_who_gives_up_lets_those_behind_him_pass() -> None:
     assert crashes(head, "host.1.2") == ["host.1.3"]
 
 
-def test_who_can_never_fit_does_not_hold_up_those_behind_him() -> None:
+def test_a_request_that_can_never_fit_holds_up_no_later_one() -> None:
     head = teams(100)
     wants(head, "host.1.1", 60)
     wants(head, "host.1.2", 90)
@@ -104,7 +104,7 @@ def test_who_can_never_fit_does_not_hold_up_those_behind_him() -> None:
     assert granted(posts) == ["host.1.3"]
 
 
-def test_who_has_room_in_his_team_may_still_have_to_wait_for_the_session() -> None:
+def test_a_request_with_room_in_its_team_may_have_to_wait_for_the_session() -> None:
     head = teams(100, None, limits=Limits(tokens=200))
     assert wants(head, "host.1.1", 80) == ["host.1.1"]
     assert wants(head, "host.1.2", 80) == []
@@ -115,7 +115,7 @@ def test_who_has_room_in_his_team_may_still_have_to_wait_for_the_session() -> No
     assert settles(head, "host.1.2", 20) == ["host.1.3"]
 
 
-def test_who_moves_up_to_a_wider_budget_stays_before_those_behind_him_in_the_narrower() -> None:
+def test_a_request_that_moves_up_to_a_wider_budget_stays_before_later_ones_in_the_narrower() -> None:
     head = teams(110, None, limits=Limits(tokens=265))
     wants(head, "host.1.1", 100)
     wants(head, "host.1.2", 90)
@@ -127,7 +127,7 @@ def test_who_moves_up_to_a_wider_budget_stays_before_those_behind_him_in_the_nar
     assert settles(head, "host.2.1") == ["host.1.2", "host.1.3"]
 
 
-def test_who_is_exhausted_inside_and_outside_holds_up_everybody_outside() -> None:
+def test_a_request_without_room_inside_and_outside_holds_up_every_later_one_outside() -> None:
     head = teams(100, None, limits=Limits(tokens=150))
     wants(head, "host.1.1", 100)
     assert wants(head, "host.1.2", 80) == [], "neither in its team nor in the session"
@@ -135,7 +135,7 @@ def test_who_is_exhausted_inside_and_outside_holds_up_everybody_outside() -> Non
     assert settles(head, "host.1.1") == ["host.1.2", "host.2.1"]
 
 
-def test_who_moves_down_to_a_narrower_budget_lets_those_behind_him_pass() -> None:
+def test_a_request_that_moves_down_to_a_narrower_budget_lets_later_ones_pass() -> None:
     head = teams(100, None, limits=Limits(tokens=200))
     assert wants(head, "host.1.1", 60) == ["host.1.1"]
     assert wants(head, "host.2.1", 120) == ["host.2.1"]
@@ -150,7 +150,7 @@ def _waiting_at(head: SessionHarness) -> dict[str, list[str]]:
     return {address: found[address] for address in ("host", "host.1")}
 
 
-def test_slots_are_given_in_order_whatever_people_waited_for_before() -> None:
+def test_slots_are_given_in_order_to_requests_that_waited_for_different_budgets() -> None:
     head = teams(100, 100, limits=Limits(max_parallel_calls=2))
     wants(head, "host.1.1", 60)
     wants(head, "host.1.2", 60)
@@ -176,7 +176,7 @@ def records(head: SessionHarness) -> list[Record]:
 
 
 def in_line(head: SessionHarness) -> dict[int, str]:
-    """Everybody who waits, by ticket: in the queue or at a scope, and nowhere twice."""
+    """Return all requests that wait, by ticket: in the queue or at a scope, and nowhere twice."""
     places = [*head.state.queue.items()]
     for record in records(head):
         places += record.waiting.items()
@@ -194,7 +194,7 @@ def check_line(head: SessionHarness, slots: int) -> None:
 
 
 def _is_held_up_above(head: SessionHarness, scope: Record) -> bool:
-    """Whether an earlier one of this scope waits further up, which those behind him do not pass."""
+    """Return True if an earlier request of this scope waits further up, which later ones do not pass."""
     first = scope.waiting.first()
     assert first is not None
     earlier = [record for record in records(head) if 0 < record.ticket < first[0]]
@@ -202,7 +202,7 @@ def _is_held_up_above(head: SessionHarness, scope: Record) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_in_any_order_everybody_is_served_or_refused_and_the_line_stays_sound(seed: int) -> None:
+def test_in_any_order_every_request_is_served_or_refused_and_the_queue_stays_sound(seed: int) -> None:
     dice = Random(seed)
     slots, size = dice.choice([1, 2, 4]), 4
     budgets = [dice.choice([None, 300, 600]) for _ in range(3)]

@@ -121,7 +121,7 @@ def test_an_ask_is_denied_where_a_cost_limit_applies_and_prices_are_not_known() 
         (SchemaChecked(1, "failed"), "it could not be checked"),
     ],
 )
-def test_an_ask_whose_schema_is_refused_ends_as_denied_and_nobody_begins(
+def test_an_ask_whose_schema_is_refused_ends_as_denied_and_no_agent_begins(
     answer: SchemaChecked, why: str
 ) -> None:
     head = SessionHarness().opens()
@@ -168,7 +168,7 @@ def test_a_second_ask_is_charged_only_what_it_used_itself() -> None:
     assert head.state.agents == 1, "the host counts once"
 
 
-def test_the_outcome_waits_until_everybody_has_drained() -> None:
+def test_the_outcome_waits_until_every_agent_has_drained() -> None:
     head = asking()
     delegate(head)
     head.wants("host.1", 70)
@@ -202,7 +202,7 @@ def test_what_stragglers_settle_after_the_grace_belongs_to_no_ask() -> None:
     assert ended(head.ends("host", used=5)).usage == Usage(5, calls=1)
 
 
-def test_only_those_who_have_not_drained_are_in_doubt() -> None:
+def test_only_agents_that_have_not_drained_are_in_doubt() -> None:
     head = asking()
     delegate(head)
     delegate(head, "host.1")

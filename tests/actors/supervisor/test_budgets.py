@@ -19,7 +19,7 @@ Account = tuple[Budget, Usage, Need]
 
 
 def ancestry(*accounts: Account) -> list[Record]:
-    """Records from the host down, with these accounts."""
+    """Make records from the host down, with these accounts."""
     return [
         Record(address, 1, 1, Profile("p"), ModelSpec("m"), DEFAULTS, 0, *account)
         for address, account in zip(ADDRESSES, accounts, strict=False)
@@ -83,7 +83,7 @@ ACCOUNTS = st.tuples(
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(ACCOUNTS, min_size=1, max_size=3), NEEDS)
 def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need) -> None:
-    """never: spent and need exceed a limit; later: with what is reserved they do; now: they do not."""
+    """never: spent and need exceed a limit; later: with the reservations they do; now: they do not."""
     kept, can_ever, can_now = need, True, True
     for place in reversed(range(len(accounts))):
         budget, spent, reserved = accounts[place]
@@ -117,7 +117,7 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
         assert replace(new, spent=old.spent) == old
 
 
-def test_what_is_reserved_and_given_back_in_the_agents_own_scope_is_for_its_record_to_keep() -> None:
+def test_amounts_in_the_agents_own_scope_are_returned_for_its_record() -> None:
     records = ancestry(account(None), account(None, reserved=1, spent=2))
     assert reserve(records, Need(7)) == Need(8)
     assert [record.reserved for record in records] == [Need(7), Need(1)]

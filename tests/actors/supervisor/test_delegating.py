@@ -1,4 +1,4 @@
-"""How an agent comes to be: what is denied and why, what is taken when, and what a child is told."""
+"""Delegating: the denials and their reasons, the slots, and the start of a child."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ PRICES = Prices(1, 1)
 def session(
     *kids: Profile, limits: Limits = NO_LIMITS, host: Limits = NO_LIMITS, ask: Limits = NO_LIMITS
 ) -> SessionHarness:
-    """A running ask whose host may delegate to these."""
+    """Start an ask whose host may delegate to these agents."""
     names = [kid.name for kid in kids] or ["kid"]
     head = SessionHarness(
         profile("host", names, limits=host), *(kids or [profile("kid", ["kid"])]), limits=limits
@@ -47,7 +47,7 @@ def delegate(
 
 
 def denial(posts: list[Post]) -> str:
-    """Why a delegation was denied; nothing if it began."""
+    """Return the reason of a denied delegation; '' if it began."""
     (post,) = posts
     if isinstance(post.body, DelegationEnded):
         assert post.body.kind == "denied"
@@ -139,7 +139,7 @@ def test_agents_nest_as_deep_as_the_limit_says_and_not_one_deeper(depth: int) ->
     assert denial(delegate(head, who=who)) == f"agents may nest {depth} deep, and this one is at that depth"
 
 
-def test_at_the_depth_limit_nobody_is_offered() -> None:
+def test_at_the_depth_limit_no_agent_is_offered() -> None:
     head = session(limits=Limits(max_depth=1))
     (post,) = delegate(head)
     assert isinstance(post.body, Begin)
@@ -197,12 +197,12 @@ def test_one_stranger_in_a_race_denies_it_whole() -> None:
     assert denial(delegate(session(), "kid", "stranger")).startswith("there is no agent 'stranger'")
 
 
-def test_a_delegation_to_nobody_is_denied() -> None:
+def test_a_delegation_without_an_agent_is_denied() -> None:
     posts = session().hears("host", Delegate(1, 0, (), PROMPT))
     assert denial(posts) == "a delegation names at least one agent"
 
 
-def test_what_is_denied_takes_its_ordinals_all_the_same() -> None:
+def test_a_denied_delegation_takes_its_ordinals_too() -> None:
     head = session()
     assert denial(delegate(head, "stranger", "stranger"))
     (end,) = delegate(head, "stranger")
@@ -292,7 +292,7 @@ def test_every_racers_prices_must_be_known() -> None:
 # --- schemas ----------------------------------------------------------------------
 
 
-def test_nobody_begins_before_the_schema_is_accepted() -> None:
+def test_no_agent_begins_before_the_schema_is_accepted() -> None:
     head = session(limits=Limits(schema_timeout_s=3))
     (check,) = delegate(head, schema=raw(SCHEMA))
     assert check == Post("schema", CheckSchema(1, "accept", raw(SCHEMA), timeout_ms=3_000))
@@ -357,7 +357,7 @@ def test_delegations_with_the_same_schema_share_the_check_that_is_under_way() ->
     assert begun(delegate(head, call=4, schema=raw(SCHEMA))) == ["host.5"], "it is known by now"
 
 
-def test_a_schema_that_is_refused_is_refused_for_all_who_wait() -> None:
+def test_a_refused_schema_is_refused_for_every_delegation_that_waits() -> None:
     head = session()
     for call in range(3):
         delegate(head, call=call, schema=raw(SCHEMA))
@@ -367,7 +367,7 @@ def test_a_schema_that_is_refused_is_refused_for_all_who_wait() -> None:
     assert said(delegate(head, call=3, schema=raw(SCHEMA))) == ["schema:CheckSchema"], "it may be mended"
 
 
-def test_when_a_check_fails_everybody_else_who_waited_has_one_of_his_own() -> None:
+def test_when_a_check_fails_every_other_delegation_that_waited_gets_its_own() -> None:
     head = session()
     for call in range(3):
         delegate(head, call=call, schema=raw(SCHEMA))
@@ -378,7 +378,7 @@ def test_when_a_check_fails_everybody_else_who_waited_has_one_of_his_own() -> No
     assert begun(delegate(head, call=3, schema=raw(SCHEMA))) == ["host.4"]
 
 
-def test_who_has_less_time_for_a_check_has_one_of_his_own() -> None:
+def test_a_delegation_with_less_time_for_a_check_gets_its_own() -> None:
     hasty = profile("hasty", ["kid"], limits=Limits(schema_timeout_s=1))
     head = session(hasty, profile("kid"), limits=Limits(schema_timeout_s=3))
     assert begun(delegate(head, "hasty")) == ["host.1"]
@@ -389,7 +389,7 @@ def test_who_has_less_time_for_a_check_has_one_of_his_own() -> None:
     assert begun(head.accepts(1)) == ["host.2"]
 
 
-def test_who_has_ended_does_not_begin_when_the_shared_check_is_answered() -> None:
+def test_an_ended_delegation_does_not_begin_when_the_shared_check_is_answered() -> None:
     head = session()
     delegate(head)
     delegate(head, call=1, schema=raw(SCHEMA))

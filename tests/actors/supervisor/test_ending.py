@@ -108,7 +108,7 @@ def test_an_answer_keeps_the_note_that_it_was_cut() -> None:
     assert (end.kind, end.text, end.detail) == ("answered", "Par", "its answer was cut at max_tokens")
 
 
-def test_an_end_says_what_the_whole_subtree_used_and_what_is_not_settled_yet() -> None:
+def test_an_end_carries_the_usage_of_the_whole_subtree_and_open_reservations() -> None:
     head = session()
     delegate(head)
     delegate(head, "host.1")
@@ -164,7 +164,7 @@ def test_an_end_takes_the_deadline_back() -> None:
 # --- everything below -------------------------------------------------------------
 
 
-def test_ending_an_agent_ends_all_below_it_deepest_first_and_nobody_else() -> None:
+def test_ending_an_agent_ends_all_below_it_deepest_first_and_no_other() -> None:
     head = session(Limits(max_depth=9))
     for who in ("host", "host.1", "host.1.1", "host.1"):
         delegate(head, who)
@@ -250,7 +250,7 @@ def test_the_first_answer_wins_and_all_others_have_lost() -> None:
     assert stops(posts) == {"host.1": "lost_race", "host.3": "lost_race"}
 
 
-def test_what_is_below_a_loser_is_stopped_with_it() -> None:
+def test_agents_below_a_loser_are_stopped_with_it() -> None:
     head = race(2)
     delegate(head, "host.1")
     posts = head.ends("host.2")
@@ -284,7 +284,7 @@ def test_a_race_that_all_lose_ends_as_the_last_of_them_with_all_their_reasons() 
     )
 
 
-def test_a_cancelled_race_names_those_who_had_ended_before() -> None:
+def test_a_cancelled_race_names_the_racers_that_had_ended_before() -> None:
     head = race(2)
     head.ends("host.1", "model_error", "half")
     (end,) = ends(head.hears("client", Cancel()))
@@ -300,7 +300,7 @@ def test_the_words_of_one_racer_are_not_put_into_anothers_mouth() -> None:
     assert (end.kind, end.value, end.text) == ("reported", Json(b"1"), "words of the second")
 
 
-def test_who_wins_without_a_word_has_no_words() -> None:
+def test_a_winner_without_text_gives_no_text() -> None:
     head = race(2, SCHEMA)
     head.ends("host.1", "model_error", "words of the first")
     head.hears("host.2", ReportBack(1, 0, Json(b"1")))
@@ -339,7 +339,7 @@ def test_a_second_failure_changes_nothing_and_the_drain_is_still_waited_for() ->
     assert head.status("host.1") == "draining"
 
 
-def test_a_winner_whose_decider_fails_is_told_to_drain_and_has_won_all_the_same() -> None:
+def test_a_winner_whose_decider_fails_gets_a_stop_and_still_wins() -> None:
     head = race(1, SCHEMA)
     head.hears("host.1", ReportBack(1, 0, Json(b"1")))
     head.hears("schema", SchemaChecked(2, "ok"))
@@ -359,7 +359,7 @@ def test_a_host_whose_decider_fails_ends_its_ask_as_crashed_and_can_be_asked_aga
     assert isinstance(begin.body, Begin)
 
 
-def test_a_failure_of_somebody_unknown_is_nothing() -> None:
+def test_a_failure_of_an_unknown_agent_changes_nothing() -> None:
     assert session().hears("host.9", BOOM) == []
 
 

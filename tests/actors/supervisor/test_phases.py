@@ -161,7 +161,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
 
 @pytest.mark.parametrize("kind", SAMPLES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("status", get_args(SessionStatus))
-def test_a_message_from_outside_or_from_nobody_known(status: SessionStatus, kind: type) -> None:
+def test_a_message_from_outside_or_from_an_unknown_agent(status: SessionStatus, kind: type) -> None:
     head = SESSIONS[status]()
     assert head.session == status
     told = said(head.hears("host.7", SAMPLES[kind]))
@@ -177,7 +177,7 @@ def test_every_status_of_a_session_has_its_rows() -> None:
 
 
 def two_agents() -> SessionHarness:
-    """The host has asked host.1; one call at a time."""
+    """Let the host delegate to host.1, with one call at a time."""
     head = SessionHarness(limits=Limits(max_parallel_calls=1)).opens()
     head.asks()
     head.wants("host")
@@ -216,7 +216,7 @@ def draining() -> SessionHarness:
 
 
 def holding() -> SessionHarness:
-    """Has finished, while one below it has not drained."""
+    """Let an agent finish while one below it has not drained."""
     head = two_agents()
     head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT))
     head.wants("host.1.1")
@@ -244,7 +244,7 @@ FROM_AGENTS = (TurnRequested, TurnSettled, Delegate, ReportBack, Finished, Stopp
 
 
 class Then(NamedTuple):
-    """Where it leads, what is posted, and how many calls are in flight afterwards."""
+    """The next status, the posts, and the number of calls in flight afterwards."""
 
     status: AgentStatus
     says: list[str]

@@ -30,7 +30,7 @@ ONE, TWO = Json(b"1"), Json(b"2")
 
 
 def race(copies: int = 1, kid: Limits = NO_LIMITS, schema: object = SCHEMA) -> SessionHarness:
-    """A running ask with one delegation, its schema accepted; the next check is number 2."""
+    """Start an ask with one delegation whose schema is accepted; the next check is number 2."""
     head = SessionHarness(profile("host", ["kid"]), profile("kid", ["kid"], limits=kid)).opens()
     head.asks()
     head.hears("host", Delegate(1, 0, ("kid",) * copies, PROMPT, raw(schema)))
@@ -89,7 +89,7 @@ def test_what_its_sender_still_has_below_it_is_stopped_too() -> None:
     assert [post.recipient for post in posts if isinstance(post.body, Stop)] == ["host.1.1"]
 
 
-def test_an_invalid_report_goes_back_with_what_is_wrong_and_ends_nothing() -> None:
+def test_an_invalid_report_goes_back_with_its_problems_and_ends_nothing() -> None:
     head = race()
     reports(head, "host.1")
     problem = SchemaProblem("/n", "is missing")
@@ -203,7 +203,7 @@ def test_a_loser_that_reports_after_the_race_is_late() -> None:
     assert verdicts(reports(head, "host.1", call=1)) == [("host.1", 1, "late")]
 
 
-def test_a_report_of_nobody_known_is_late() -> None:
+def test_a_report_of_an_unknown_agent_is_late() -> None:
     assert verdicts(reports(race(), "host.77")) == [("host.77", 0, "late")]
     assert verdicts(reports(race(), "client")) == [("client", 0, "late")]
 
@@ -232,7 +232,7 @@ def test_a_cancel_ends_at_once_and_pending_reports_are_late() -> None:
     assert verdicts(checked(head, 2, "ok")) == []
 
 
-def test_so_does_the_end_of_whoever_delegated() -> None:
+def test_so_does_the_end_of_the_agent_that_delegated() -> None:
     head = race()
     head.hears("host.1", Delegate(1, 0, ("kid",), PROMPT, raw(SCHEMA)))
     reports(head, "host.1.1")

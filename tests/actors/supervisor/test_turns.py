@@ -1,4 +1,4 @@
-"""Grants: who may call a model, what it reserves, and what becomes of the reservation."""
+"""Grants: the conditions for a model call, its reservation and its settlement."""
 
 import pytest
 
@@ -29,7 +29,7 @@ PROMPT = text_json("go")
 
 
 def asked(*kids: Limits, limits: Limits = NO_LIMITS, closing: int = 0) -> SessionHarness:
-    """A running ask whose host has delegated to as many kids as there are limits given."""
+    """Start an ask whose host has delegated to one kid for each of the given limits."""
     profiles = [profile("host", [f"kid{n}" for n in range(len(kids))])]
     profiles += [profile(f"kid{n}", ["kid0"], limits=own) for n, own in enumerate(kids)]
     head = SessionHarness(*profiles, limits=limits).opens()
@@ -45,7 +45,7 @@ def settle(head: SessionHarness, who: str, used: int | None, text: str = "") -> 
 
 
 def account(head: SessionHarness, who: str = "host") -> tuple[int, int]:
-    """Tokens spent and reserved in a scope."""
+    """Return the tokens spent and reserved in a scope."""
     record = head.record(who)
     assert record is not None
     return record.spent.tokens, record.reserved.tokens
@@ -101,7 +101,7 @@ def test_a_grant_is_settled_once() -> None:
     ],
     ids=lambda body: type(body).__name__,
 )
-def test_whatever_goes_to_the_supervisor_can_settle(body: TurnSettled) -> None:
+def test_every_message_to_the_supervisor_can_carry_a_settlement(body: TurnSettled) -> None:
     head = asked(NO_LIMITS)
     head.wants("host.1", 100)
     head.hears("host.1", body)
@@ -134,7 +134,7 @@ def test_what_was_said_is_kept_as_partial_work() -> None:
     assert (end.body.text, end.body.usage) == ("second", Usage(3, calls=3))
 
 
-def test_nobody_has_two_calls_or_two_wishes_at_once() -> None:
+def test_no_agent_has_two_calls_or_two_requests_at_once() -> None:
     head = asked()
     assert said(head.wants("host", 100)) == GRANTED
     assert head.wants("host", 100, turn=2) == []
@@ -188,7 +188,7 @@ def test_the_closing_turn_is_kept_until_the_parent_asks_for_its_next() -> None:
     assert record.budget.closing == NOTHING
 
 
-def test_what_is_reserved_by_others_is_waited_for_and_then_fits() -> None:
+def test_a_call_waits_for_the_reservations_of_others_and_then_fits() -> None:
     head = asked(NO_LIMITS, NO_LIMITS, limits=Limits(tokens=100))
     assert said(head.wants("host.1", 60)) == GRANTED
     assert head.wants("host.2", 60) == []
@@ -235,7 +235,7 @@ def test_an_ask_may_narrow_the_slots_of_its_session() -> None:
     assert [len(head.wants(f"host.{n}")) for n in (1, 2)] == [1, 0]
 
 
-def test_slots_go_to_whoever_asked_first() -> None:
+def test_slots_are_given_in_the_order_of_requests() -> None:
     head = asked(*[NO_LIMITS] * 4, limits=Limits(max_parallel_calls=1))
     for n in (3, 1, 4, 2):
         head.wants(f"host.{n}")

@@ -1,4 +1,4 @@
-"""One decision while it is being made: the tree, and what is known of schemas."""
+"""The unit of work: the tree during a decision, and the verdicts on schemas."""
 
 import pytest
 from msgspec.structs import replace
@@ -27,12 +27,12 @@ def test_a_chain_goes_from_the_host_down() -> None:
 
 
 @pytest.mark.parametrize("address", ["host.2", "host.1.1.1", "client", "supervisor", "tools", ""])
-def test_who_is_no_agent_of_the_tree_has_no_record(address: str) -> None:
+def test_an_address_outside_the_tree_has_no_record(address: str) -> None:
     assert two_deep().ancestry(address) is None
     assert two_deep().record(address) is None
 
 
-def test_before_the_first_ask_nobody_has_a_record() -> None:
+def test_before_the_first_ask_no_agent_has_a_record() -> None:
     assert UnitOfWork(SupervisorState(), 1).ancestry("host") is None
 
 
@@ -79,7 +79,7 @@ def test_the_posts_of_one_decision_are_not_those_of_the_next() -> None:
     assert work.take_posts() == ()
 
 
-def test_an_agent_is_added_and_removed_under_its_parent_whatever_else_changes_there() -> None:
+def test_an_agent_is_added_and_removed_under_its_parent_beside_other_changes() -> None:
     work = two_deep()
     grandchild = work.record("host.1.1")
     assert grandchild is not None

@@ -16,7 +16,7 @@ from callboard.runtime.scheduling.run_queue import PASS_MESSAGES_MAX
 
 
 class Recorder(LoopActor):
-    """Keeps what it gets, calls what can be called, raises what can be raised, echoes the rest."""
+    """Keeps its messages, calls those that can be called, raises what can be raised, echoes the rest."""
 
     use_registry = False
 
@@ -56,7 +56,7 @@ def _empty_registry() -> Iterator[None]:
 
 
 async def settle(*actors: LoopActor) -> None:
-    """Wait until the actors have handled what they have."""
+    """Wait until the actors have handled their messages."""
     for actor in actors:
         await actor.actor_ref.ask("settle", block=False)
 
@@ -71,7 +71,7 @@ def in_thread(work: Callable[[], object]) -> None:
 # Order and fairness
 
 
-def test_messages_are_handled_in_the_order_they_were_posted_whatever_way_they_came() -> None:
+def test_messages_are_handled_in_the_order_of_their_posts_by_every_way() -> None:
     async def main() -> None:
         actor = Recorder.spawn()
         ref = actor.actor_ref
@@ -272,7 +272,7 @@ def test_getting_a_future_on_the_loop_is_refused_until_it_is_answered() -> None:
     asyncio.run(main())
 
 
-def test_getting_a_future_that_nobody_is_known_to_answer_is_refused_where_a_loop_runs() -> None:
+def test_getting_a_future_of_an_unknown_loop_is_refused_where_a_loop_runs() -> None:
     async def main() -> None:
         future: LoopFuture[int] = LoopFuture()
         with pytest.raises(InsideLoop):
@@ -436,7 +436,7 @@ def test_a_stop_lets_what_was_posted_before_be_handled_and_refuses_what_was_post
     asyncio.run(main())
 
 
-def test_a_stopped_actor_says_so_to_everybody() -> None:
+def test_a_stopped_actor_refuses_every_message() -> None:
     async def main() -> None:
         actor = Recorder.spawn()
         actor.stop()
@@ -516,7 +516,7 @@ def test_a_stopped_actor_is_freed_without_the_garbage_collector() -> None:
 
 
 @pytest.mark.parametrize("way", ["deliver", "tell"])
-def test_an_exception_that_nobody_waits_for_ends_the_actor_and_no_other(way: str) -> None:
+def test_an_exception_that_no_ask_gets_ends_the_actor_and_no_other(way: str) -> None:
     async def main() -> None:
         failing, other = Recorder.spawn(), Recorder.spawn()
         error = ValueError("no")

@@ -28,7 +28,7 @@ def take_all(queue: deque[Any], messages_max: int) -> int:
 
 
 def raised_in_the_loop() -> list[object]:
-    """What callbacks of the running loop raise from now on."""
+    """Collect the exceptions that callbacks of the running loop raise from now on."""
     told: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
     return told
@@ -76,7 +76,7 @@ def test_turns_without_messages_are_bounded_too() -> None:
     asyncio.run(main())
 
 
-def test_a_worker_that_raises_is_called_again_for_what_is_left() -> None:
+def test_a_worker_that_raises_is_called_again_for_the_messages_left() -> None:
     async def main() -> None:
         loop, reported, seen = asyncio.get_running_loop(), raised_in_the_loop(), list[str]()
         inbox, other = LoopInbox(), LoopInbox()
@@ -116,7 +116,7 @@ def test_a_post_that_makes_an_inbox_ready_on_a_closed_loop_raises() -> None:
         asyncio.run(main()).put(print)
 
 
-def test_a_stop_flag_wakes_who_waits_for_it_and_nobody_else() -> None:
+def test_a_stop_flag_wakes_the_threads_that_wait_for_it_and_no_other() -> None:
     flag, other = StopFlag(), StopFlag()
     woken = list[bool]()
     thread = threading.Thread(target=lambda: woken.append(flag.wait(5)))
@@ -150,7 +150,7 @@ def test_a_gate_lets_all_through_once_it_is_open() -> None:
     asyncio.run(main())
 
 
-def test_who_gives_up_while_a_gate_is_being_opened_elsewhere_does_no_harm() -> None:
+def test_a_task_that_gives_up_while_a_gate_opens_elsewhere_does_no_harm() -> None:
     async def main() -> None:
         reported = list[object]()
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
@@ -171,7 +171,7 @@ def test_who_gives_up_while_a_gate_is_being_opened_elsewhere_does_no_harm() -> N
     asyncio.run(main())
 
 
-def test_a_gate_forgets_who_waited_on_a_loop_that_is_closed() -> None:
+def test_a_gate_forgets_the_tasks_of_a_loop_that_is_closed() -> None:
     gate = Gate()
     loop = asyncio.new_event_loop()
     waiting = gate.__await__()

@@ -17,7 +17,7 @@ from callboard.runtime.schemas.engine import Engine
 
 
 def text(value: object) -> bytes:
-    """The JSON text of a value; bytes are taken as they are."""
+    """Return the JSON text of a value; bytes stay as they are."""
     return value if isinstance(value, bytes) else json.dumps(value).encode()
 
 
@@ -31,22 +31,22 @@ def report_request(schema: object, value: object, timeout_ms: int = 5_000) -> Ch
 
 @cache
 def unbounded() -> Engine:
-    """An engine that is allowed anything, as in the worker."""
+    """Make an engine without bounds, as in the worker."""
     return Engine()
 
 
 def on_the_loop() -> Engine:
-    """A new engine with the bounds of the event loop."""
+    """Make a new engine with the bounds of the event loop."""
     return Engine(is_bounded=True)
 
 
 def report(schema: object, value: object) -> SchemaChecked:
-    """The answer to a report, without bounds."""
+    """Return the answer to a report, without bounds."""
     return unbounded().check(report_request(schema, value))
 
 
 def problems(schema: object, value: object) -> list[tuple[str, str]]:
-    """The problems of a report that can be answered."""
+    """Return the problems of a report that can be answered."""
     answer = report(schema, value)
     assert answer.status != "failed", answer
     return [(each.path, each.message) for each in answer.problems]
@@ -57,7 +57,7 @@ def accepted(schema: object) -> Accepted:
 
 
 def refusals(schema: object) -> list[tuple[str, str]]:
-    """Why a schema is not accepted; nothing if it is."""
+    """Return the problems of a schema that is not accepted; nothing if it is."""
     try:
         accept(text(schema))
     except Refused as refused:
@@ -66,7 +66,7 @@ def refusals(schema: object) -> list[tuple[str, str]]:
 
 
 def chain_of(depth: int, innermost: object, name: str = "a") -> object:
-    """A value that nests so many objects."""
+    """Return a value with this many nested objects."""
     value = innermost
     for _ in range(depth):
         value = {name: value}
@@ -102,7 +102,7 @@ class Heartbeat:
 
 
 def _crowded_out_s() -> float:
-    """Seconds that this thread has waited for a processor so far; 0 where nobody counts them."""
+    """Return the seconds that this thread has waited for a processor; 0 where the system does not count."""
     try:
         return int(_SCHEDULED.read_text().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
@@ -125,7 +125,7 @@ async def beating() -> AsyncIterator[Heartbeat]:
 
 @asynccontextmanager
 async def checking() -> AsyncIterator[SchemaChecker]:
-    """A checker that is closed at the end."""
+    """Yield a checker and close it at the end."""
     checker = SchemaChecker()
     try:
         yield checker
@@ -134,6 +134,6 @@ async def checking() -> AsyncIterator[SchemaChecker]:
 
 
 async def answer_of(checker: SchemaChecker, request: CheckSchema) -> SchemaChecked:
-    """The answer, wherever it is made."""
+    """Return the answer of the loop or of the worker."""
     answer = checker.check(request)
     return answer if isinstance(answer, SchemaChecked) else await answer

@@ -12,7 +12,7 @@ SCHEMA = {"type": "object", "properties": {"agent": {"type": "integer"}}, "requi
 LARGE = list(range(5_000))
 
 
-def test_what_is_cheap_is_answered_at_once() -> None:
+def test_a_cheap_check_is_answered_at_once() -> None:
     async def run() -> None:
         async with checking() as checker:
             assert await answer_of(checker, accept_request(SCHEMA)) == SchemaChecked(1, "ok")
@@ -74,7 +74,7 @@ def test_jsonschema_rs_is_imported_when_first_needed_and_not_by_the_loop_and_jso
 
 
 @pytest.mark.slow
-def test_what_is_dear_is_answered_by_a_worker_in_the_same_words() -> None:
+def test_an_expensive_check_is_answered_by_a_worker_in_the_same_words() -> None:
     async def run() -> None:
         async with checking() as checker:
             schema = {"uniqueItems": True, "items": {"maximum": 4_000}}

@@ -38,7 +38,7 @@ def count(value: object) -> int:
 @pytest.mark.parametrize(
     "broken", [b"", b"{", b"nul", b"NaN", b"[Infinity]", b"1e400", b'"\\ud800"', b"\xff", b'"\x00"', b"1 2"]
 )
-def test_what_is_no_json_text_is_unreadable_and_nothing_else_is_raised(broken: bytes) -> None:
+def test_text_that_is_not_json_is_unreadable_and_raises_nothing_else(broken: bytes) -> None:
     with pytest.raises(Unreadable, match="not JSON"):
         parse(broken)
 

@@ -41,7 +41,7 @@ from tests.runtime.schemas.kit import accepted, problems, report
         ),
     ],
 )
-def test_our_keywords_say_what_is_wrong(
+def test_our_keywords_name_the_problem(
     schema: object, value: object, expected: list[tuple[str, str]]
 ) -> None:
     assert problems(schema, value) == expected

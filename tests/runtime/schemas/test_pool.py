@@ -21,7 +21,7 @@ def endless(timeout_ms: int) -> CheckSchema:
 
 
 def children() -> set[int]:
-    """The processes that are ours and not collected yet; empty where there is no /proc."""
+    """Return our child processes that are not collected yet; empty without /proc."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -100,7 +100,7 @@ def test_a_cancelled_check_ends_its_worker_and_frees_its_place() -> None:
     asyncio.run(run())
 
 
-def test_closing_answers_what_is_under_way_and_what_comes_later() -> None:
+def test_closing_answers_running_checks_and_later_ones() -> None:
     async def run() -> None:
         work = Pool()
         await work.check(accept_request({}))

@@ -10,7 +10,7 @@ def ref(name: str) -> dict[str, str]:
 
 
 def doubled(levels: int) -> dict[str, object]:
-    """A schema that stands for 2 ** levels subschemas on the same value."""
+    """Return a schema that stands for 2 ** levels subschemas on the same value."""
     definitions = {str(index): {"allOf": [ref(str(index + 1))] * 2} for index in range(levels)}
     return {**ref("0"), "$defs": {**definitions, str(levels): {}}}
 

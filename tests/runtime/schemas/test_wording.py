@@ -32,7 +32,7 @@ def test_an_integer_that_python_would_not_write_is_still_shown() -> None:
 
 
 @given(st.text(max_size=5_000))
-def test_what_is_shown_of_a_text_is_short(long: str) -> None:
+def test_a_long_text_is_shown_short(long: str) -> None:
     assert len(show(long)) <= 60 * 6 + 2
 
 

@@ -121,7 +121,7 @@ def test_a_second_answer_to_a_request_is_not_let_in() -> None:
 
 
 class World:
-    """A port that keeps what it is asked, and answers at once if it is told to."""
+    """A port that keeps its requests, and answers at once if it is told to."""
 
     def __init__(self, board: Board, *, is_quick: bool = False) -> None:
         self.board = board
@@ -148,7 +148,7 @@ CALL_MODEL = CallModel("host", 1)
 
 @asynccontextmanager
 async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tuple[Board, World]]:
-    """A board without agents, whose ports are one world."""
+    """Make a board without agents, whose ports are one world."""
     await log.open()
     epoch = await log.create("s", 0, "")
     writer = GroupWriter(log)
@@ -168,7 +168,7 @@ async def kinds_in(log: MemoryLog) -> list[str]:
     return [type(event.body).__name__ for event in Recording.open(MemoryReader(log), "s").events[1:]]
 
 
-def test_what_is_said_in_one_pass_is_posted_at_its_end_in_the_order_in_which_it_was_said() -> None:
+def test_submissions_of_one_pass_are_posted_at_its_end_in_their_order() -> None:
     async def run() -> None:
         log = MemoryLog()
         async with boards(log) as (board, world):
