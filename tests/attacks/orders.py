@@ -122,7 +122,7 @@ def _after(world: SessionWorld, place: int) -> SessionWorld:
 
 
 def _struck(world: SessionWorld, fault: int, lost: int) -> SessionWorld | None:
-    """Inject a fault, then lose a tail of the log. Return None if the world cannot lose that much.
+    """Make a fault strike, then lose a tail of the log. Return None if the world cannot lose that much.
 
     fault: its index in the possible ones. lost: the number of lost events.
     """

@@ -98,7 +98,7 @@ class CountedBytes(bytes):
 
 
 def bytes_read(text: bytes) -> int:
-    """How many bytes are read to refuse a text as too deep."""
+    """Count the bytes that are read to refuse a text as too deep."""
     CountedBytes.read = 0
     refused(CountedBytes(text), "nested deeper than 64")
     return CountedBytes.read

@@ -324,7 +324,7 @@ def test_l6_the_words_of_an_approval_do_not_hold_the_canary(
 ) -> None:
     @tool(approval="before")
     async def pay(euros: int) -> str:
-        """Pay an amount."""
+        """Return a receipt."""
         return "paid"
 
     def approve(question: Approval) -> str:
