@@ -434,5 +434,5 @@ def test_a_loop_that_is_held_is_noticed() -> None:
         await asyncio.sleep(0.005)
         return []
 
-    with pytest.raises(AssertionError, match="the loop was away"):
+    with pytest.raises(AssertionError, match="the loop was held"):
         while_beating(checks)

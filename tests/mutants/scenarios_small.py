@@ -166,7 +166,7 @@ def inner_budgets() -> Scenario:
 
 
 def spent_by_the_reply() -> Scenario:
-    """Agents whose reply delegates after it has used the budget: all of it, or most of it."""
+    """Build agents whose reply delegates after it has used all of the budget, or most of it."""
     policy = script(
         host=[calls(task("spender"), task("saver")), DONE],
         spender=[replace(calls(task("kid"), task("kid")), percent=100), DONE],
@@ -183,7 +183,7 @@ def spent_by_the_reply() -> Scenario:
 
 
 def approvals() -> Scenario:
-    """Calls that wait for a person, of one who loses a race meanwhile; then its process dies."""
+    """Build calls that wait for a person, of an agent that loses a race; then its process dies."""
     policy = script(
         host=[calls(task("kid", copies=2)), DONE],
         kid=[by_place(calls(LOOK), calls(*[SEND] * 6)), DONE],
@@ -193,7 +193,7 @@ def approvals() -> Scenario:
 
 
 def one_crash_after_the_other() -> Scenario:
-    """Write tools, and processes that die again before what they resumed with is on disk."""
+    """Build write tools in processes that die again before their resumed work is durable."""
     policy = script(host=[calls(SAVE, SAVE), DONE])
     return Scenario(
         [profile("host", writes=["save"])], policy, [ask()], faults=faults("crash", most=3, fault_mixes=0)
