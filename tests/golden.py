@@ -38,7 +38,7 @@ async def save(text: str, ctx: ToolContext) -> str:
 
 
 def _everything(request: ModelRequest) -> Step:
-    """Reply as a session that uses every feature: tools, a report, a race, a denial, a cap, a retry."""
+    """Return the step of a session that uses every feature: tools, a report, a race, a denial, a cap, a retry."""
     turn, who = request.turn, request.profile
     if who == "host" and turn == 1:
         return calls(
@@ -145,7 +145,7 @@ def stored(events: Iterable[Event], session_id: str = "golden") -> MemoryLog:
 
 
 def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
-    """A recording of these events."""
+    """Open a recording of these events."""
     return Recording.open(MemoryReader(stored(events, session_id)), session_id)
 
 

@@ -311,15 +311,15 @@ def kids() -> ScriptedModel:
     return ScriptedModel({"host": host, "kid": [call("note", text="x"), say("hi")]})
 
 
-def recurse_for_ever() -> None:
-    recurse_for_ever()
+def recurse_forever() -> None:
+    recurse_forever()
 
 
 def eat_memory() -> None:
     raise MemoryError
 
 
-@pytest.mark.parametrize("poison", [recurse_for_ever, eat_memory])
+@pytest.mark.parametrize("poison", [recurse_forever, eat_memory])
 def test_a_decider_out_of_stack_or_memory_crashes_its_agent_alone(
     poison: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

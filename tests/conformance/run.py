@@ -82,7 +82,7 @@ def main(pytest_arguments: list[str]) -> int:
 
 
 def fetch(version: str, folder: Path) -> Path:
-    """Download and unpack the sdist. Return its folder."""
+    """Fetch and unpack the sdist. Return its folder."""
     pip("download", "--dest", str(folder), "--no-binary", ":all:", "--no-deps", f"pykka=={version}")
     if importlib.util.find_spec("pytest_mock") is None:  # the suite needs nothing else beside pytest
         pip("install", "--target", str(folder / "extra"), "--no-deps", "pytest-mock>=3.14")
@@ -135,7 +135,7 @@ def result_of(case: ET.Element) -> Result:
 
 
 def summary(version: str, results: list[Result]) -> str:
-    """Summarise the results, one line a runtime."""
+    """Format the results, one line a runtime."""
     counts = Counter((result.runtime, result.verdict) for result in results)
     titles = {OURS: "callboard's LoopActor", THEIRS: "Pykka's ThreadingActor", "": "of no runtime"}
     lines = [f"Pykka {version}, its own test suite"]

@@ -148,7 +148,7 @@ async def resumed(scene: Scene, copy: Path, done_by: list[str]) -> Left:
 
 
 def play(scene: Scene, log: CopyingLog) -> tuple[Outcome, list[Left]]:
-    """Play a session, resume its copies, and return its outcome and the resumed copies."""
+    """Run a session, resume its copies, and return its outcome and the resumed copies."""
 
     async def all_of_it() -> tuple[Outcome, list[Left]]:
         outcome = await undisturbed(scene, log)
