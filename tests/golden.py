@@ -38,7 +38,7 @@ async def save(text: str, ctx: ToolContext) -> str:
 
 
 def _everything(request: ModelRequest) -> Step:
-    """Return the step of a session that uses every feature: tools, a report, a race, a denial, a cap, a retry."""
+    """Return a step of the session with every feature: tools, a report, a race, a denial, a cap, a retry."""
     turn, who = request.turn, request.profile
     if who == "host" and turn == 1:
         return calls(
