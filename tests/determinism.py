@@ -1,10 +1,10 @@
-"""Everything that must be the same in every process and under every Python, as lines to be compared.
+"""Everything that must be the same in every process and under every Python, as lines to compare.
 
     python -m tests.determinism [SESSIONS]
 
-One line for each golden log and for each simulated session: its name, how many events it has, the digest of
-its events' bytes, and the digest of the states that its actors had after each of them. What happens in a
-simulated session, and in which order, follows from SHA-256 of its number: Python's own chance may change
+One line for each golden log and each simulated session: its name, the number of its events, the digest of
+its events' bytes, and the digest of the states that its actors had after each of them. The events of a
+simulated session, and their order, follow from SHA-256 of its number, since Python's own `random` may change
 from version to version.
 """
 
@@ -36,12 +36,12 @@ T = TypeVar("T")
 
 
 def drawn(*about: object) -> int:
-    """A number that is the same wherever it is drawn."""
+    """Return a number that is the same in every process."""
     return int.from_bytes(sha256(repr(about).encode()).digest()[:8])
 
 
 def pick(options: Sequence[T], *about: object) -> T:
-    """One of them."""
+    """Return one of the options."""
     return options[drawn(*about) % len(options)]
 
 
@@ -67,7 +67,7 @@ def _says(seed: int, request: ModelRequest) -> Reply:
 
 
 def world(seed: int) -> SessionWorld:
-    """A simulated session, played to its end."""
+    """Run a simulated session to its end."""
     names = {"host": ["kid", "sibling"], "kid": ["kid", "sibling"], "sibling": []}
     limits = Limits(
         max_depth=2,
@@ -106,7 +106,7 @@ class _Watched:
 
 
 def line(name: str, events: list[Event]) -> str:
-    """What there is to compare of one session. Replays it on the way."""
+    """Return the line of one session. Raises AssertionError if the session does not replay."""
     found = Verifier(events).run()
     if found is not None:
         raise AssertionError(f"{name}: {found}")
@@ -117,7 +117,7 @@ def line(name: str, events: list[Event]) -> str:
 
 
 def lines(sessions: int = SESSIONS) -> Iterator[str]:
-    """All there is to compare."""
+    """Yield all lines to compare."""
     for name in golden.SESSIONS:
         yield line(f"golden/{name}", golden.golden(name))
     for seed in range(sessions):

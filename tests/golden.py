@@ -1,6 +1,6 @@
 """Golden logs: recorded sessions that every later version must replay to the byte.
 
-    python -m tests.golden       write tests/data/golden/ anew (only while no format is frozen)
+    python -m tests.golden       rewrite tests/data/golden/ (only while no format is frozen)
 
 One file a session, one event a line: `[seq, at, sender, recipient, cause, body]`, the body as it is stored.
 """
@@ -23,9 +23,9 @@ FOLDER = Path(__file__).parent / "data" / "golden"
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-@tool(effect="read")
+# The golden logs hold this description: another wording would change their bytes.
+@tool(effect="read", description="What is there.")
 async def look(path: str) -> str:
-    """What is there."""
     if path == "nowhere":
         raise FileNotFoundError(path)
     return f"contents of {path}"
@@ -38,7 +38,7 @@ async def save(text: str, ctx: ToolContext) -> str:
 
 
 def _everything(request: ModelRequest) -> Step:
-    """A host that uses all there is: tools, a report, a race, a denial, a cap, a retry."""
+    """Return a step of the session with every feature: tools, a report, a race, a denial, a cap, a retry."""
     turn, who = request.turn, request.profile
     if who == "host" and turn == 1:
         return calls(
@@ -116,7 +116,7 @@ async def record(name: str) -> list[Event]:
 
 
 def written(events: Iterable[Event]) -> str:
-    """Events as the text of a golden file."""
+    """Format events as the text of a golden file."""
     lines = [
         json.dumps([e.seq, e.at, e.sender, e.recipient, e.cause, encode(e.body).decode()]) for e in events
     ]
@@ -124,13 +124,13 @@ def written(events: Iterable[Event]) -> str:
 
 
 def golden(name: str) -> list[Event]:
-    """The events of a golden file."""
+    """Read the events of a golden file."""
     rows = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
     return [Event(seq, at, sender, to, cause, decode(body)) for seq, at, sender, to, cause, body in rows]
 
 
 def stored(events: Iterable[Event], session_id: str = "golden") -> MemoryLog:
-    """A log that holds these events, their digests computed as a store does."""
+    """Store these events in a log, with digests computed as a store does."""
 
     async def store() -> MemoryLog:
         log = MemoryLog()
@@ -145,12 +145,12 @@ def stored(events: Iterable[Event], session_id: str = "golden") -> MemoryLog:
 
 
 def recorded(events: Iterable[Event], session_id: str = "golden") -> Recording:
-    """A recording of these events."""
+    """Open a recording of these events."""
     return Recording.open(MemoryReader(stored(events, session_id)), session_id)
 
 
 def main() -> None:
-    """Write the golden files anew."""
+    """Record every golden session again and write its file."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in SESSIONS:
         events = asyncio.run(record(name))

@@ -12,7 +12,7 @@ What it answers
 
 Answers are made with `json_answer(message(...))`, `sse_answer(message(...))` (the same message, streamed),
 `error_answer(429, "rate_limit_error", "...", retry_after="2")` and `recorded(record)` (a record of
-the recordings that tests/realdata.py finds, whatever its form). Any of them can be made worse:
+the recordings that tests/realdata.py finds, in any form). Any of them can be made worse:
 
     dataclasses.replace(answer, delay_s=1)               silence before the status line
     dataclasses.replace(answer, cut_at=200)              the connection closes after 200 bytes of the body

@@ -84,14 +84,14 @@ class Reader:
                 assert shown.splitlines() == promised, f"{where} prints\n{shown}"
 
     def execute(self, code: str, where: str) -> str:
-        """Run code in this process and return what it prints."""
+        """Run code in this process and return its output."""
         shown = io.StringIO()
         with working_in(self.folder), contextlib.redirect_stdout(shown):
             exec(compile(code, where, "exec"), {"__name__": "__main__"})
         return shown.getvalue()
 
     def type(self, command: str, expected: list[str], where: str) -> None:
-        """Type a command and compare what it prints."""
+        """Type a command and compare its output."""
         if command == "echo $?":
             assert expected == [str(self.exit_code)], f"{where}: the exit code is {self.exit_code}"
             return

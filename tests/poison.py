@@ -1,4 +1,4 @@
-"""A supervisor that raises: for tests of what is left then, and of how the next process goes on."""
+"""A supervisor that raises, for tests of the log that is left, and of the next process."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
 def poison_supervisor(patch: pytest.MonkeyPatch, kind: type, error: BaseException) -> None:
-    """Have its decisions on messages of this kind raise, whether it is given one message or several."""
+    """Make the supervisor raise on messages of this kind, alone or among several."""
     handle = supervisor._handle
 
     def poisoned(work: UnitOfWork, sender: str, body: SupervisorInput) -> None:

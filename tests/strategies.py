@@ -23,7 +23,7 @@ MESSAGES: tuple[type[msgspec.Struct], ...] = get_args(AnyMessage)
 """Every message class."""
 
 LARGEST = 2**53
-"""Beyond it JSON numbers are not whole for everybody."""
+"""Larger integers lose digits in JSON readers that use doubles."""
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 
@@ -50,7 +50,7 @@ json_bytes = st.one_of(
 
 @cache
 def messages(kind: type[S]) -> SearchStrategy[S]:
-    """Any message of a class."""
+    """Build a strategy for the messages of a class."""
     fields = {}
     for field in msgspec.structs.fields(kind):
         made = _limits(field.name) if kind is Limits else values(_hint(kind, field.name))
@@ -61,7 +61,7 @@ def messages(kind: type[S]) -> SearchStrategy[S]:
 
 
 def any_message() -> SearchStrategy[msgspec.Struct]:
-    """Any message."""
+    """Build a strategy for messages of every class."""
     return st.sampled_from(MESSAGES).flatmap(messages)
 
 
@@ -77,7 +77,7 @@ def _limits(name: str) -> SearchStrategy[Any]:
 
 
 def values(hint: Any) -> SearchStrategy[Any]:
-    """Any value of a type that a message may hold."""
+    """Build a strategy for the values of a type that a message may hold."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return st.one_of([values(part) for part in parts])

@@ -1,7 +1,7 @@
-"""Every Python that is installed here decides the same, and so does one that is asked twice.
+"""Every installed Python decides the same, and so does one that is asked twice.
 
-Which ones: the Python of this run (in `test_hash_seeds.py`), and each `python3.11` and later that is on PATH,
-kept by pyenv, or listed in CALLBOARD_PYTHONS, if it has callboard's libraries; else it is skipped, by name.
+The Pythons are: the one of this run (in `test_hash_seeds.py`), and each `python3.11` and later that is on
+PATH, kept by pyenv, or listed in CALLBOARD_PYTHONS. One without callboard's libraries is skipped, by name.
 """
 
 import os
@@ -23,14 +23,14 @@ PROBE = "import sys, callboard.runtime.runtime, msgspec; print(*sys.version_info
 
 
 def others() -> list[str]:
-    """Interpreters from 3.11 on that are not this one."""
+    """Find the interpreters from 3.11 on, except this one."""
     found = [path for path in os.environ.get("CALLBOARD_PYTHONS", "").split(os.pathsep) if path]
     for minor in range(OLDEST[1], OLDEST[1] + 10):
         found += [path] if (path := shutil.which(f"python3.{minor}")) else []
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found += [str(path) for path in sorted(pyenv.glob("3.*/bin/python3")) if _minor(path) >= OLDEST[1]]
     real: dict[Path, str] = {}
-    for path in found:  # a virtual environment's Python is a link to another, with libraries of its own
+    for path in found:  # not resolved: a virtual environment's Python is a link, but has libraries of its own
         real.setdefault(Path(path).absolute().parent, path)
     return [path for path in real.values() if not Path(path).absolute().is_relative_to(sys.prefix)]
 
@@ -58,7 +58,7 @@ def test_event_bytes_and_states_agree_under_every_installed_python(python: str) 
 
 
 @pytest.mark.parametrize("name", golden.SESSIONS)
-def test_a_decider_that_is_asked_twice_says_the_same_and_leaves_its_state_alone(name: str) -> None:
+def test_a_decider_that_is_called_twice_returns_the_same_and_leaves_its_state_alone(name: str) -> None:
     states: dict[str, ActorState] = {}
     for event in golden.golden(name):
         before = states.get(event.recipient) or initial(event.recipient)

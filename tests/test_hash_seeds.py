@@ -1,4 +1,4 @@
-"""Two processes with different hash seeds walk sets and hash texts differently, and decide the same."""
+"""Two processes with different hash seeds iterate over sets in different orders, and decide the same."""
 
 import os
 import subprocess
@@ -19,11 +19,11 @@ from tests.determinism import line, world
 for number in range(3):
     print(line(str(number), world(number).log))
 """
-"""A core in which the order of the agents that a model is told of is the order of a set."""
+"""A core that lists the agents for the model in the order of a set."""
 
 
 def in_a_process(arguments: list[str], seed: str) -> list[str]:
-    """What a fresh process with this hash seed prints, line by line."""
+    """Run a fresh process with this hash seed and return the lines that it prints."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
@@ -45,6 +45,6 @@ def test_event_bytes_and_states_agree_under_two_hash_seeds() -> None:
 
 
 @pytest.mark.slow
-def test_a_decision_that_hangs_on_the_order_of_a_set_is_noticed() -> None:
+def test_a_decision_that_depends_on_the_order_of_a_set_is_noticed() -> None:
     first = in_a_process(["-c", PLANTED], "0")
     assert any(in_a_process(["-c", PLANTED], seed) != first for seed in ("1", "2", "3", "4"))

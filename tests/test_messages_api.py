@@ -52,14 +52,14 @@ def test_answers_are_given_in_order_and_requests_are_kept() -> None:
         assert api.connections == 2
 
 
-def test_without_an_answer_left_it_says_so() -> None:
+def test_a_server_without_an_answer_left_says_so() -> None:
     with MessagesApi() as api:
         status, body = post(api)
     assert status == 500
     assert b"no canned answer is left" in body
 
 
-def test_a_function_may_answer_by_what_is_asked() -> None:
+def test_a_function_may_choose_the_answer_by_the_request() -> None:
     def respond(seen: Seen) -> Canned:
         return json_answer({"to": seen.body["model"]})
 
@@ -86,7 +86,7 @@ def test_a_request_that_breaks_a_rule_is_refused_and_costs_no_answer() -> None:
         assert post(api, {})[0] == 200
 
 
-def test_a_cut_answer_breaks_off_where_it_says() -> None:
+def test_a_cut_answer_breaks_off_after_the_given_bytes() -> None:
     answer = dataclasses.replace(json_answer({"a": "b"}), cut_at=5)
     with MessagesApi([answer]) as api, pytest.raises(http.client.IncompleteRead) as caught:
         post(api)
@@ -152,7 +152,7 @@ def test_every_recorded_request_that_was_answered_keeps_the_rules() -> None:
 
 
 @needs_realdata
-def test_the_recorded_request_that_was_refused_breaks_one() -> None:
+def test_the_recorded_request_that_was_refused_breaks_a_rule() -> None:
     assert "unexpected `tool_use_id`" in problem_of(cast(JsonObject, record("sdk-0445")["request"])["body"])
 
 

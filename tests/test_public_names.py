@@ -19,7 +19,7 @@ PACKAGES = [callboard, callboard.testing]
 
 
 @pytest.mark.parametrize("path", stubs(), ids=lambda path: str(path.parent.name))
-def test_the_committed_stub_says_what_the_table_says(path: Path) -> None:
+def test_the_committed_stub_agrees_with_the_table(path: Path) -> None:
     assert path.read_text() == stubs()[path], "run `python -m tools.public_names`"
 
 
@@ -51,7 +51,7 @@ def test_every_exception_of_the_tree_is_public() -> None:
 
 
 @pytest.mark.slow
-def test_a_star_import_gives_all_of_them_and_nothing_else() -> None:
+def test_a_star_import_gives_exactly_the_public_names() -> None:
     script = "from callboard import *; print(' '.join(name for name in dir() if name[:2] != '__'))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == callboard.__all__

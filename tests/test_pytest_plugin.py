@@ -9,7 +9,7 @@ from callboard.testing import campaign as testing_campaign
 
 pytest_plugins = ("pytester",)
 
-assert testing_campaign.__name__  # loaded once, not anew in each test: pytester forgets what tests import
+assert testing_campaign.__name__  # loaded here once: pytester forgets the imports of each test
 
 Pytest = Callable[..., pytest.RunResult]
 
@@ -39,12 +39,12 @@ def fine():
 def unreached():
     return shop()[0], [sometimes("the shelf holds three", lambda world: world.states["shelf"] == 3)]
 """
-"""Two clerks who each read a shelf and put back one more."""
+"""Two clerks that each read a shelf and put back one more."""
 
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Pytest:
-    """Runs pytest on a test file, with the plugin whether or not it is installed."""
+    """Return a function that runs pytest on a test file, with the plugin whether or not it is installed."""
     for name in ("RUNS", "SECONDS", "SEED", "SCHEDULER"):
         monkeypatch.delenv(f"CALLBOARD_{name}", raising=False)
 
@@ -56,7 +56,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Pytest:
 
 
 PLUGINS = ("-pno:callboard", "-pcallboard.pytest_plugin", "-pno:hypothesispytest", "-pno:pytest_mock")
-"""Ours, whether or not it is installed; not Hypothesis's, which would load all of it anew each time."""
+"""Our plugin, whether or not it is installed; not that of Hypothesis, which would load it again each time."""
 
 BROKEN = """
 def test_nothing_is_lost(callboard_explore):
@@ -77,7 +77,8 @@ def test_it(callboard_explore):
 
 
 def command_of(result: pytest.RunResult) -> list[str]:
-    """The arguments of the command that a failure printed (twice, where pytest finds itself in a build)."""
+    """Return the arguments of the command that a failure printed."""
+    # A set: where pytest finds itself in a build, the command is printed twice.
     (line,) = {line for line in result.outlines if line.startswith("pytest ")}
     return line.split()[1:]
 
@@ -99,23 +100,23 @@ def test_a_broken_rule_fails_the_test_with_chart_seed_and_command(run: Pytest) -
     assert "Traceback" not in result.stdout.str()
 
 
-def test_the_command_makes_the_run_again_and_passes_once_the_bug_is_gone(run: Pytest) -> None:
+def test_the_command_repeats_the_run_and_passes_once_the_bug_is_fixed(run: Pytest) -> None:
     again = command_of(run(BROKEN))
     result = run(BROKEN, *again)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["broken after step *: Two that add one make two"])
     assert "explored with seed" not in result.stdout.str()
-    mended = BROKEN.replace("(shop)", "(mended)")
-    mended += """
-def mended():
+    fixed = BROKEN.replace("(shop)", "(fixed)")
+    fixed += """
+def fixed():
     return shop()[0], []
-mended.__qualname__ = "shop"
+fixed.__qualname__ = "shop"
 """
-    run(mended, *again).assert_outcomes(passed=1)
+    run(fixed, *again).assert_outcomes(passed=1)
 
 
 @pytest.mark.slow
-def test_a_schedule_that_no_longer_fits_or_belongs_elsewhere_is_told(run: Pytest) -> None:
+def test_a_schedule_that_does_not_fit_is_reported(run: Pytest) -> None:
     again = command_of(run(BROKEN))
     other = """
 def renamed():
@@ -187,19 +188,19 @@ def test_seconds_bound_a_campaign_instead_of_runs(run: Pytest) -> None:
         ("--callboard-seconds", "inf"),
     ],
 )
-def test_numbers_that_are_none_end_pytest_at_once(run: Pytest, option: tuple[str, str]) -> None:
+def test_invalid_numbers_end_pytest_at_once(run: Pytest, option: tuple[str, str]) -> None:
     result = run(BROKEN, *option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*callboard: runs * and seconds * must be numbers above 0"])
 
 
-def test_a_scheduler_that_there_is_not_ends_pytest_at_once(run: Pytest) -> None:
+def test_an_unknown_scheduler_ends_pytest_at_once(run: Pytest) -> None:
     result = run(BROKEN, "--callboard-scheduler", "best")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*callboard: there is no scheduler 'best'; take one of portfolio*"])
 
 
-def test_what_cannot_be_explored_says_what_can(run: Pytest) -> None:
+def test_a_value_that_cannot_be_explored_is_refused_with_the_type_that_can(run: Pytest) -> None:
     result = run("def test_it(callboard_explore):\n    callboard_explore(3)\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*is of type int; a scenario is a callboard.testing.Scenario*"])

@@ -1,4 +1,4 @@
-"""docs/resume.md: its program is killed, started again and resumed, and prints what the page says."""
+"""docs/resume.md: its program is killed, started again and resumed, and prints the output of the page."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def run(folder: Path, *command: str, **more: str) -> "subprocess.CompletedProces
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """A folder with the program, which has died in the middle of paying."""
+    """Run the program in a folder until it dies during a payment. Return the folder."""
     (tmp_path / "payments.py").write_text(PROGRAM)
     assert run(tmp_path, "payments.py", CRASH="1").returncode == 9
     return tmp_path

@@ -1,4 +1,4 @@
-"""One actor at a time, moved by hand: what it posts in answer to one message after the other."""
+"""One actor at a time, moved by hand: a message goes in, its posts come out."""
 
 import msgspec
 
@@ -55,7 +55,7 @@ class AgentHarness:
         return [post.body for post in self.last]
 
     def fails(self, body: AgentInput) -> list[AnyMessage]:
-        """Let its decider raise on this message, and return its posts."""
+        """Let the decider raise on this message, and return its posts."""
         self.seq += 1
         self.state, self.last = fail_agent(self.state, self.seq, body)
         return [post.body for post in self.last]
@@ -152,7 +152,7 @@ class SessionHarness:
         self, who: str, kind: str = "answered", text: str = "done", used: int | None = None
     ) -> list[Post]:
         settled = None if used is None else Settled(Usage(used))
-        return self.hears(who, Finished(kind, text, settled=settled))  # type: ignore[arg-type]  # a OutcomeKind
+        return self.hears(who, Finished(kind, text, settled=settled))  # type: ignore[arg-type]  # an OutcomeKind
 
     def record(self, who: str) -> Record | None:
         return UnitOfWork(self.state, 0).record(who)
@@ -166,7 +166,7 @@ class SessionHarness:
 
 
 def said(posts: list[Post]) -> list[str]:
-    """Return recipient and kind of each post."""
+    """Return the recipient and the kind of each post."""
     return [f"{post.recipient}:{type(post.body).__name__}" for post in posts]
 
 

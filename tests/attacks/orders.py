@@ -1,10 +1,9 @@
-"""Sessions in every order: how the delegation attacks are played.
+"""Play a delegation attack in every order of its messages, answers, timers and faults.
 
-They run in the simulated world, where the same deciders run as live. `every_order` goes through the orders
-in which messages, answers, timers and (where allowed) a cancel, a close, a crash or a jump of the clock can
-come: all of them if there are few, else half of the runs go through the orders one after the other, and half
-are drawn. `every_moment` lets each fault strike once at each moment of the usual run. After each run every
-rule of the protocol is checked on the log (`check_log`), and the log is replayed.
+The sessions run in the simulated world, with the same deciders as live. `every_order` tries all orders if
+there are few; otherwise half of the runs enumerate orders and half are drawn. `every_moment` injects each
+fault once at each moment of the usual run. After each run every rule of the protocol is checked on the log
+(`check_log`), and the log is replayed.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ def scenario(
     may_fail: Faults | None = None,
     kid_limits: Limits = NO_LIMITS,
 ) -> Scenario:
-    """A host with kids, who asks once."""
+    """Build a session in which a host with kids gets one ask."""
     agents = agents or {"host": ("kid",), "kid": ()}
     profiles = [
         profile(name, known, ["look"], limits=NO_LIMITS if name == "host" else kid_limits)
@@ -78,7 +77,7 @@ def played(made: Scenario) -> SessionWorld:
 
 
 def every_order(made: Scenario, runs: int = 160) -> Iterator[SessionWorld]:
-    """All runs there are, or so many of them."""
+    """Yield a world for every order of events, or for this many of them."""
     all_runs = _Runs(made)
     choices: list[int] = []
     for _ in range(runs // 2):
@@ -101,9 +100,9 @@ def _next_choice(options: int, widths: list[int], choices: list[int]) -> int:
 
 
 def every_moment(made: Scenario) -> Iterator[SessionWorld]:
-    """Runs in the usual order, in which each fault that can strike does, once, at each moment.
+    """Yield runs in the usual order, each with one fault at one moment: every possible fault at every moment.
 
-    A crash strikes as often as there are tails of the log that it can lose.
+    A crash strikes once for each tail of the log that it can lose.
     """
     runs, place = _Runs(made), 0
     while _usual(world := _after(runs.world(), place)):
@@ -116,14 +115,17 @@ def every_moment(made: Scenario) -> Iterator[SessionWorld]:
 
 
 def _after(world: SessionWorld, place: int) -> SessionWorld:
-    """A world after so many of its usual moves."""
+    """Make the first `place` moves of the usual order. Return the world."""
     for _ in range(place):
         world.make(_usual(world)[0])
     return world
 
 
 def _struck(world: SessionWorld, fault: int, lost: int) -> SessionWorld | None:
-    """A world in which a fault has struck, and the last so many events are lost; None if that cannot be."""
+    """Make a fault strike, then lose a tail of the log. Return None if the world cannot lose that much.
+
+    fault: its index in the possible ones. lost: the number of lost events.
+    """
     world.make(_faults(world)[fault])
     for _ in range(lost):
         losing = [move for move in world.moves() if move.strand == "fault lose one"]
@@ -149,7 +151,7 @@ def finished(world: SessionWorld) -> SessionWorld:
 
 
 def reporting(*values: object) -> Policy:
-    """A kid that reports all of these in one turn."""
+    """Build a policy whose kid reports all these values in one turn."""
 
     def says(request: ModelRequest) -> Reply:
         if request.address == "host":

@@ -1,12 +1,12 @@
-"""Every attack case has a test that is named for it: `test_g4_...` is a test of case G4.
+"""Every attack case has a test that carries its name: `test_g4_...` is a test of case G4.
 
     S1-S16   schemas and reports that are meant to read, leak, stall, crash or confuse
-    D1-D13   bytes and values that are meant to break whoever decodes them
-    G1-G11   agents that want more than they were given, and messages at the wrong time
-    L4-L12   text that is meant to forge what is shown, secrets, and logs that were tampered with
+    D1-D13   bytes and values that are meant to break their decoder
+    G1-G11   agents that ask for more than their limits allow, and messages at the wrong time
+    L4-L12   text that is meant to forge the display, secrets, and tampered logs
     O1-O3    two owners of one log
 
-L1 to L3 and L13 are attacks on a viewer in a browser, which there is none of yet (test_page_attacks.py).
+L1 to L3 and L13 are attacks on a viewer in a browser. There is no such viewer yet (test_page_attacks.py).
 """
 
 import re
@@ -23,10 +23,10 @@ def test_every_case_has_a_test_named_for_it() -> None:
     named = set(re.findall(r"^(?:async )?def test_([a-z]\d+)_", sources, re.MULTILINE))
     wanted = {f"{letter}{number}" for letter, numbers in CASES.items() for number in numbers}
     assert sorted(wanted - named) == []
-    assert sorted(named - wanted - MORE) == [], "a case that is in no list"
+    assert sorted(named - wanted - MORE) == [], "these cases are in no list"
 
 
-def test_the_table_of_the_security_page_names_a_test_that_is_there_for_every_case() -> None:
+def test_the_table_of_the_security_page_names_an_existing_test_for_every_case() -> None:
     page = (FOLDER.parent.parent / "docs" / "security.md").read_text()
     sources = "\n".join(path.read_text() for path in FOLDER.parent.rglob("test_*.py"))
     rows = dict(re.findall(r"^\| ([SDGLO]\d+) \| .* \| (.*) \|$", page, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Two processes open one path by force while the file is being made: both find one log."""
+"""Two processes force one path open while the file is being created: both find the same log."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 class Opener:
-    """A process that opens a log by force, stops after its first look, and goes on when it is told to."""
+    """A process that forces a log open, pauses after its first look, and continues on a signal."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.process = subprocess.Popen(

@@ -1,8 +1,8 @@
-"""Attack cases D1-D13: bytes and values that are meant to break whoever decodes them.
+"""Attack cases D1-D13: bytes and values that are meant to break their decoder.
 
-D12 (a flood) is played here for what tools return, in test_poison_attacks.py for what streams. D13 (a bomb of
-compressed bytes) has little to aim at: logs hold nothing compressed, and a model's answer is cut off by what
-it unfolds to.
+D12 (a flood) is tested here for the results of tools, and in test_poison_attacks.py for streams. D13 (a
+decompression bomb) has few targets: logs hold no compressed data, and a model's answer is cut off by its
+decompressed size.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ class CountedBytes(bytes):
 
 
 def bytes_read(text: bytes) -> int:
-    """How many bytes are read to refuse a text as too deep."""
+    """Count the bytes that are read to refuse a text as too deep."""
     CountedBytes.read = 0
     refused(CountedBytes(text), "nested deeper than 64")
     return CountedBytes.read
@@ -137,13 +137,13 @@ def test_d2_a_number_of_a_million_digits_is_refused() -> None:
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan", "inf"])
-def test_d3_words_for_no_number_are_refused(word: str) -> None:
+def test_d3_words_for_nan_and_infinity_are_refused(word: str) -> None:
     refused(word, "not valid JSON")
     refused(f'{{"a": [{word}]}}', "not valid JSON")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_d3_no_number_is_never_written_as_null(value: float) -> None:
+def test_d3_nan_and_infinity_are_never_written_as_null(value: float) -> None:
     for wrapped in (value, [value], {"a": {"b": value}}, (None, value)):
         with pytest.raises(InvalidPrompt, match="JSON has no such number"):
             to_json(wrapped)

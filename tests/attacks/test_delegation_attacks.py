@@ -1,4 +1,4 @@
-"""Attack cases G1, G2 and G6 to G9: agents that want more than they were given."""
+"""Attack cases G1, G2 and G6 to G9: agents that ask for more than their limits allow."""
 
 from typing import get_args
 
@@ -49,7 +49,7 @@ def test_g1_a_child_at_the_greatest_depth_gets_no_children_and_no_tool_for_them(
 
 
 @pytest.mark.slow
-def test_g1_in_whatever_order_no_one_is_deeper() -> None:
+def test_g1_no_agent_is_deeper_in_any_order() -> None:
     made = scenario(_digs_on, agents={"host": ("kid",), "kid": ("kid",)}, limits=Limits(max_depth=1))
     for world in every_order(made):
         assert [event.recipient for event in world.events(Begin)] == ["host", "host.1", "host.2"]
@@ -83,13 +83,13 @@ def test_g2_with_a_wide_turn_the_session_still_has_its_thousand_agents() -> None
 # --- G6: a report for another's delegation ---------------------------------------------------------------
 
 
-def test_g6_a_report_cannot_say_whose_it_is() -> None:
-    """There is no field for it: the delegation is the sender's own, the sender is the actor that posts."""
+def test_g6_a_report_has_no_field_for_its_delegation() -> None:
+    # The delegation is always the one of the sender, and the sender is the actor that posts.
     assert ReportBack.__struct_fields__ == ("turn", "call", "value", "settled")
 
 
 @pytest.mark.slow
-def test_g6_what_a_model_writes_into_its_report_is_a_value_and_names_nobody() -> None:
+def test_g6_a_report_that_names_another_agent_is_only_a_value() -> None:
     def says(request: ModelRequest) -> Reply:
         if request.address == "host":
             kids = (task("kid", output_schema=SCHEMA), task("kid", output_schema=SCHEMA))
@@ -132,7 +132,7 @@ def test_g7_no_message_of_an_agent_names_a_recipient() -> None:
         assert not names & {"to", "recipient", "address", "agent", "target", "parent", "sender"}, kind
 
 
-def test_g7_whatever_a_model_says_an_agent_speaks_to_the_supervisor_and_its_tools_alone() -> None:
+def test_g7_an_agent_posts_only_to_the_supervisor_and_its_tools() -> None:
     def says(request: ModelRequest) -> Reply:
         if request.turn > 2:
             return Reply("done")
@@ -163,8 +163,8 @@ def _spends(request: ModelRequest) -> Reply:
 
 
 @pytest.mark.slow
-def test_g8_of_four_children_exactly_those_get_a_turn_for_whom_there_is_room() -> None:
-    """What turns can use is measured first; then there is room for the host's and for two of a child."""
+def test_g8_of_four_children_only_the_two_that_fit_the_budget_get_a_turn() -> None:
+    # The needs of turns are measured first. Then the limit has room for the host and two turns of children.
     limit = 10_000
     for _ in range(2):  # the second time with the results that children without a turn have
         tried = played(scenario(_spends, limits=Limits(tokens=limit)))

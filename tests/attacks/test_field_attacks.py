@@ -1,4 +1,4 @@
-"""A damaged field of any column ends a reading command with exit code 4 or a clear word."""
+"""A damaged field of any column makes a reading command exit with code 4 or name the problem."""
 
 import shutil
 import sqlite3
@@ -51,7 +51,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sessions of a real runtime, and one with large values."""
+    """Record sessions of a real runtime, and one with large values."""
     path = tmp_path_factory.mktemp("recorded") / "log.db"
     record(path)
     add_large(SQLiteLog(path, "process"))
@@ -70,7 +70,7 @@ def add_large(log: SQLiteLog) -> None:
 
 @contextmanager
 def without_constraints(path: Path) -> Iterator[sqlite3.Connection]:
-    """Change a file as a damaged disk would: NOT NULL stops nothing."""
+    """Open a file with its NOT NULL constraints off, to change it as a damaged disk would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as first:
         first.execute("PRAGMA writable_schema = ON")
         kept = first.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -83,7 +83,7 @@ def without_constraints(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def damage(path: Path, table: str, column: str, value: str) -> bool:
-    """Give one field another value. Return False if SQLite itself refuses it, or it is the same."""
+    """Give one field another value. Return False if SQLite refuses the value or the value is the same."""
     number = {"meta": 1, "sessions": 2, "events": 7, "blobs": 1}[table]
     row = "key" if table == "meta" else "id"
     with without_constraints(path) as connection:
@@ -107,7 +107,7 @@ def damage(path: Path, table: str, column: str, value: str) -> bool:
 
 
 def outcomes(path: Path) -> dict[tuple[str, ...], tuple[int, str]]:
-    """Run every reading command. Return exit code and output of each."""
+    """Run every reading command. Return the exit code and output of each."""
     found: dict[tuple[str, ...], tuple[int, str]] = {}
     for command in COMMANDS:
         has_session = command[0] != "sessions" and "--all" not in command
@@ -124,7 +124,7 @@ CASES = [(table, column) for table, columns in COLUMNS.items() for column in col
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("table", "column"), CASES)
-def test_a_damaged_field_is_told_by_every_reading_command(
+def test_every_reading_command_reports_a_damaged_field(
     recorded: Path, tmp_path: Path, table: str, column: str
 ) -> None:
     path = tmp_path / "log.db"

@@ -1,7 +1,7 @@
 """Attack cases L7 to L12: a person, or a disk, changes a log.
 
-Each is tried on a log of a real session, and looked for as a user would: by `callboard verify`. Changes that
-cannot be found without a key, or without a head that was kept, are shown not to be found.
+Each change is made in the log of a real session. `callboard verify` must find it, as it would for a user.
+Tests also show the changes that cannot be found without a key or a saved head.
 """
 
 import shutil
@@ -129,7 +129,7 @@ def occurrences(content: bytes, text: bytes) -> list[int]:
 
 @pytest.fixture(scope="module")
 def left(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the files of a killed process: a log with a WAL of many commits, and its last head."""
+    """Return the files of a killed process: a log whose WAL has many commits, and its last head."""
     path = tmp_path_factory.mktemp("left") / "log.db"
     with SQLiteReader(recorded) as reader:
         events = [event_of(SURVEY, row) for row in reader.events(SURVEY)]
@@ -174,7 +174,7 @@ def test_l8_a_flipped_bit_of_the_wal_is_found(left: tuple[Path, str], tmp_path: 
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 27, 28])
-def test_l9_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept(path: Path, count: int) -> None:
+def test_l9_a_cut_tail_is_found_with_a_saved_head(path: Path, count: int) -> None:
     head = head_of(path, SURVEY)
     with changing(path) as connection:
         last = place(connection, SURVEY, 28 - count)
@@ -194,7 +194,7 @@ ENVELOPE = "at, sender, recipient, cause, body, cuts"
 
 @pytest.mark.parametrize("columns", [ENVELOPE, f"{ENVELOPE}, digest"], ids=["contents", "whole rows"])
 @pytest.mark.parametrize("pair", [(1, 2), (5, 6), (3, 20), (27, 28)])
-def test_l10_two_events_that_were_swapped_are_found(path: Path, columns: str, pair: tuple[int, int]) -> None:
+def test_l10_two_swapped_events_are_found(path: Path, columns: str, pair: tuple[int, int]) -> None:
     with changing(path) as connection:
         one, other = (place(connection, SURVEY, seq) for seq in pair)
         query = f"SELECT {columns} FROM events WHERE id = ?"
@@ -225,7 +225,7 @@ def test_l11_a_whole_session_under_another_name_is_found(path: Path) -> None:
     assert verify(path, "mine") == 4
 
 
-def test_l11_an_event_that_was_slipped_in_or_taken_out_is_found(path: Path) -> None:
+def test_l11_an_inserted_or_removed_event_is_found(path: Path) -> None:
     with changing(path) as connection:
         for seq in range(28, 9, -1):
             where = place(connection, SURVEY, seq)
@@ -242,7 +242,7 @@ def test_l11_an_event_that_was_slipped_in_or_taken_out_is_found(path: Path) -> N
 
 
 def rewrite(path: Path, session: str, hash_chain: HashChain, edit: Callable[[Event], Event]) -> None:
-    """Change events as an attacker who knows the format, and compute every digest again."""
+    """Change events and compute every digest again, like an attacker who knows the format."""
     with SQLiteReader(path) as reader:
         events = [edit(event_of(session, row)) for row in reader.events(session)]
     with changing(path) as connection:
@@ -260,7 +260,7 @@ def later(event: Event) -> Event:
     return Event(event.seq, event.at + 3_600_000, event.sender, event.recipient, event.cause, event.body)
 
 
-def test_l12_a_log_that_was_rewritten_whole_is_found_by_a_head_that_was_kept(path: Path) -> None:
+def test_l12_a_fully_rewritten_log_is_found_with_a_saved_head(path: Path) -> None:
     head = head_of(path, SURVEY)
     rewrite(path, SURVEY, HashChain(), later)
     assert verify(path, SURVEY) == 0  # without a key the log alone does not show it

@@ -1,4 +1,4 @@
-"""The log's file is removed, replaced or moved while a runtime writes it: nothing more is acknowledged."""
+"""The file of a log is removed, replaced or moved under a runtime: no later event is acknowledged."""
 
 import shutil
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def remove_all(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """Put a backup in its place, as `mv backup.db log.db` does."""
+    """Put a backup in place of the log, as `mv backup.db log.db` does."""
     shutil.copy(path, path.with_name("backup.db"))
     path.with_name("backup.db").replace(path)
 
@@ -48,7 +48,7 @@ CHANGES = [remove, remove_all, replace, move, replace_wal]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_nothing_is_acknowledged_that_the_path_does_not_have(
+def test_no_event_is_acknowledged_that_is_missing_at_the_path(
     path: Path, change: Callable[[Path], None]
 ) -> None:
     async def work() -> None:
@@ -105,7 +105,7 @@ def test_a_file_that_is_put_back_opens_with_all_that_was_acknowledged(path: Path
         assert reader.verify_chain("s").seq >= 15
 
 
-def test_a_link_to_the_log_may_go(path: Path) -> None:
+def test_a_link_to_the_log_may_be_removed(path: Path) -> None:
     async def work() -> None:
         link = path.with_name("link.db")
         link.symlink_to(path)

@@ -65,7 +65,7 @@ for line in sys.stdin:
 
 
 class Loser:
-    """A process that writes a log until it loses it, then the next one."""
+    """A process that writes a log until it loses it, and then starts on the next log."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -73,14 +73,14 @@ class Loser:
         self.last_words = ""
 
     def write(self, path: Path) -> None:
-        """Let it open a log and write."""
+        """Tell the process to open a log and write to it."""
         self.acknowledged, self.last_words = 0, ""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{path}\n")
         self.process.stdin.flush()
 
     def listen(self, lines: int) -> None:
-        """Read the reports of so many acknowledged batches, or of its end."""
+        """Read reports of acknowledged batches, one a line, until the process reports its end."""
         assert self.process.stdout is not None
         for _ in range(lines):
             line = self.process.stdout.readline()
@@ -120,7 +120,7 @@ class Round(NamedTuple):
 
 
 async def one_round(loser: Loser, path: Path, chance: random.Random) -> Round:
-    """Stop the owner, take the log from it, let it go on, and see who wrote what."""
+    """Stop the owner, take over its log, let it continue, and return the counts of both sides."""
     loser.write(path)
     loser.listen(1)
     refused = 0
@@ -149,7 +149,6 @@ async def one_round(loser: Loser, path: Path, chance: random.Random) -> Round:
 def test_o1_a_stopped_owner_that_wakes_up_appends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop it a hundred times, at any moment of its work."""
     monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 10)
     chance = random.Random(7)
     with a_loser() as loser:
@@ -166,8 +165,8 @@ def test_o1_a_stopped_owner_that_wakes_up_appends_nothing(
                 assert [row.session_id for row in reader.sessions()] == ["s"]
 
 
-def test_o1_the_same_in_one_process(tmp_path: Path) -> None:
-    """Remove the lock: of two owners the former one is refused in every call."""
+def test_o1_a_former_owner_in_the_same_process_is_refused_in_every_call(tmp_path: Path) -> None:
+    # The lock file is removed: otherwise the second owner could not open the log.
     path = tmp_path / "log.db"
 
     async def work() -> None:

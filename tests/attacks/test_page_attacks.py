@@ -1,7 +1,7 @@
 """L1 to L3: text that attacks a page in a browser. There is no page; these tests fail once there is one.
 
-What could carry text of a model to a browser today is JSON that somebody else puts into a page, and exports.
-So: no module of ours makes HTML or serves it, and JSON that is printed stays JSON whatever the text says.
+The only ways for a model's text into a browser today are exports and printed JSON that another program puts
+into a page. So no module makes or serves HTML, and printed JSON stays JSON for hostile texts.
 """
 
 import ast
@@ -57,7 +57,7 @@ def test_l3_no_module_writes_markup() -> None:
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_l2_json_that_is_printed_is_the_same_value_whatever_a_text_says(
+def test_l2_a_hostile_text_is_the_same_value_in_printed_json(
     case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     emit_json({"text": HOSTILE[case]})

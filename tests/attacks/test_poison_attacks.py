@@ -1,7 +1,7 @@
 """Poison: deciders, tools and models that end the process, eat its memory, hang, or never stop talking.
 
-Whatever they do, the session comes to an outcome, or it stops with a log that verifies and from which the
-next process goes on.
+In each case the session comes to an outcome, or it stops with a log that verifies and that the next process
+continues.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def recording(path: Path, session_id: str = "one") -> Recording:
-    """The session, which verifies."""
+    """Open the recording of the session and check that it verifies."""
     found = Recording.open(path, session_id)
     verified = found.verify()
     assert verified.is_ok, "\n".join(verified.lines())
@@ -62,7 +62,7 @@ def run(path: Path, host: Agent, model: ScriptedModel, limits: Limits | None = N
 
 
 def resumed(path: Path, host: Agent, model: ScriptedModel) -> Outcome | None:
-    """What the next process makes of the session."""
+    """Resume the session in a new runtime and return its outcome."""
 
     async def main() -> Outcome | None:
         async with Runtime(path, model=model, durability="process") as runtime:
@@ -81,20 +81,20 @@ def resumed(path: Path, host: Agent, model: ScriptedModel) -> Outcome | None:
 
 @tool(effect="read")
 async def leave_async(how: str) -> str:
-    """Leave."""
+    """Raise an error of this kind."""
     await asyncio.sleep(0)
     raise {"exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "memory": MemoryError()}[how]
 
 
 @tool(effect="read")
 def leave_sync(how: str) -> str:
-    """Leave."""
+    """Raise an error of this kind."""
     raise {"exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "memory": MemoryError()}[how]
 
 
 @tool(effect="read")
 def recurse() -> str:
-    """Never end."""
+    """Call itself until the stack is full."""
 
     def down(depth: int) -> int:
         return down(depth + 1) + 1
@@ -132,7 +132,7 @@ def test_ctrl_c_inside_an_async_tool_ends_the_program_and_leaves_a_log_that_veri
 def _hangs() -> Iterator[Agent]:
     @tool(effect="read")
     async def hang() -> str:
-        """Hang."""
+        """Wait without end."""
         await asyncio.Event().wait()
         return "never"
 
@@ -141,7 +141,7 @@ def _hangs() -> Iterator[Agent]:
 
     @tool(effect="read", name="hang")
     def hang_on_a_thread() -> str:
-        """Hang."""
+        """Wait without end."""
         released.wait(5)
         return "too late"
 
@@ -163,7 +163,7 @@ def test_a_tool_that_ignores_being_cancelled_does_not_hold_the_outcome(tmp_path:
 
     @tool
     async def stubborn() -> str:
-        """Ignore everything."""
+        """Wait, and ignore every cancellation."""
         started.set()
         while not released[0]:
             with contextlib.suppress(asyncio.CancelledError):
@@ -193,7 +193,7 @@ def test_a_tool_that_ignores_being_cancelled_does_not_hold_the_outcome(tmp_path:
 
 
 def test_d12_a_gibibyte_that_a_tool_would_stream_is_never_drawn() -> None:
-    """A generator is no result: it is refused before its first piece is made."""
+    # A generator is not a result: it is refused before its first piece is made.
     drawn = itertools.count()
 
     @tool(effect="read")
@@ -219,12 +219,12 @@ def test_d12_a_flood_of_progress_takes_bounded_memory_and_the_newest_is_shown(wh
 
     @tool(effect="read", name="chatter")
     def on_a_thread(ctx: ToolContext) -> str:
-        """Talk and talk."""
+        """Report progress many times."""
         return talk(ctx)
 
     @tool(effect="read", name="chatter")
     async def on_the_loop(ctx: ToolContext) -> str:
-        """Talk and talk."""
+        """Report progress many times."""
         return talk(ctx)
 
     chatter = on_a_thread if where == "on a thread" else on_the_loop
@@ -298,7 +298,7 @@ NOTES: list[str] = []
 
 @tool
 async def note(text: str) -> str:
-    """Write a note. It runs only when the log says, durably, that it starts."""
+    """Write a note. The start of each call is durable in the log before the call."""
     NOTES.append(text)
     return "noted"
 
@@ -311,15 +311,15 @@ def kids() -> ScriptedModel:
     return ScriptedModel({"host": host, "kid": [call("note", text="x"), say("hi")]})
 
 
-def recurse_for_ever() -> None:
-    recurse_for_ever()
+def recurse_forever() -> None:
+    recurse_forever()
 
 
 def eat_memory() -> None:
     raise MemoryError
 
 
-@pytest.mark.parametrize("poison", [recurse_for_ever, eat_memory])
+@pytest.mark.parametrize("poison", [recurse_forever, eat_memory])
 def test_a_decider_out_of_stack_or_memory_crashes_its_agent_alone(
     poison: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +338,7 @@ def test_a_decider_out_of_stack_or_memory_crashes_its_agent_alone(
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
 @pytest.mark.parametrize("whose", ["agent", "supervisor"])
-def test_an_exit_inside_a_decider_is_no_failure_of_the_decider_and_the_next_process_goes_on(
+def test_an_exit_inside_a_decider_is_not_its_failure_and_the_next_process_goes_on(
     error: BaseException, whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
@@ -384,7 +384,7 @@ import time
 from pathlib import Path
 from callboard import Agent, ScriptedModel, call, say, tool
 
-@tool(effect="idempotent")  # so that the ask is on disk before it starts
+@tool(effect="idempotent")  # so the ask is on disk before it starts
 def hold() -> str:
     "Hold on while there is a file."
     Path("started").touch()
@@ -451,13 +451,13 @@ def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # "answered" if the cancel did not reach the disk in time: nobody was shown an outcome
+    # "answered" if the cancel did not reach the disk in time: then no outcome was shown
     assert done.stdout in ("cancelled went on\n", "answered went on\n")
     recording(tmp_path / "log.db", "")
 
 
 def until(is_true: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait for something that another process does."""
+    """Wait until another process makes this true."""
     ends_at = time.monotonic() + 15
     while not is_true():
         assert time.monotonic() < ends_at, "it did not happen within 15 s"

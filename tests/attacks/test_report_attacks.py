@@ -90,8 +90,8 @@ def test_g4_an_end_at_every_moment_of_the_usual_run(kinds: tuple[str, ...]) -> N
     assert ended == ({"answered", "cancelled"} if kinds != ("jump",) else {"answered"})
 
 
-def test_g4_when_the_budget_ends_the_child_its_report_counts_if_it_came_first() -> None:
-    """The first turn uses the child's budget up; what it reports in it stands, a next turn does not come."""
+def test_g4_a_child_without_budget_cannot_correct_its_invalid_report() -> None:
+    # The first turn uses up the budget of the child: its invalid report is judged, and no further turn comes.
 
     def says(request: ModelRequest) -> Reply:
         if request.address == "host":
@@ -130,7 +130,7 @@ def test_g5_of_an_invalid_and_two_valid_reports_the_first_valid_one_wins() -> No
 
 
 @pytest.mark.slow
-def test_g5_over_several_turns_as_well() -> None:
+def test_g5_the_first_valid_report_wins_over_several_turns() -> None:
     def says(request: ModelRequest) -> Reply:
         if request.address == "host":
             return calls(task("kid", output_schema=SCHEMA)) if request.turn == 1 else Reply("done")

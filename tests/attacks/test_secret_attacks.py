@@ -1,10 +1,10 @@
-"""Attack case L6: one canary goes everywhere a secret can go, and then is looked for everywhere.
+"""Attack case L6: one canary goes everywhere a secret can go, and then every output is searched for it.
 
-It is in the environment, prompt, title, instructions, tool descriptions, a model's text, thinking and
+It is put into the environment, prompt, title, instructions, tool descriptions, a model's text, thinking and
 arguments, its failure and its exception, a tool's output (whole, in base64, cut in its middle), exception
-and progress, a schema, a sub-agent's prompt and report, a reason for a cancel. It must not be in the
-database, its WAL, an event, a live text, an outcome, an exception, a line of any logger, or anything that
-a command prints.
+and progress, a schema, a sub-agent's prompt and report, a reason for a cancel. It must not appear in the
+database, its WAL, an event, a live text, an outcome, an exception, a line of any logger, or the output of
+a command.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def is_leaked(data: bytes | str) -> bool:
 
 @tool(effect="read")
 def env(ctx: ToolContext) -> dict[str, str]:
-    """All there is in the environment."""
+    """Return the whole environment."""
     assert ctx.secret("CANARY") == CANARY
     ctx.progress(f"looked at {CANARY}")
     return {**os.environ, "basic": ENCODED, "url": urllib.parse.quote(CANARY), CANARY: "key"}
@@ -84,7 +84,7 @@ async def fails(how: str) -> str:
 
 @tool(effect="read")
 def flood(ctx: ToolContext) -> str:
-    """Much, with the canary at every place where it could be cut."""
+    """Return a long text with the canary at every place where the text could be cut."""
     return ("x" * 7 + CANARY) * 10_000
 
 
@@ -127,7 +127,7 @@ def agent() -> Agent:
 
 
 class Live:
-    """What a watcher saw."""
+    """A watcher that keeps every text it is shown."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -166,7 +166,7 @@ async def _until_cancelled(events: AsyncIterator[Event]) -> AsyncIterator[Event]
 def played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> tuple[Path, Live, Outcome]:
-    """A session full of canaries, with everything that was logged on the way."""
+    """Run a session full of canaries with every log record captured."""
     monkeypatch.setenv(VARIABLE, CANARY)
     caplog.set_level(logging.DEBUG)
     path, live = tmp_path / "log.db", Live()
@@ -190,7 +190,7 @@ def test_l6_no_file_of_the_log_holds_the_canary(played: tuple[Path, Live, Outcom
     assert sum(encode(event.body).count(b"[secret:CANARY]") for event in recording.events) > 40
 
 
-def test_l6_nobody_who_watches_sees_the_canary(
+def test_l6_no_watcher_sees_the_canary(
     played: tuple[Path, Live, Outcome], caplog: pytest.LogCaptureFixture
 ) -> None:
     _, live, outcome = played
@@ -252,7 +252,7 @@ def test_l6_the_tool_gets_the_value_and_the_model_gets_the_placeholder(
 
 
 class Model:
-    """A model of a user's own that fails in ways no service does."""
+    """A custom model that fails in ways that no service does."""
 
     spec = ModelSpec("own", 100)
 
@@ -319,12 +319,12 @@ def test_l6_live_text_in_single_characters_never_shows_the_canary() -> None:
     assert said == ["hello ", "[secret:1] ", "you"]
 
 
-def test_l6_a_persons_words_about_an_approval_do_not_hold_it(
+def test_l6_the_words_of_an_approval_do_not_hold_the_canary(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool(approval="before")
     async def pay(euros: int) -> str:
-        """Pay."""
+        """Return a receipt."""
         return "paid"
 
     def approve(question: Approval) -> str:
@@ -342,7 +342,7 @@ def test_l6_a_persons_words_about_an_approval_do_not_hold_it(
     assert not is_leaked((tmp_path / "log.db").read_bytes())
 
 
-def test_l6_names_that_are_logged_may_not_hold_it(tmp_path: Path) -> None:
+def test_l6_a_logged_name_may_not_hold_the_canary(tmp_path: Path) -> None:
     async def main() -> None:
         path = tmp_path / "log.db"
         async with Runtime(path, model=ScriptedModel(["hi"] * 3), secrets=["canary-name"]) as runtime:
@@ -360,7 +360,7 @@ def test_l6_names_that_are_logged_may_not_hold_it(tmp_path: Path) -> None:
         assert b"canary-name" not in file.read_bytes()
 
 
-def test_l6_a_pattern_of_ones_own_is_looked_for(tmp_path: Path) -> None:
+def test_l6_a_custom_pattern_is_redacted(tmp_path: Path) -> None:
     pattern = SecretPattern("employee", "EMP-[0-9]{6}")
     runtime = Runtime(tmp_path / "log.db", model=ScriptedModel(["hello EMP-123456"]), secrets=[pattern])
     assert runtime.run_sync(Agent("host"), "I am EMP-123456").text == "hello [secret:employee]"
@@ -369,7 +369,7 @@ def test_l6_a_pattern_of_ones_own_is_looked_for(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_l6_a_key_of_a_known_form_reaches_neither_log_nor_terminal(tmp_path: Path) -> None:
-    """`callboard run` is told of no secrets; keys are known by their form."""
+    # `callboard run` is given no secrets: it recognises keys by their form.
     key, root = "sk-" + "ant-" + "api03-" + "Ab3" * 20, Path(__file__).parent.parent.parent
     (tmp_path / "leaky.py").write_text(
         "import os\n"

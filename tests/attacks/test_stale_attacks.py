@@ -47,7 +47,7 @@ def _accepted(request: ModelRequest) -> Reply:
 
 @pytest.mark.slow
 def test_g10_a_crash_at_every_moment_loses_no_delegation_and_begins_none_twice() -> None:
-    """All moments, so also those after the schema was accepted and before the child was told to begin."""
+    # This includes the moments between the acceptance of the schema and the start of the child.
     crashes = 0
     for world in every_moment(scenario(_accepted, may_fail=faults("crash"))):
         crashes += 1
@@ -115,7 +115,7 @@ def test_g11_the_store_refuses_an_event_of_an_owner_that_was_replaced() -> None:
 
 
 def test_g11_an_event_of_the_origin_does_not_pass_for_one_of_the_fork() -> None:
-    """A fork continues its origin's digest; what the origin says after that does not belong to the fork."""
+    # A fork continues the digest of its origin, but later events of the origin do not belong to the fork.
     events = golden.golden("report")
 
     async def main() -> MemoryLog:
@@ -129,7 +129,7 @@ def test_g11_an_event_of_the_origin_does_not_pass_for_one_of_the_fork() -> None:
         return log
 
     class Spliced(MemoryReader):
-        """The log with one event of the origin in the fork, digest and all."""
+        """A reader that shows one event of the origin in the fork, with its digest."""
 
         place = 0
 
@@ -147,7 +147,7 @@ def test_g11_an_event_of_the_origin_does_not_pass_for_one_of_the_fork() -> None:
 
 
 def test_g11_old_messages_that_come_again_start_nothing() -> None:
-    """Whatever was said before, said again after the end: no call, no child, no second outcome."""
+    # Every earlier message is posted again after the end: no call, no child, no second outcome may follow.
     world = played(scenario(_accepted))
     before, count = world.supervisor, len(world.log)
     for event in list(world.log):

@@ -1,8 +1,8 @@
 """Attack cases L4 and L5: text that is meant to take over the reader's terminal, or to forge our lines.
 
-A session is recorded in which the prompt, the model, a tool, a sub-agent, its name and a failure all speak
-such text. Whatever command shows it: no control character but line breaks and tabs reaches the terminal,
-no line of it passes for one of ours, and the log keeps it as it came.
+A session is recorded in which the prompt, the model, a tool, a sub-agent, its name and a failure all contain
+such text. Every command that shows it prints no control character except line breaks and tabs, and no line
+that could pass for one of ours. The log keeps the text unchanged.
 """
 
 import asyncio
@@ -93,16 +93,14 @@ LOOKING = [
 
 
 @pytest.mark.parametrize("arguments", LOOKING, ids=" ".join)
-def test_l4_no_looking_command_lets_a_control_character_through(
-    shell: Shell, arguments: tuple[str, ...]
-) -> None:
+def test_l4_no_reading_command_prints_a_control_character(shell: Shell, arguments: tuple[str, ...]) -> None:
     done = shell(*arguments)
     assert done.exit_code == 0
     assert not POWER.search(done.output)
 
 
 @pytest.mark.parametrize("arguments", LOOKING, ids=" ".join)
-def test_l4_json_is_safe_to_look_at_and_keeps_the_value(shell: Shell, arguments: tuple[str, ...]) -> None:
+def test_l4_json_is_safe_to_show_and_keeps_the_value(shell: Shell, arguments: tuple[str, ...]) -> None:
     done = shell(*arguments, "--json")
     assert done.exit_code == 0
     assert not POWER.search(done.stdout)
@@ -110,12 +108,12 @@ def test_l4_json_is_safe_to_look_at_and_keeps_the_value(shell: Shell, arguments:
         json.loads(line)
 
 
-def test_l4_the_log_keeps_the_text_as_it_came(shell: Shell) -> None:
+def test_l4_the_log_keeps_the_text_unchanged(shell: Shell) -> None:
     shown = json.loads(shell("show", "--json").stdout)
     assert shown["asks"][0]["prompt"] == f"Prompt {ATTACK}"
 
 
-def test_l5_an_event_is_one_line_whatever_it_says(shell: Shell) -> None:
+def test_l5_an_event_with_hostile_text_is_one_line(shell: Shell) -> None:
     lines = shell("events").stdout.splitlines()
     assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
     assert len(shell("events", "--json").stdout.splitlines()) == len(lines)
@@ -132,7 +130,7 @@ def test_l5_no_line_of_a_summary_passes_for_a_label(shell: Shell) -> None:
     assert not [line for line in lines if line.startswith("error:")]
 
 
-def test_l5_what_tools_print_during_a_run_is_neither_data_nor_ours(tmp_path: Path) -> None:
+def test_l5_output_of_tools_during_a_run_is_neither_data_nor_our_own_line(tmp_path: Path) -> None:
     folder, root = tmp_path, Path(__file__).parent.parent.parent
     (folder / "attacked.py").write_text(
         "from tests.attacks.test_terminal_attacks import policy, read_page, ATTACK\n"

@@ -1,12 +1,12 @@
-"""Pykka's own test suite, run on our actor class: the reference for what an actor does.
+"""Pykka's own test suite, run on our actor class: the reference for the behaviour of an actor.
 
-The suite comes with the sdist of the version that is installed. It has a table of runtimes, `RUNTIMES`,
-and runs nearly every test once for each; `LoopActor` is put in as one more, beside Pykka's own.
-Everything is downloaded to, and run in, a temporary folder.
+The suite comes with the sdist of the installed version. It has a table of runtimes, `RUNTIMES`, and runs
+nearly every test once for each. `LoopActor` is added to the table, beside Pykka's own runtime. Everything
+is downloaded to, and run in, a temporary folder.
 
     python tests/conformance/run.py [argument of pytest ...]
 
-Exits 0 if no test fails for `LoopActor` but those in `ALLOWED`, of which there may be `ALLOWED_MAX`.
+Exits 0 if no test fails for `LoopActor` but those in `ALLOWED`, which may hold at most `ALLOWED_MAX`.
 """
 
 import importlib.metadata
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ALLOWED: dict[str, str] = {}
-"""Tests that may fail, and why each of them needs a thread per actor. None does."""
+"""Tests that may fail, each with the reason why it needs a thread per actor. No test does."""
 
 ALLOWED_MAX = 5
 SUITE_TIMEOUT_S = 300
@@ -59,7 +59,7 @@ RUNTIMES["{OURS}"] = pytest.param(
 
 
 class Result(NamedTuple):
-    """One test of the suite: its name, the runtime it ran on if any, and `passed`, `failed` or `skipped`."""
+    """One test of the suite: its name, its runtime or "", and `passed`, `failed` or `skipped`."""
 
     name: str
     runtime: str
@@ -67,7 +67,7 @@ class Result(NamedTuple):
 
 
 def main(pytest_arguments: list[str]) -> int:
-    """Fetch the suite, run it, print what came out; the exit code."""
+    """Fetch the suite, run it and print the results. Return the exit code."""
     version = importlib.metadata.version("pykka")
     with tempfile.TemporaryDirectory(prefix="conformance-") as name:
         folder = Path(name)
@@ -82,9 +82,9 @@ def main(pytest_arguments: list[str]) -> int:
 
 
 def fetch(version: str, folder: Path) -> Path:
-    """Download and unpack the sdist; its folder."""
+    """Fetch and unpack the sdist. Return its folder."""
     pip("download", "--dest", str(folder), "--no-binary", ":all:", "--no-deps", f"pykka=={version}")
-    if importlib.util.find_spec("pytest_mock") is None:  # the one thing that the suite needs beside pytest
+    if importlib.util.find_spec("pytest_mock") is None:  # the suite needs nothing else beside pytest
         pip("install", "--target", str(folder / "extra"), "--no-deps", "pytest-mock>=3.14")
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as sdist:
@@ -93,15 +93,15 @@ def fetch(version: str, folder: Path) -> Path:
 
 
 def pip(*arguments: str) -> None:
-    """Run pip, and end with what it says if it fails."""
+    """Run pip; exit with its output if it fails."""
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{done.stderr}pip {arguments[0]} failed: the suite has to be downloaded")
+        sys.exit(f"{done.stderr}pip {arguments[0]} failed: the suite could not be downloaded")
 
 
 def add_entry(conftest: Path) -> None:
-    """Put our runtime into the table, just before its one use, which reads it while it is imported."""
+    """Add our runtime to the table, just before its only use, which reads the table at import."""
     before, marker, after = conftest.read_text().partition(TABLE_USED)
     if not marker:
         sys.exit(f"Pykka's conftest.py has changed: it no longer says {TABLE_USED!r}")
@@ -111,7 +111,7 @@ def add_entry(conftest: Path) -> None:
 def run(suite: Path, folder: Path, pytest_arguments: list[str]) -> list[Result]:
     """Run the suite in a process of its own, against the installed Pykka."""
     report = folder / "report.xml"
-    # Only the plugin that the suite needs: others warn, or change what a test means.
+    # Only the plugin that the suite needs: others warn, or change the meaning of a test.
     environment = os.environ | {"PYTHONPATH": str(folder / "extra"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_mock", f"--junitxml={report}"]
     command = [sys.executable, "-B", "-m", "pytest", *options, *pytest_arguments, "tests"]
@@ -135,7 +135,7 @@ def result_of(case: ET.Element) -> Result:
 
 
 def summary(version: str, results: list[Result]) -> str:
-    """A line per runtime."""
+    """Format the results, one line a runtime."""
     counts = Counter((result.runtime, result.verdict) for result in results)
     titles = {OURS: "callboard's LoopActor", THEIRS: "Pykka's ThreadingActor", "": "of no runtime"}
     lines = [f"Pykka {version}, its own test suite"]
@@ -148,7 +148,7 @@ def summary(version: str, results: list[Result]) -> str:
 
 
 def judge(results: list[Result]) -> list[str]:
-    """What is not as it should be, a sentence each."""
+    """Return a sentence for each result that is not allowed."""
     complaints = [
         f"{result.name} {result.verdict}"
         for result in results

@@ -1,10 +1,10 @@
-"""Kill so many processes, and look at what they leave: `make crash`, or
+"""Kill many processes, and check the logs that they leave: `make crash`, or
 
     python -m tests.crash --kills 1000 --seed 1
 
-Prints how often each point was hit. Exit code 1 if anything was wrong, and then the folder of the round,
-with log and notes, stays. `--seed S --first N` begins with that round again: the same sessions, and deaths
-that are much alike, since the machine decides on moments.
+Prints how often each point was hit. Exit code 1 if a check failed; then the folder of the round, with its
+log and notes, is kept. `--seed S --first N` starts with that round again: the same sessions, and deaths at
+similar moments. The exact moments depend on the machine.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).parent.parent.parent
 
 
 def main() -> int:
-    """The campaign; returns the exit code."""
+    """Run the campaign and return the exit code."""
     args = _arguments()
     folder = Path(args.folder or tempfile.mkdtemp(prefix="callboard-crash-"))
     plan = Plan(args.kills, args.seed, args.first, args.every, args.only, args.break_, args.patience)
@@ -39,7 +39,7 @@ def main() -> int:
     for line in lines(result):
         print(line)
     if result.wrong:
-        print(f"what they left is in {folder}")
+        print(f"their logs and notes are in {folder}")
         return 1
     shutil.rmtree(folder)
     return 0
@@ -52,9 +52,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default=secrets.token_hex(4))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="the number of the first round")
-    parser.add_argument("--only", choices=POINTS, default="", help="kill at this point alone")
-    parser.add_argument("--break", dest="break_", choices=BREAKS, default="", help="with a broken runtime")
-    parser.add_argument("--folder", default="", help="where the logs are kept meanwhile")
+    parser.add_argument("--only", choices=POINTS, default="", help="kill only at this point")
+    parser.add_argument(
+        "--break", dest="break_", choices=BREAKS, default="", help="break the runtime in this way"
+    )
+    parser.add_argument("--folder", default="", help="folder of the logs during the campaign")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds that a run may take")
     parser.add_argument("--every", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -62,7 +64,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def side_by_side(folder: Path, plan: Plan, workers: int) -> Result:
-    """The same campaign by several processes, each with rounds of its own."""
+    """Run the campaign in several processes, each with rounds of its own, and sum their results."""
     running = []
     for number in range(workers):
         kills = plan.kills // workers + (number < plan.kills % workers)
@@ -83,7 +85,7 @@ def side_by_side(folder: Path, plan: Plan, workers: int) -> Result:
 
 
 class _Progress:
-    """Says now and then how far a worker is."""
+    """Prints the progress of a worker every 50 kills."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -97,7 +99,7 @@ class _Progress:
 
 
 def lines(result: Result) -> list[str]:
-    """What a campaign came to, for people."""
+    """Describe the result of a campaign for people, one fact a line."""
     counts = [f"{result.kills.get(point, 0):6,}  {point}" for point in POINTS]
     facts = (
         f"{result.killed:6,}  kills in {result.runs:,} runs ({result.fresh:,} of them new interpreters) of "

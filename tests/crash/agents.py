@@ -1,9 +1,9 @@
-"""Who appears in the sessions that are killed: agents that use all there is, after a seed.
+"""The agents of the killed sessions. They use every feature, chosen by a seed.
 
-A host asks, in every turn but the last of an ask, for some of: workers that delegate further, races,
+In every turn of an ask but the last, the host requests some of: workers that delegate further, races,
 reports with a schema, models that fail first, children that run out of time or of budget, and tools of every
-effect, one of which asks a person. What models say is a function of seed, address and turn alone, so that a
-process which takes a session up hears what the one before would have heard.
+effect, one of which asks a person. The reply of a model is a function of seed, address and turn alone, so a
+process that resumes a session gets the same replies as the process before it.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ TURNS: Final = 3
 """Turns of the host in one ask."""
 
 Deed = Callable[[str, str, ToolContext], None]
-"""Told the effect and the label of a call when it changes the world."""
+"""Called with the effect and the label of a call when it changes the world."""
 
 
 def tools(deed: Deed) -> list[Tool]:
-    """One tool of every effect, on the loop and on threads."""
+    """Create tools of every effect, on the loop and on threads."""
 
     @tool(effect="read")
     async def look(label: str, ms: int) -> str:
@@ -79,7 +79,7 @@ def tools(deed: Deed) -> list[Tool]:
 
 
 def host_of(seed: str, deed: Deed) -> Agent:
-    """The host of a session, with its model."""
+    """Create the host of a session, with its model."""
     every = tools(deed)
     digger = Agent("digger", description="Digs.", tools=every)
     worker = Agent("worker", description="Works.", tools=every, agents=[digger])
@@ -96,7 +96,7 @@ def host_of(seed: str, deed: Deed) -> Agent:
 
 
 def limits_of(seed: str) -> Limits:
-    """What bounds a session: sometimes calls wait for each other, sometimes the budget runs out."""
+    """Draw the limits of a session: in some, calls wait for each other or the budget runs out."""
     chance = Random(f"{seed}/limits")
     return Limits(
         max_parallel_calls=chance.choice([1, 2, 64]),
@@ -106,13 +106,13 @@ def limits_of(seed: str) -> Limits:
 
 
 class Script:
-    """What models say."""
+    """The replies of the models."""
 
     def __init__(self, seed: str) -> None:
         self.seed = seed
 
     async def __call__(self, request: ModelRequest) -> Step:
-        """The step for this request, after a while."""
+        """Return the step for this request, sometimes after a short sleep."""
         chance = Random(f"{self.seed}/{request.address}/{request.turn}")
         if chance.random() < 0.5:
             await asyncio.sleep(chance.uniform(0, 0.004))
@@ -157,7 +157,7 @@ _TASKS: Final = [
 
 
 def _acts(request: ModelRequest, chance: Random, count: int) -> list[Call]:
-    """Calls of tools, each with a label of its own."""
+    """Draw calls of tools, each with its own label."""
     names = chance.choices(["look", "peek", "put", "save", "stamp", "pay"], [2, 1, 2, 3, 1, 1], k=count)
     where = f"{request.address}/{request.turn}"
     return [call(name, label=f"{where}/{at}", ms=chance.randint(0, 5)) for at, name in enumerate(names)]

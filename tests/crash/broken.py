@@ -1,13 +1,13 @@
-"""Ways in which the runtime could be broken, to show that the campaign would notice. Each patches a process.
+"""Ways to break the runtime, which prove that the campaign notices them. Each patches a process.
 
 reruns writes          a write tool that had started runs again
-denies writes          one that had started is said not to have
-tells early            events and outcomes are given, and tools started, before the log is durable
+denies writes          a write tool that had started is reported as not started
+tells early            events and outcomes are shown, and tools started, before the log is durable
 commits late           the store acknowledges before it has committed
 new keys               an idempotent call gets another key in every process
-forgets outcomes       asking again after a crash asks anew
-gives back             a lost model call is charged nothing
-drops an event         recovery leaves out the last thing that was not handled
+forgets outcomes       asking again after a crash starts a new ask
+gives back             a lost model call costs nothing
+drops an event         recovery omits the last unhandled event
 """
 
 import os

@@ -1,9 +1,9 @@
-"""The campaign: rounds of sessions whose process is killed again and again, until they end, and looked at.
+"""A campaign: rounds of sessions whose process is killed again and again until they end, and then checked.
 
-A round is a log file with one to three sessions and a plan of deaths, all drawn from the seed and the number
-of the round. Runs are forked from this process, which starts no threads and opens no log while one lives: a
-fork costs a millisecond, a new interpreter two hundred. Every twentieth run is a new interpreter all the
-same, with another hash seed.
+A round is a log file with one to three sessions and a plan of deaths, all drawn from the seed and the
+number of the round. Runs are forked from this process: a fork costs a millisecond, a new interpreter two
+hundred. So this process starts no threads and opens no log during a run. Every twentieth run is still a new
+interpreter, with another hash seed.
 """
 
 import os
@@ -27,24 +27,26 @@ from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
 from tests.crash.verdict import seen_up_to, wrong_after_kill, wrong_at_end
 
 PATIENCE_S: Final = 60.0
-"""No run takes nearly as long; one that does hangs."""
+"""A normal run is far shorter; a run that takes this long hangs."""
 
 TORN_AT_MAX: Final = 90_000
-"""Bytes; the WAL is begun anew before it is much longer."""
+"""Bytes; the WAL is restarted soon after it reaches this length."""
 
 KILLS_PER_ROUND_MAX: Final = 8
 FRESH_EVERY: Final = 20
 _OFTEN: Final = ("before append", "after append", "in a transaction", "in a commit", TORN)
 """Points that a run passes many times."""
 _LATE: Final = ("in a transaction", "in a commit", "in a checkpoint")
-"""Points that SQLite tells of before it does what is to be cut off."""
+"""Points that SQLite reports before it does the work that the kill cuts off."""
 
 End = Literal["killed", "done", "failed", "hung"]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do. first, every: the numbers of the rounds. only: this point alone. break_: with a runtime
-    that is broken in this way. patience_s: how long a run may take.
+    """The settings of a campaign.
+
+    first, every: the numbers of the rounds. only: the only point to kill at. break_: the way in which the
+    runtime is broken. patience_s: the longest time of a run.
     """
 
     kills: int
@@ -57,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct):
-    """What a campaign came to. kills: by point. wrong: what was found, with the round."""
+    """The result of a campaign. kills: by point. wrong: the findings, each with its round."""
 
     kills: dict[str, int]
     rounds: int = 0
@@ -70,11 +72,11 @@ class Result(msgspec.Struct):
 
     @property
     def killed(self) -> int:
-        """How many processes were killed."""
+        """Return the number of killed processes."""
         return sum(self.kills.values())
 
     def add(self, other: "Result") -> None:
-        """Take in what another part of the campaign came to."""
+        """Add the result of another part of the campaign."""
         self.kills = dict(Counter(self.kills) + Counter(other.kills))
         self.wrong += other.wrong
         for name in ("rounds", "sessions", "runs", "fresh", "effects", "events"):
@@ -100,7 +102,7 @@ class Round:
         return {self.chance.randint(0, 2): self.chance.uniform(0.005, 0.05)} if is_impatient else {}
 
     def play(self, kills: int) -> list[str]:
-        """Kill it so often, if it lives so long, then let it end; returns what is wrong."""
+        """End the process up to `kills` times, then let the sessions end. Return the findings."""
         for _ in range(kills):
             end, wrong = self._run(self._death())
             if wrong:
@@ -134,17 +136,17 @@ class Round:
         return Death(point, nth, after_s, is_late, chance.randint(40, TORN_AT_MAX))
 
     def _next(self, possible: list[str]) -> str:
-        """Every other time the point that was hit least, so that a short campaign meets all of them."""
+        # Half of the draws take the least hit point, so that a short campaign meets all of them.
         if self.chance.random() < 0.5:
             return self.chance.choice([*possible, RANDOM, RANDOM])
         return min(possible, key=lambda point: (self.result.kills.get(point, 0), self.chance.random()))
 
     def _lived(self, death: Death) -> End:
-        """One run, until it ends or is killed."""
+        """Execute one run until it ends or is killed."""
         self.runs += 1
         self.result.runs += 1
         seen = seen_up_to(self.folder)
-        is_whole = self.chance.random() < 0.2  # sometimes somebody wants to see everything again
+        is_whole = self.chance.random() < 0.2  # sometimes a user watches from the start again
         watch_from = {} if is_whole else {name: seq + 1 for name, seq in seen.items()}
         job = Job(str(self.folder), self.talks, death, watch_from, self.plan.break_)
         bell, rope = os.pipe()
@@ -171,15 +173,15 @@ def _fresh(job: Job, rope: int, hash_seed: int) -> int:
     command = [sys.executable, "-m", "tests.crash.child", msgspec.json.encode(job).decode(), str(rope)]
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     process = subprocess.Popen(command, pass_fds=[rope], env=environment)
-    process.returncode = 0  # it is waited for by its id
+    process.returncode = 0  # so that Popen does not wait for it: `_fate` does, by its id
     return process.pid
 
 
 def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
-    """Wait for the end of a run, and bring it about where that is the parent's part."""
+    """Wait for the end of a run, and kill it where that is the task of the parent."""
     limit_s = death.after_s if death.point == RANDOM else patience_s
     is_ready = bool(select.select([bell], [], [], limit_s)[0])
-    is_over = is_ready and not os.read(bell, 1)  # nobody holds the other end any more
+    is_over = is_ready and not os.read(bell, 1)  # no process holds the other end any more
     if not is_over:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
@@ -191,8 +193,8 @@ def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
 
 
 def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:
-    """Rounds until so many processes were killed, or something is wrong. told: the result after each."""
-    import_compiled()  # once, and not in every run
+    """Run rounds until enough processes are killed or a check fails. told: gets the result after each."""
+    import_compiled()  # here, so that no run imports it again
     result = Result({})
     number = plan.first
     while result.killed < plan.kills and not result.wrong:

@@ -1,7 +1,7 @@
-"""The program that is killed: opens its sessions, or takes them up where they were left, and asks.
+"""The program that is killed: opens its sessions, or resumes them, and asks.
 
-It is a program as users would write one: every ask has a request id, so that asking again after a crash gives
-the outcome of the same ask. Whatever it is told it notes before it goes on.
+It is written as users write programs: every ask has a request id, so that asking again after a crash gives
+the outcome of the same ask. It notes everything that it is shown before it continues.
 
     python -m tests.crash.child JOB BELL     one run as a process of its own
 """
@@ -29,11 +29,11 @@ from tests.crash.notes import Effect, SeenEvent, SeenHead, SeenOutcome, StepDige
 from tests.crash.points import Death, DyingLog, Reaper, install
 
 FAILED: Final = 3
-"""The exit code of a run that raised; what it raised is in `error.txt`."""
+"""The exit code of a run that raised; its traceback is in `error.txt`."""
 
 
 class Talk(msgspec.Struct, frozen=True):
-    """A session. seed: of what its models say. cancels: asks that are cancelled after so many seconds."""
+    """A session. seed: for the replies of its models. cancels: seconds until a cancel, by number of ask."""
 
     name: str
     seed: str
@@ -42,7 +42,7 @@ class Talk(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A run: in this folder, with these sessions, until this death. watch_from: the first seq to look at."""
+    """A run: its folder, its sessions and its death. watch_from: the first seq to watch, by session."""
 
     folder: str
     talks: tuple[Talk, ...]
@@ -52,12 +52,12 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def log(self) -> Path:
-        """The log file."""
+        """Return the path of the log file."""
         return Path(self.folder, "log.db")
 
 
 def run(job: Job, bell: int) -> int:
-    """One run of the program; returns its exit code, if it comes to that."""
+    """Run the program once; return its exit code, unless it is killed."""
     _talk_aside(Path(job.folder, "stderr.txt"))
     try:
         reaper = Reaper(job.death, bell)
@@ -72,7 +72,8 @@ def run(job: Job, bell: int) -> int:
 
 
 def _talk_aside(path: Path) -> None:
-    """What this process says goes to a file: it is one of a thousand, and its parent has a say of its own."""
+    """Send stderr to a file."""
+    # A campaign starts a thousand of these processes: their output would bury that of the parent.
     aside = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(aside, 2)
     os.close(aside)
@@ -88,14 +89,14 @@ class _Program:
         self.effects = StepDigests(Path(job.folder, "effects"), reaper.may_note)
 
     async def main(self) -> None:
-        """Hold every conversation to its end."""
+        """Drive every session to its end."""
         log = DyingLog(self.job.log, self.reaper, self.seen)
         async with Runtime(log, approve=self.approve) as runtime:
             known = {row.session_id for row in await log.sessions()}
             await asyncio.gather(*(self.talk(runtime, talk, talk.name in known) for talk in self.job.talks))
 
     async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
-        """One conversation."""
+        """Open or resume one session, ask all its asks and close it."""
         host = host_of(talk.seed, self.deed)
         bounds = limits_of(talk.seed)
         try:
@@ -107,7 +108,7 @@ class _Program:
             return
         watching = asyncio.create_task(self.watch(session))
         if is_known:
-            with contextlib.suppress(MisuseError):  # killed before anything was asked
+            with contextlib.suppress(MisuseError):  # it was killed before the first ask
                 self.note(talk, await session.outcome)
         for number in range(talk.asks):
             self.note(talk, await self.ask(session, talk, number))
@@ -116,7 +117,7 @@ class _Program:
         await watching
 
     async def ask(self, session: Session, talk: Talk, number: int) -> Outcome:
-        """An ask; some are cancelled on the way."""
+        """Ask, and cancel some asks before they end."""
         after_s = talk.cancels.get(number)
         handle = None
         if after_s is not None:
@@ -129,17 +130,17 @@ class _Program:
         return outcome
 
     async def approve(self, question: Approval) -> bool | str:
-        """A person allows every call once, and none again whose effect is unknown."""
+        """Allow every call once, and refuse to repeat a call whose effect is unknown."""
         self.seen.write(SeenHead(question.session_id, question.seq, question.digest))
         await asyncio.sleep(0.001)
         return True if not question.is_repeat else "not again"
 
     async def watch(self, session: Session) -> None:
-        """Note every event that comes."""
+        """Note every event of the session."""
         name, loop = session.session_id, asyncio.get_running_loop()
         came: list[SeenEvent] = []
         async for event in session.events(self.job.watch_from.get(name, 1)):
-            if not came:  # those that are there already go into one write
+            if not came:  # events that are already there go into one write
                 loop.call_soon(self._keep, came)
             body = encode(event.body).decode()
             where = (event.seq, event.at, event.sender, event.recipient, event.cause)
@@ -152,14 +153,14 @@ class _Program:
             came.clear()
 
     def note(self, talk: Talk, outcome: Outcome) -> None:
-        """An outcome was given."""
+        """Note an outcome and its head."""
         value = msgspec.json.encode(outcome.structured_output).decode()
         usage = msgspec.json.encode(outcome.usage).decode()
         told = SeenOutcome(talk.name, outcome.request_id, outcome.kind, outcome.text, value, usage)
         self.seen.write(told, SeenHead(talk.name, *outcome.head))
 
     def deed(self, effect: str, label: str, ctx: ToolContext) -> None:
-        """A tool changes the world."""
+        """Note the effect of a tool."""
         self.reaper.at("before effect")
         self.effects.write(Effect(ctx.session_id, label, effect, ctx.idempotency_key, os.getpid()))
         self.reaper.at("after effect")

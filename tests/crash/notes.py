@@ -1,7 +1,6 @@
-"""What is kept outside of the process that is killed: a JSON document a line, on disk before it goes on.
+"""Notes that survive the killed process: a JSON document a line, synced to disk before the process goes on.
 
-`effects` counts what tools did to the world, `seen` what the program was told. What stands there was written
-and synced before the process died, and before it went on.
+`effects` counts the changes that tools made to the world, `seen` holds everything that the program was shown.
 """
 
 import os
@@ -15,7 +14,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Effect(msgspec.Struct, frozen=True, tag_field="note"):
-    """A tool changed the world. label: the same for every run of one call, made up by the model."""
+    """A change that a tool made to the world. label: drawn by the model, the same in each run of a call."""
 
     session: str
     label: str
@@ -59,9 +58,9 @@ Statistics = SeenEvent | SeenHead | SeenOutcome
 
 
 class StepDigests:
-    """A file that is only ever appended to; a line that a death cut off is ended by the next one.
+    """A file that only grows. The next process ends a line that a death cut off.
 
-    may_write: while it is not set, whoever wants to note something waits.
+    may_write: while it is not set, writers wait.
     """
 
     def __init__(self, path: Path, may_write: threading.Event) -> None:
@@ -69,20 +68,20 @@ class StepDigests:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, *notes: msgspec.Struct) -> None:
-        """Keep notes, for good when this returns."""
+        """Write notes. They are durable when this returns."""
         self._may_write.wait()
         os.write(self._file, b"\n" + b"\n".join(map(msgspec.json.encode, notes)) + b"\n")
         os.fsync(self._file)
 
 
 def read_effects(path: Path) -> list[Effect]:
-    """What tools did, in order."""
+    """Return the effects of tools, in order."""
     return _read(path, Effect)
 
 
 def read_seen(path: Path) -> list[Statistics]:
-    """What the program was told, in order."""
-    return _read(path, Statistics)  # type: ignore[arg-type]  # a union is as good as a type here
+    """Return everything that the program was shown, in order."""
+    return _read(path, Statistics)  # type: ignore[arg-type]  # msgspec decodes a union too
 
 
 def _read(path: Path, kind: type[T]) -> list[T]:

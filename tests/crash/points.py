@@ -1,19 +1,19 @@
-"""Where a process can be killed, and how its own hooks bring that about. Only the child program uses this.
+"""Points at which a process can be killed, and the hooks that kill it. Only the child program uses this.
 
-    before append               a batch is about to be handed to the store
-    in a transaction            its rows are about to go in: at another step of the statement for each batch;
-                                or a moment later, by the parent
+    before append               the store is about to get a batch
+    in a transaction            the rows are about to be inserted: at another step of the statement for each
+                                batch; or a moment later, by the parent
     in a commit                 the transaction begins, if it is one statement, else its COMMIT; or a moment
-                                later, by the parent, while it writes and syncs
-    in a torn write             it writes, and what it writes is cut off in the middle
-    after append                the batch is durable, and nobody has been told
+                                later, by the parent, during its writes and syncs
+    in a torn write             a write is cut off in the middle
+    after append                the batch is durable, but not acknowledged yet
     before effect               a tool begins whose intent is durable
     after effect                it has changed the world and has not returned
     in a checkpoint             the WAL is being written back
     between checkpoint steps    before one of the marks that go with it
-    resume: reading done        what is there was read, nobody is fenced yet
+    resume: reading done        the log was read, no earlier writer is fenced yet
     resume: taken over          earlier writers are fenced
-    resume: recovered           what is left to be done is known, none of it posted
+    resume: recovered           the remaining work is known, none of it posted
     resume: restored            it is posted, and not yet durable
     at random                   the parent kills after some milliseconds
 
@@ -67,7 +67,7 @@ POINTS: Final = (
 )
 _BATCH: Final = "INSERT INTO batch"
 _BATCH_STEPS: Final = 7
-"""How often SQLite tells of a batch in one statement, at least: of it, and of what its trigger does."""
+"""Least number of steps that SQLite reports for a batch in one statement, those of its trigger included."""
 _STATEMENTS: Final = {
     "INSERT INTO events": ("in a transaction",),
     "COMMIT": ("in a commit", TORN),
@@ -77,10 +77,10 @@ _STATEMENTS: Final = {
 
 
 class Death(msgspec.Struct, frozen=True):
-    """When and how a process is to end. nth: at which passing of the point. after_s: for a random moment.
+    """The moment and the way in which a process ends.
 
-    is_late: the process only rings, and the parent kills it a moment later. torn_at: how many bytes of the
-    WAL are written at most.
+    nth: the passing of the point that kills. after_s: for a random moment. is_late: the process only rings,
+    and the parent kills it a moment later. torn_at: the most bytes of the WAL that are written.
     """
 
     point: str = ""
@@ -91,7 +91,7 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Reaper:
-    """Ends this process at its point. bell: where the parent listens. may_note: see `Notes`."""
+    """Ends this process at its point. bell: a pipe on which the parent listens. may_note: see `Notes`."""
 
     def __init__(self, death: Death, bell: int) -> None:
         self.death = death
@@ -104,7 +104,7 @@ class Reaper:
         self._steps = 0
 
     def at(self, point: str) -> None:
-        """This process is at a point now."""
+        """Pass a point, and die there if it is the one."""
         if point != self.death.point:
             return
         self._passed += 1
@@ -114,13 +114,13 @@ class Reaper:
             self._die()
 
     def at_batch(self) -> None:
-        """A batch is about to be written in one statement."""
+        """Pass the points before a batch that is one statement."""
         self._batches, self._steps = self._batches + 1, 0
         self.at("in a commit")
         self.at(TORN)
 
     def in_batch(self) -> None:
-        """A step of that statement begins."""
+        """Pass one step of that statement."""
         self._steps += 1
         if self._steps == 1 + self._batches % _BATCH_STEPS:
             self.at("in a transaction")
@@ -130,22 +130,22 @@ class Reaper:
             os.write(self._bell, b"!")
             return
         os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)  # other threads may run until the signal is there, this one does nothing more
+        time.sleep(60)  # other threads may run until the signal arrives, this one must not
 
     def _tear(self) -> None:
-        """Until this transaction is over no file is written beyond the limit; the notes wait meanwhile."""
+        """Limit the size of files until this transaction ends; notes wait meanwhile."""
         self.may_note.clear()
         _bound_files(self.death.torn_at)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Around a transaction; one that is over did not come to the limit."""
+        """Note that a transaction is open, and lift the limit of files at its end."""
         self._is_writing = True
         try:
             yield
         finally:
             self._is_writing = False
-            if not self.may_note.is_set():
+            if not self.may_note.is_set():  # the transaction ended before it met the limit
                 _bound_files(resource.RLIM_INFINITY)
                 self.may_note.set()
 
@@ -155,7 +155,7 @@ def _bound_files(size: int) -> None:
 
 
 class DyingLog(SQLiteLog):
-    """The default store, which notes what it acknowledged and passes the points around it."""
+    """The default store, which notes the heads that it acknowledges and passes the points around them."""
 
     def __init__(self, path: Path, reaper: Reaper, seen: StepDigests) -> None:
         super().__init__(path)
@@ -163,7 +163,6 @@ class DyingLog(SQLiteLog):
         self._seen = seen
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """See `EventLog.append`."""
         self._reaper.at("before append")
         answers = await super().append(batch)
         self._seen.write(
@@ -177,7 +176,6 @@ class DyingLog(SQLiteLog):
         return answers
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """See `EventLog.take_over`."""
         self._reaper.at("resume: reading done")
         taken = await super().take_over(session_id)
         self._reaper.at("resume: taken over")
@@ -185,7 +183,7 @@ class DyingLog(SQLiteLog):
 
 
 def install(reaper: Reaper) -> None:
-    """Put the hooks of the other points into this process."""
+    """Install the hooks of the other points in this process."""
     connect, restore, transaction = SQLiteThread._connect, Board.restore, SQLiteStore._transaction
 
     def traced(thread: SQLiteThread) -> sqlite3.Connection:
@@ -212,13 +210,13 @@ def install(reaper: Reaper) -> None:
     patch(sqlite_store, "insert_batch", watched_insert)
     patch(SQLiteThread, "_connect", traced)
     patch(Board, "restore", restored)
-    patch(sqlite_store, "CHECKPOINT_PAGES", 24)  # often enough for short sessions to meet it
+    patch(sqlite_store, "CHECKPOINT_PAGES", 24)  # so that short sessions meet it too
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def patch(owner: object, name: str, value: object) -> None:
-    """Put something in the place of something else, in this process."""
+    """Replace an attribute in this process."""
     assert hasattr(owner, name), f"{owner} has no {name} any more"
     setattr(owner, name, value)
 

@@ -1,6 +1,6 @@
-"""What must hold after every kill, and at the end of every session: computed from the log and from the notes.
+"""Checks of the log and the notes, after every kill and at the end of every session.
 
-Each check returns what is wrong in words; nothing wrong is an empty list.
+Each check returns or yields its findings as sentences.
 """
 
 from collections import defaultdict
@@ -37,17 +37,17 @@ from tests.crash.notes import (
 
 
 def wrong_after_kill(folder: Path) -> list[str]:
-    """What is wrong with the log and the notes that a killed process left."""
+    """Return the faults in the log and the notes of a killed process."""
     return _wrong(folder, None)
 
 
 def wrong_at_end(folder: Path, asks: Mapping[str, int]) -> list[str]:
-    """What is wrong with sessions that have come to their end. asks: how many there were, by session."""
+    """Return the faults in ended sessions. asks: the number of asks by session."""
     return _wrong(folder, asks)
 
 
 def seen_up_to(folder: Path) -> dict[str, int]:
-    """The last seq of each session that anybody was shown."""
+    """Return the last seq that was shown of each session."""
     last: dict[str, int] = {}
     for note in read_seen(folder / "seen"):
         if isinstance(note, SeenEvent):
@@ -71,7 +71,7 @@ def _wrong(folder: Path, asks: Mapping[str, int] | None) -> list[str]:
                 wrong = _wrong_in_session(reader, name, told, did, None if asks is None else asks[name])
                 found += [f"session {name}: {what}" for what in wrong]
     except CallboardError as error:
-        if not seen and not effects:  # killed before the file was made
+        if not seen and not effects:  # it was killed before the file existed
             return []
         return [f"{type(error).__name__}: {error}"]
     return found
@@ -95,7 +95,7 @@ def _wrong_in_session(
 
 
 def _lost_events(rows: Sequence[Stored], seen: Sequence[Statistics]) -> Iterator[str]:
-    """Every event that was shown is in the log, byte for byte."""
+    """Yield the shown events that are not in the log, byte for byte."""
     for note in seen:
         if not isinstance(note, SeenEvent):
             continue
@@ -110,7 +110,7 @@ def _lost_events(rows: Sequence[Stored], seen: Sequence[Statistics]) -> Iterator
 
 
 def _contradicted(events: Sequence[Event], seen: Sequence[Statistics]) -> Iterator[str]:
-    """Every outcome that was given is the only one of its ask."""
+    """Yield the asks with several outcomes, or with another outcome than the one that was given."""
     ends: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for event in events:
         if isinstance(body := event.body, AskEnded):
@@ -125,7 +125,7 @@ def _contradicted(events: Sequence[Event], seen: Sequence[Statistics]) -> Iterat
 
 
 def _effects(events: Sequence[Event], name: str, effects: Sequence[Effect]) -> Iterator[str]:
-    """What tools did against what the log says of them."""
+    """Compare the effects of tools with the log."""
     calls = {
         f"{name}/{e.sender}/{e.body.turn}/{e.body.call}": e for e in events if isinstance(e.body, CallTool)
     }
@@ -154,7 +154,7 @@ def _effects(events: Sequence[Event], name: str, effects: Sequence[Effect]) -> I
 
 
 def _at_end(recording: Recording, asks: int) -> Iterator[str]:
-    """What holds of a whole session."""
+    """Check a whole session: it replays, is closed, breaks no rule, and no decider failed."""
     events = recording.events
     verification = recording.verify()
     if not verification.is_ok:

@@ -1,8 +1,8 @@
-"""One campaign against one core: runs go round the scenarios until a rule is broken or they are used up.
+"""One campaign against one core: each scenario gets a run in turn, until a rule breaks or all runs are made.
 
 Rules
-  - Each scenario has a scheduler of its own and its own memory, as a campaign of `explore` has, so that this
-    measures what a user gets; only that a run of each is made in turn, for a fault shows in some only.
+  - Each scenario has its own scheduler with its own memory, as in a campaign of `explore`: this measures the
+    tool that users get. Runs go round the scenarios because some faults show only in some of them.
   - A run that does not come to rest within its bounds breaks a rule too.
 """
 
@@ -24,7 +24,7 @@ REST = "A session comes to rest."
 
 
 class Lane:
-    """One scenario and what explores it."""
+    """One scenario with its scheduler."""
 
     def __init__(self, name: str, scenario: Scenario, scheduler: str, seed: str) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class Lane:
         self._fair = Random(f"{seed}/{name}/fair").random
 
     def run(self) -> Run | None:
-        """One run; None if there is none left."""
+        """Make one run; None if no order is left."""
         world, scheduler = self._worlds(), self.scheduler
         if not scheduler.begin(world):
             return None
@@ -49,7 +49,7 @@ class Lane:
 
 
 def explore(scheduler: str, seed: str, runs: int) -> dict[str, object]:
-    """Make so many runs, or as many as it takes. What was broken, after how many runs, and by what."""
+    """Make runs until a rule breaks or `runs` are made. Return the broken rule, and how it was found."""
     lanes = [Lane(name, scenario, scheduler, seed) for name, scenario in SCENARIOS.items()]
     made = 0
     while lanes and made < runs:
@@ -75,7 +75,7 @@ def explore(scheduler: str, seed: str, runs: int) -> dict[str, object]:
 
 
 def fifo() -> dict[str, object]:
-    """Every scenario once, first come, first served, with nothing failing. What was broken, in which run."""
+    """Run every scenario once in FIFO order, without faults. Return the broken rule and the run."""
     for runs, (name, scenario) in enumerate(SCENARIOS.items(), 1):
         world = SessionWorld(without_faults(scenario))
         run = perform(world, rules(), lambda offered: offered[0], lambda offered: offered[0], BOUNDS)
@@ -86,5 +86,5 @@ def fifo() -> dict[str, object]:
 
 
 def without_faults(scenario: Scenario) -> Scenario:
-    """The same session with nothing failing."""
+    """Return the same scenario without faults."""
     return replace(scenario, faults=NO_FAULTS)

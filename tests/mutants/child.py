@@ -4,7 +4,7 @@
     python -m tests.mutants.child MUTANT fifo
     python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
 
-`none` for MUTANT is the core as it is. Nothing of callboard is imported before the mutant is in place.
+`none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from tests.mutants.seeded import MUTANTS
 NO_MUTANT = "none"
 
 NOT_UNITS = ("test_sessions.py", "test_protocol.py", "test_growth.py", "test_states_page.py", "test_codec.py")
-"""What of tests/actors is no unit test of the rules: the first two run whole sessions, in random orders and
-disturbed at every point, which is what is measured here under another name; the others look at sizes, at a
-page of the docs, and at the bytes of messages by Hypothesis."""
+"""Files of tests/actors without unit tests of the rules. The first two run whole sessions, in random orders
+and disturbed at every point: that is exploration under another name. The others check sizes, a page of the
+docs, and the bytes of messages by Hypothesis."""
 
 LIKELY = ("supervisor", "agent", "session")
 """The folders whose tests come first: the first failure is enough."""
 
 
 def units() -> dict[str, object]:
-    """Run the unit tests; which one fails first, if any does."""
+    """Run the unit tests. Return which one fails first, if any."""
     files = [file for file in (ROOT / "tests" / "actors").rglob("test_*.py") if file.name not in NOT_UNITS]
     files.sort(key=lambda file: (file.parent.name not in LIKELY, file.parent.name, file.name))
     options = [
@@ -42,7 +42,8 @@ def units() -> dict[str, object]:
         "no:cacheprovider",
         "--hypothesis-seed=0",
     ]
-    told = io.StringIO()  # and plain asserts, or pytest would load callboard's modules itself, as they are
+    # `--assert=plain`: to rewrite asserts, pytest would load callboard's modules itself, without the mutant.
+    told = io.StringIO()
     with contextlib.redirect_stdout(told):
         code = pytest.main([*options, f"--rootdir={ROOT}", *map(str, files)])
     lines = told.getvalue().splitlines()
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> None:
     if task == "units":
         print(json.dumps(units()))
         return
-    from tests.mutants import campaign  # not before the mutant is in place
+    from tests.mutants import campaign  # the mutant must be in place first
 
     if task == "fifo":
         print(json.dumps(campaign.fifo()))

@@ -1,11 +1,10 @@
-"""A mutant: a wrong line in the core, as data; and the hook that puts it there before it is compiled.
+"""A mutant: a wrong line in the core, as data; and the hook that inserts it before compilation.
 
 Rules
-  - A process lives with one mutant at most, from before anything of callboard is imported. So it does not
-    matter who has imported what from where, and nothing on disk is touched: no cache is read or written for
-    the module that is changed.
-  - The old text occurs exactly once in the module's source. A mutant that no longer fits is an error, never
-    a mutant that silently changes nothing.
+  - A process has at most one mutant, inserted before anything of callboard is imported. So the order of
+    imports does not matter, and nothing on disk changes: no cache is read or written for the changed module.
+  - The old text occurs exactly once in the module's source. A mutant that no longer fits is an error, so a
+    mutant never silently changes nothing.
 """
 
 import importlib.machinery
@@ -21,11 +20,10 @@ PACKAGE = "callboard.actors"
 
 
 class Mutant(NamedTuple):
-    """One seeded fault. what: its effect, in one sentence. old, new: source text.
+    """One seeded fault.
 
-    module: dotted, below `actors`.
-
-    note: for one that is not found: why, and what follows from that.
+    what: its effect, in one sentence. module: dotted, below `actors`. old, new: source text.
+    note: for a mutant that is not found: the reason, and the consequence.
     """
 
     name: str
@@ -37,11 +35,11 @@ class Mutant(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The file that is changed."""
+        """Return the path of the changed file."""
         return ROOT / "actors" / f"{self.module.replace('.', '/')}.py"
 
     def applied(self, source: str) -> str:
-        """The source with the fault in it. Raises ValueError if it does not fit."""
+        """Return the source with the fault in it. Raises ValueError if the fault does not fit."""
         count = source.count(self.old)
         if count != 1 or self.old == self.new:
             raise ValueError(f"{self.name}: its old text occurs {count} times in {self.module}.py")
@@ -49,14 +47,14 @@ class Mutant(NamedTuple):
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles the changed source, and leaves caches alone."""
+    """Compiles the changed source without caches."""
 
     def __init__(self, fullname: str, path: str, mutant: Mutant) -> None:
         super().__init__(fullname, path)
         self._mutant = mutant
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the module with the fault in it."""
+        """Compile the module with the fault in it."""
         source = self._mutant.applied(self.get_data(self.path).decode())
         return compile(source, self.path, "exec", dont_inherit=True)
 
@@ -69,7 +67,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of the one module that is changed."""
+        """Return the spec of the changed module; None for any other module."""
         if fullname != self._fullname:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
@@ -80,7 +78,7 @@ class _Finder(MetaPathFinder):
 
 
 def install(mutant: Mutant) -> None:
-    """Put the fault into this process. Raises RuntimeError if callboard is there already."""
+    """Insert the fault into this process. Raises RuntimeError if callboard is already imported."""
     if loaded := [name for name in sys.modules if name.split(".")[0] == "callboard"]:
         raise RuntimeError(f"too late for {mutant.name}: {loaded[0]} is imported already")
     sys.meta_path.insert(0, _Finder(mutant))

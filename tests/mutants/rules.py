@@ -1,4 +1,4 @@
-"""The rules that a mutant breaks if it is one: the ready-made ones of sessions, replay identity included."""
+"""The rules that a mutant must break: the ready-made ones of sessions, replay identity included."""
 
 from collections.abc import Sequence
 
@@ -10,5 +10,5 @@ REPLAY_EVERY = 10
 
 
 def rules() -> Sequence[Monitor[SessionWorld]]:
-    """All rules, for one campaign."""
+    """Create all rules, for one campaign."""
     return session_monitors(REPLAY_EVERY)

@@ -1,12 +1,12 @@
-"""The campaign: every mutant against FIFO, the unit tests and the explorer; then the table in the docs.
+"""The campaign: every mutant against FIFO, the unit tests and the explorer; then the page of the results.
 
-    python -m tests.mutants.run                      all of it; prints the table
-    python -m tests.mutants.run racer-forgotten ...  these only
-    python -m tests.mutants.run --write              all of it, and tests/mutants/RESULTS.md anew
-    python -m tests.mutants.run --write --kept FILE  the same, and FILE knows what was measured after a break
+    python -m tests.mutants.run                      all mutants; prints the page
+    python -m tests.mutants.run racer-forgotten ...  only these
+    python -m tests.mutants.run --write              all mutants; rewrites tests/mutants/RESULTS.md
+    python -m tests.mutants.run --write --kept FILE  the same; FILE keeps measurements over a break
 
-Each measurement is a process of its own, with the mutant put in before callboard is imported. The core as it
-is has to pass every one of them first.
+Each measurement is a process of its own, with the mutant inserted before callboard is imported. The
+unchanged core has to pass every one of them first.
 """
 
 import argparse
@@ -33,17 +33,17 @@ PARTS_OF_PORTFOLIO: Final = 4
 
 SCHEDULERS: Final = "portfolio,random,pos,pct,delays"
 TIMEOUT_S: Final = 1_800
-THE_CORE: Final = Mutant("none", "The core as it is.", "", "", "")
+THE_CORE: Final = Mutant("none", "The unchanged core.", "", "", "")
 
 MEASURED_WITH: Final = ("actors/**/*.py", "replay/**/*.py", "tests/actors/**/*.py", "tests/mutants/*.py")
-"""What a measurement depends on: one that is kept counts for the very code that it was made with."""
+"""Sources that a measurement depends on: a kept one counts only for the code that it was made with."""
 
 Task: TypeAlias = tuple[str, ...]
 Told: TypeAlias = dict[str, object]
 
 
 def tasks(schedulers: Sequence[str], runs: int, seeds: int) -> list[Task]:
-    """What is measured of each mutant: the portfolio with several seeds, each scheduler alone with one."""
+    """List the measurements of a mutant: the portfolio with several seeds, each scheduler alone with one."""
     found: list[Task] = [("fifo",), ("units",)]
     for scheduler in schedulers:
         if scheduler == "portfolio":
@@ -54,7 +54,7 @@ def tasks(schedulers: Sequence[str], runs: int, seeds: int) -> list[Task]:
 
 
 class Kept:
-    """What was measured, each once. file: where it is kept for another time, if anywhere."""
+    """The measurements, each made once. file: keeps them for a later call; None: they are not kept."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -65,11 +65,11 @@ class Kept:
             self._told = json.loads(file.read_text())
 
     def has(self, mutant: Mutant, task: Task) -> bool:
-        """Whether this was measured."""
+        """Return True if this was measured."""
         return self._key(mutant, task) in self._told
 
     def measure(self, mutant: Mutant, task: Task) -> Told:
-        """Make one measurement in a process of its own. Raises RuntimeError if that fails."""
+        """Make one measurement in a process of its own. Raises RuntimeError if that process fails."""
         key = self._key(mutant, task)
         if key not in self._told:
             told = _measured(mutant, task)
@@ -103,7 +103,7 @@ def _measured(mutant: Mutant, task: Task) -> Told:
 
 
 class Progress:
-    """Lines on stderr. whole: how many mutants there are to measure."""
+    """Progress lines on stderr. whole: the number of mutants to measure."""
 
     def __init__(self, whole: int) -> None:
         self._whole = whole
@@ -112,7 +112,7 @@ class Progress:
         self._lock = Lock()
 
     def done(self, mutant: Mutant, told: dict[Task, Told]) -> None:
-        """One more mutant is measured."""
+        """Print a line for one more measured mutant."""
         with self._lock:
             self._done += 1
             left = self._whole - self._done
@@ -132,11 +132,11 @@ def _how(told: Told) -> str:
 
 
 def measure_all(mutants: Sequence[Mutant], wanted: list[Task], jobs: int, kept: Kept) -> list[Measured]:
-    """Measure the core, which must pass, and every mutant. Raises RuntimeError if the core does not pass."""
+    """Measure the core, which must pass, and every mutant. Raises RuntimeError if the core fails."""
     for task in wanted:
         told = kept.measure(THE_CORE, task)
         if told["killed"]:
-            raise RuntimeError(f"the core as it is does not pass {' '.join(task)}: {told}")
+            raise RuntimeError(f"the unchanged core does not pass {' '.join(task)}: {told}")
     missing = [one for one in mutants if not all(kept.has(one, task) for task in wanted)]
     progress = Progress(len(missing))
 
@@ -150,7 +150,7 @@ def measure_all(mutants: Sequence[Mutant], wanted: list[Task], jobs: int, kept: 
 
 
 def scenarios() -> int:
-    """How many sessions there are; asked in another process, since this one imports nothing of callboard."""
+    """Count the scenarios in another process, since this one imports nothing of callboard."""
     code = "from tests.mutants.scenarios import SCENARIOS; print(len(SCENARIOS))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -161,23 +161,25 @@ def scenarios() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description="Hunt our own mutants.")
-    parser.add_argument("names", nargs="*", help="mutants; all of them if none is named")
-    parser.add_argument("--runs", type=int, default=RUNS, help="runs until a mutant counts as not found")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how often the portfolio is tried")
+    parser.add_argument("names", nargs="*", help="mutants; default: all")
+    parser.add_argument(
+        "--runs", type=int, default=RUNS, help="runs after which a mutant counts as not found"
+    )
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds of the portfolio")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--schedulers", default=SCHEDULERS, help="which, with commas between")
-    parser.add_argument("--kept", type=Path, help="a file that keeps measurements, to go on after a break")
-    parser.add_argument("--write", action="store_true", help="write tests/mutants/RESULTS.md anew")
+    parser.add_argument("--schedulers", default=SCHEDULERS, help="names, separated by commas")
+    parser.add_argument("--kept", type=Path, help="a file that keeps measurements, to continue after a break")
+    parser.add_argument("--write", action="store_true", help="rewrite tests/mutants/RESULTS.md")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in MUTANTS]:
         parser.error(f"there is no mutant {', '.join(unknown)}; see tests/mutants/seeded.py")
     if options.write and options.names:
-        parser.error("the page is written of all mutants only; leave the names out")
+        parser.error("the page needs all mutants: leave the names out")
     return options
 
 
 def main() -> int:
-    """The command line; 1 if a mutant is not found and nobody has said why."""
+    """Run the command line. Return 1 if a mutant is not found and has no note."""
     options = _options()
     chosen = [MUTANTS[name] for name in options.names] or list(MUTANTS.values())
     wanted = tasks(options.schedulers.split(","), options.runs, options.seeds)
@@ -188,7 +190,10 @@ def main() -> int:
     else:
         print(written)
     if NOT_EXPLAINED in written:
-        print("a mutant is not found: add a rule or a session, or say why in its `note`", file=sys.stderr)
+        print(
+            "a mutant is not found: add a rule or a session, or give the reason in its `note`",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

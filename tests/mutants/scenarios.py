@@ -1,6 +1,6 @@
-"""The sessions that mutants are hunted in: one for each thing that rules are about, and a few random plans.
+"""The sessions in which mutants are hunted: one for each subject of the rules, and a few random plans.
 
-None is written for a single mutant. How many there are decides how many runs each gets.
+No session is written for a single mutant. The number of sessions determines how many runs each gets.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.mutants import scenarios_rich as rich
 from tests.mutants import scenarios_small as small
 
 PLANS: Final = (3, 7, 12)
-"""Random plans that are long enough to be worth it."""
+"""Seeds of random plans that are long enough to be useful."""
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     one.__name__: one()

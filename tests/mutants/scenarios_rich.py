@@ -1,4 +1,4 @@
-"""Sessions that are rich in one thing each, with much else going on: most faults show in one of these."""
+"""Sessions that are each rich in one subject, with much else going on. Most faults show in one of them."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ CRASHES: Final = faults("crash", "fence", "cancel", "unstarted", "finished", see
 
 
 def races() -> Scenario:
-    """Racers report at the same time, some wrongly first, some after a look."""
+    """Build racers that report at the same time, some first an invalid report, some after a tool call."""
     policy = script(
         host=[
             calls(
@@ -61,7 +61,7 @@ def races() -> Scenario:
 
 
 def trees() -> Scenario:
-    """Racers that have racers of their own, down to the depth limit and one try beyond it."""
+    """Build racers that have racers of their own, down to the depth limit and one attempt beyond it."""
     policy = script(
         host=[calls(task("kid", copies=2, output_schema=SCHEMA)), DONE],
         kid=[calls(task("grandkid", copies=2), task("grandkid")), report({"n": 1})],
@@ -90,23 +90,23 @@ def _teams(limits: Limits, manager: Limits, chosen: Faults, percent: int, worker
 
 
 def budgets() -> Scenario:
-    """Two teams whose managers have budgets of their own that hold a worker or two at a time."""
+    """Build two teams whose managers have their own budgets, each for a worker or two at a time."""
     limits = Limits(tokens=13_500, max_parallel_calls=4)
     return _teams(limits, Limits(tokens=6_000), ORDER, 50, Limits())
 
 
 def one_budget() -> Scenario:
-    """Two teams in one budget that is just too small for all of them at a time."""
+    """Build two teams in one budget that is just too small for all of them at a time."""
     return _teams(Limits(tokens=8_000, cost=1.0), Limits(), ORDER, 30, Limits(deadline_s=2))
 
 
 def costs() -> Scenario:
-    """The same in dollars."""
+    """Build the same two teams with budgets in dollars."""
     return _teams(Limits(cost=0.044, max_parallel_calls=3), Limits(cost=0.022), ORDER, 60, Limits(cost=0.012))
 
 
 def slots() -> Scenario:
-    """Many agents, and one model call at a time; some are raced out of the line, some wait for it twice."""
+    """Build many agents with one slot for model calls: some lose a race in the queue, some queue twice."""
     policy = script(
         host=[calls(task("kid", copies=3, output_schema=SCHEMA), task("kid"), task("kid")), DONE],
         kid=[by_place(report({"n": 1}), calls(LOOK), report({"n": 3}), calls(LOOK, LOOK), DONE), DONE],
@@ -116,7 +116,7 @@ def slots() -> Scenario:
 
 
 def retries() -> Scenario:
-    """Models that fail, with and without use; back-off; attempts that are used up."""
+    """Build models that fail, with and without usage; back-off; attempts that are used up."""
 
     def flaky(request: ModelRequest) -> Reply:
         if request.attempt <= place(request):
@@ -133,7 +133,7 @@ def retries() -> Scenario:
 
 
 def tools() -> Scenario:
-    """Tools of every effect at once, at two levels, and asks that go on after what was cut short."""
+    """Build tools of every effect at once, at two levels, and asks that go on after interrupted calls."""
     policy = script(
         host=[calls(LOOK, SAVE, PUT, task("kid")), DONE, calls(SAVE, LOOK), DONE, calls(PUT, SAVE), DONE],
         kid=[calls(SAVE, SAVE, PUT), calls(LOOK), DONE],
@@ -151,7 +151,7 @@ def tools() -> Scenario:
 
 
 def asks() -> Scenario:
-    """One ask after the other in one budget, with reports to the client."""
+    """Build one ask after the other in one budget, with reports to the client."""
     policy = script(
         host=[
             calls(task("kid"), task("kid", copies=2)),
@@ -178,7 +178,7 @@ def asks() -> Scenario:
 
 
 def reports() -> Scenario:
-    """Several reports in one turn, from racers, up to the last attempt and the last turn."""
+    """Build several reports in one turn, from racers, up to the last attempt and the last turn."""
     policy = script(
         host=[calls(task("kid", copies=2, output_schema=SCHEMA), task("poor", output_schema=SCHEMA)), DONE],
         kid=[by_place(calls(BAD, LOOK, GOOD), calls(BAD, BAD)), calls(BETTER, GOOD), calls(BAD, BETTER)],
@@ -197,7 +197,7 @@ def reports() -> Scenario:
 
 
 def caps() -> Scenario:
-    """More children, agents and turns than there may be."""
+    """Build more children, agents and turns than the limits allow."""
     policy = script(
         host=[
             calls(task("kid", copies=2, output_schema=OTHER), task("kid"), task("kid", output_schema=OTHER)),
@@ -218,7 +218,7 @@ def caps() -> Scenario:
 
 
 def deadlines() -> Scenario:
-    """Agents that run out of time: with reports in line, tools out, in line, in back-off."""
+    """Build agents that run out of time: with waiting reports, in a tool call, in the queue, in back-off."""
     policy = script(
         host=[
             calls(
@@ -246,7 +246,7 @@ def deadlines() -> Scenario:
 
 
 def schemas() -> Scenario:
-    """Schemas that are refused, and asked about by several at a time; checks that do not answer."""
+    """Build refused schemas, some requested by several agents at a time; checks without an answer."""
     policy = script(
         host=[
             calls(task("kid", output_schema=SCHEMA), task("kid", output_schema=REFUSED)),
@@ -272,7 +272,7 @@ def schemas() -> Scenario:
 
 
 def processes() -> Scenario:
-    """A process that ends, again and again, in the middle of everything."""
+    """Build a process that ends again and again in the middle of its work."""
     policy = script(
         host=[
             calls(SAVE, task("kid", copies=2, output_schema=SCHEMA), task("hand")),

@@ -1,4 +1,4 @@
-"""Sessions in which one rare thing is likely: few agents, and few faults, so that few orders are left."""
+"""Sessions in which one rare event is likely: few agents and few faults leave few orders."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ from tests.mutants.scripts import (
 
 
 def deaths() -> Scenario:
-    """A race in the middle of which its process dies, with calls of every effect under way."""
+    """Build a race in which the process dies while calls of every effect are under way."""
     policy = script(
         host=[calls(task("kid", copies=4)), DONE],
         kid=[by_place(calls(LOOK), calls(PUT, LOOK), calls(SAVE, LOOK), calls(LOOK)), DONE],
@@ -39,7 +39,7 @@ def deaths() -> Scenario:
 
 
 def repeats() -> Scenario:
-    """Calls that may be made again, of one who loses a race only after its process has died."""
+    """Build repeatable calls of an agent that loses a race only after its process has died."""
     policy = script(
         host=[calls(task("kid", copies=2)), DONE],
         kid=[by_place(calls(LOOK), calls(*[PUT] * 8)), DONE],
@@ -50,7 +50,7 @@ def repeats() -> Scenario:
 
 
 def asked_again() -> Scenario:
-    """Calls that a person approved, cut off and asked for again, of one who loses a race meanwhile."""
+    """Build approved calls that are cut off and asked for again, while their agent loses a race."""
     policy = script(
         host=[calls(task("kid", copies=2)), DONE],
         kid=[by_place(calls(LOOK), calls(*[PAY] * 6)), DONE],
@@ -60,7 +60,7 @@ def asked_again() -> Scenario:
 
 
 def in_time() -> Scenario:
-    """Racers whose time is over just as they report, answer, fail or wait, while others go on."""
+    """Build racers whose deadline comes just as they report, answer, fail or wait, while others go on."""
     policy = script(
         host=[
             calls(
@@ -87,7 +87,7 @@ def in_time() -> Scenario:
 
 
 def alone() -> Scenario:
-    """A host without anybody, which reports ask after ask, and is cancelled while that is checked."""
+    """Build a host without children that reports in every ask and is cancelled during a check."""
 
     def host(request: ModelRequest) -> Reply:
         is_busy = request.attempt == 1 and request.turn % 2 == 0
@@ -100,7 +100,7 @@ def alone() -> Scenario:
 
 
 def fresh_schemas() -> Scenario:
-    """Schemas that nobody has asked about before, two levels below one who loses a race."""
+    """Build delegations with unchecked schemas, two levels below an agent that loses a race."""
 
     def fresh(request: ModelRequest) -> Reply:
         schema = {**SCHEMA, "title": request.address}
@@ -122,7 +122,7 @@ def fresh_schemas() -> Scenario:
 
 
 def team(saver: Limits, manager: Limits) -> Scenario:
-    """One who uses all that it may, and one whose helpers want to work at the same time."""
+    """Build an agent that uses all that it may, and one whose helpers want to work at the same time."""
     policy = script(
         host=[calls(task("saver"), task("manager")), DONE],
         saver=[replace(calls(LOOK), percent=100), replace(DONE, percent=100)],
@@ -139,17 +139,17 @@ def team(saver: Limits, manager: Limits) -> Scenario:
 
 SAVER_USES: Final = 2_598
 PAIR_NEEDS: Final = 4_422
-"""What the saver of `team` uses, and its manager needs for two helpers at a time. A test compares them with
-a run of the core; measured here, they would be the mutant's."""
+"""Tokens that the saver of `team` uses, and that its manager needs for two helpers at a time. Both are
+literals, since a measurement here would be the mutant's. A test compares them with a run of the core."""
 
 
 def to_the_token() -> Scenario:
-    """A budget that is just enough if all of it is used, and one that lacks one token for two at a time."""
+    """Build a budget that is just enough if all is used, and one that lacks one token for two agents."""
     return team(Limits(tokens=SAVER_USES), Limits(tokens=PAIR_NEEDS - 1))
 
 
 def inner_budgets() -> Scenario:
-    """A budget within a budget: one has room for one big helper, the other for two or a few small ones."""
+    """Build a budget within a budget: one fits one big helper, the other two or a few small ones."""
     policy = script(
         host=[calls(task("bigs"), task("smalls")), DONE],
         bigs=[replace(calls(task("big"), task("big")), percent=100), DONE],
@@ -166,7 +166,7 @@ def inner_budgets() -> Scenario:
 
 
 def spent_by_the_reply() -> Scenario:
-    """Agents whose reply delegates after it has used the budget: all of it, or most of it."""
+    """Build agents whose reply delegates after it has used all of the budget, or most of it."""
     policy = script(
         host=[calls(task("spender"), task("saver")), DONE],
         spender=[replace(calls(task("kid"), task("kid")), percent=100), DONE],
@@ -183,7 +183,7 @@ def spent_by_the_reply() -> Scenario:
 
 
 def approvals() -> Scenario:
-    """Calls that wait for a person, of one who loses a race meanwhile; then its process dies."""
+    """Build calls that wait for a person, of an agent that loses a race; then its process dies."""
     policy = script(
         host=[calls(task("kid", copies=2)), DONE],
         kid=[by_place(calls(LOOK), calls(*[SEND] * 6)), DONE],
@@ -193,7 +193,7 @@ def approvals() -> Scenario:
 
 
 def one_crash_after_the_other() -> Scenario:
-    """Write tools, and processes that die again before what they resumed with is on disk."""
+    """Build write tools in processes that die again before their resumed work is durable."""
     policy = script(host=[calls(SAVE, SAVE), DONE])
     return Scenario(
         [profile("host", writes=["save"])], policy, [ask()], faults=faults("crash", most=3, fault_mixes=0)

@@ -1,6 +1,6 @@
-"""What the sessions that mutants are hunted in have in common: schemas, calls, and scripts of who says what.
+"""Parts that the sessions of the mutants share: schemas, calls, and scripts of the models.
 
-Every model says what depends on who asks and in which turn only.
+The reply of a model depends only on its agent and the turn.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Line: TypeAlias = Reply | Callable[[ModelRequest], Reply]
 
 
 def script(**parts: list[Line]) -> Policy:
-    """Who says what, turn by turn; who has said it all is done."""
+    """Build a policy from the lines of each profile, turn by turn. After its last line an agent is done."""
 
     def policy(request: ModelRequest) -> Reply:
         lines = parts.get(request.profile, [])
@@ -38,22 +38,22 @@ def script(**parts: list[Line]) -> Policy:
 
 
 def place(request: ModelRequest) -> int:
-    """Which child of its parent this is."""
+    """Return the position of this child among its siblings, from 1."""
     return int(request.address.rpartition(".")[2])
 
 
 def greedy(policy: Policy, percent: int = 100) -> Policy:
-    """The same words, at this share of what they may cost."""
+    """Change a policy: the same replies, which use this share of their reservation."""
     return lambda request: replace(policy(request), percent=percent)
 
 
 def by_place(*lines: Reply) -> Callable[[ModelRequest], Reply]:
-    """Siblings say different things."""
+    """Give each sibling its own line, by position."""
     return lambda request: lines[(place(request) - 1) % len(lines)]
 
 
 def race(*agents: str, schema: object = None) -> Use:
-    """A delegation to several that race."""
+    """Build a delegation to several agents that race."""
     more = {} if schema is None else {"output_schema": schema}
     return TASK, {"agents": list(agents), "prompt": "work", **more}
 

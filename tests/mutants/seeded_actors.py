@@ -1,4 +1,4 @@
-"""Mutants of the agent, of the gate that ports ask, and of what goes on from a log."""
+"""Mutants of the agent, of the gate of the ports, and of recovery from a log."""
 
 from typing import Final
 
@@ -35,28 +35,28 @@ AGENT: Final = (
     ),
     Mutant(
         "results-in-arrival-order",
-        "Results go back to the model in the order in which they came.",
+        "Results go back to the model in the order of their arrival.",
         "agent.calls",
         "    for answer in state.answers.values():",
         "    for answer in sorted(state.answers.values(), key=lambda answer: answer.seq):",
     ),
     Mutant(
         "drains-before-the-tools",
-        "A stopped agent says that it has drained while the last of its tools is out.",
+        "A stopped agent posts that it has drained while its last tool still runs.",
         "agent.turns",
         "    if state.tools_out or state.questions.size or state.is_model_out:",
         "    if state.tools_out > 1 or state.questions.size or state.is_model_out:",
     ),
     Mutant(
         "results-of-the-stopped-lost",
-        "What a stopped agent still owed its conversation is not in the next prompt.",
+        "The results that a stopped agent still owed its conversation are missing in the next prompt.",
         "agent.turns",
         "    state = replace(state, carry=state.carry + _given_up(state), fresh=state.fresh + seqs)",
         "    state = replace(state, fresh=state.fresh + seqs)",
     ),
     Mutant(
         "late-result-goes-on",
-        "The last result of an agent that is stopped lets it go on.",
+        "A stopped agent goes on after its last result.",
         "agent.decider",
         '    if state.phase == "stopping":\n        return drain(state)\n    return _go_on(state)',
         '    if state.phase == "stopping" and (state.tools_out or state.unanswered):\n'
@@ -65,7 +65,7 @@ AGENT: Final = (
     ),
     Mutant(
         "report-before-the-rest",
-        "Reports are posted as soon as tools have returned, though delegations are still out.",
+        "Reports are posted as soon as tools have returned, although delegations are still open.",
         "agent.decider",
         "    return start_next_tool(state) if state.unanswered else all_answered(state)",
         "    waits = state.unanswered and (state.tools_out or state.questions.size or not state.reports)\n"
@@ -73,7 +73,7 @@ AGENT: Final = (
     ),
     Mutant(
         "retries-are-free",
-        "What an attempt used that is tried again is told as nothing.",
+        "The usage of an attempt that is tried again is settled as zero.",
         "agent.decider",
         "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms, settled=settled\n",
         "state.turn, state.attempt, need_of(state), state.digest, after_ms=after_ms,\n"
@@ -82,20 +82,20 @@ AGENT: Final = (
     ),
     Mutant(
         "failed-forgets-its-call",
-        "An agent whose actor fails while its model call is out drains without waiting for the answer.",
+        "An agent whose actor fails during its model call drains without waiting for the answer.",
         "agent.decider",
         'phase="failed", is_model_out=state.phase == "thinking")',
         'phase="failed")',
-        "seed 1 misses it in 10,000 runs; the two others, the unit tests, POS and delays alone find it. An actor "
-        "has to fail just while its call is out, and must then be told what that call used: too rare in these "
-        "sessions to be sure of with every seed.",
+        "seed 1 misses it in 10,000 runs; seeds 0 and 2, the unit tests, POS and delays alone find it. An actor "
+        "has to fail just during its call, and the usage of that call must then be settled: this is too rare in "
+        "these sessions for every seed.",
     ),
 )
 
 DESK: Final = (
     Mutant(
         "second-answer-let-in",
-        "A port may answer a request that has its answer.",
+        "A port may answer a request that already has its answer.",
         "session.port_gate",
         "        return request in self.open",
         "        return True",
@@ -109,14 +109,14 @@ DESK: Final = (
     ),
     Mutant(
         "stop-without-abort",
-        "What is under way for an agent that is stopped is not given up.",
+        "The calls under way for a stopped agent are not aborted.",
         "session.port_gate",
         "        actions += [Abort(self.open[seq]) for seq in self._of.get(event.recipient, ())]\n",
         "",
     ),
     Mutant(
         "only-one-aborted",
-        "Of all that is under way for an agent that is stopped, only the first call is given up.",
+        "Of the calls under way for a stopped agent, only the first is aborted.",
         "session.port_gate",
         "in self._of.get(event.recipient, ())]",
         "in self._of.get(event.recipient, ())[:1]]",
@@ -130,7 +130,7 @@ DESK: Final = (
     ),
     Mutant(
         "stop-outlives-the-drained",
-        "The host counts as stopped after it has drained, and in its next ask.",
+        "The host still counts as stopped after it has drained, in its next ask too.",
         "session.port_gate",
         "    def _begin(self, event: Event, actions: list[Action]) -> None:\n"
         "        self._stopped.discard(event.recipient)\n",
@@ -148,7 +148,7 @@ RECOVERY: Final = (
     ),
     Mutant(
         "unhandled-lost",
-        "An event that nobody had handled is taken as handled if it was the last for its actor.",
+        "An unhandled event counts as handled if it was the last for its actor.",
         "session.recovery",
         "            if event.seq > decided.get(event.recipient, 0):\n                self.inbox",
         "            if event.seq > decided.get(event.recipient, 0) and event.seq < "
@@ -164,15 +164,15 @@ RECOVERY: Final = (
     ),
     Mutant(
         "model-asked-again-for-free",
-        "A model call that was cut off is made again under its old grant, and its first "
-        "use is charged to nobody.",
+        "A model call that was cut off is made again under its old grant, and its first usage is not "
+        "charged.",
         "session.port_table",
         "        after_crash=_model_lost,",
         "        after_crash=lambda request, has_started: None,",
     ),
     Mutant(
         "lost-call-is-free",
-        "A model call that was cut off counts as one that used nothing.",
+        "A model call that was cut off is charged nothing.",
         "session.port_table",
         '    return Post(owner_of(request), ModelReplied(turn, attempt, "cancelled"))',
         "    return _model_cancelled(request, repeated)",
@@ -186,28 +186,28 @@ RECOVERY: Final = (
     ),
     Mutant(
         "stopped-asked-again",
-        "What a stopped agent had asked for is asked again on resume.",
+        "The open requests of a stopped agent are started again on resume.",
         "session.recovery",
         "            if self.gate.is_stopped(owner_of(request)):",
         "            if self.gate.is_stopped(owner_of(request)) and isinstance(request.body, CallModel):",
     ),
     Mutant(
         "answered-started-again",
-        "A request that was answered during recovery is given to its port all the same.",
+        "A request that was answered during recovery is still given to its port.",
         "session.recovery",
         "for seq in sorted(self.held) if self.gate.may_answer(seq))",
         "for seq in sorted(self.held))",
     ),
     Mutant(
         "timers-lost",
-        "After a resume the timers that were set before do not fire.",
+        "After a resume, timers that were set before it do not fire.",
         "session.recovery",
         "starts, tuple(self.gate.timers.values()))",
         "starts, ())",
     ),
     Mutant(
         "failure-recorded-not-repeated",
-        "A decision that a decider raised on is made anew on resume, as if it had not raised.",
+        "A decision that raised in the decider is made again on resume, as if it had not raised.",
         "session.core",
         'return first.error if isinstance(first, DeciderFailed) else ""',
         'return ""',

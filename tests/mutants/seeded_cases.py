@@ -1,4 +1,4 @@
-"""Mutants that are wrong in one case only, the one that was forgotten: calls, agents, ports, recovery."""
+"""Mutants that are wrong in a single forgotten case: calls, agents, ports, recovery."""
 
 from typing import Final
 
@@ -6,43 +6,43 @@ from tests.mutants.mutant import Mutant
 
 CALLS: Final = (
     Mutant(
-        "settlement-of-the-stopped-wakes-nobody",
-        "What an agent gives back that was stopped lets nobody who waits for it be looked at.",
+        "settlement-of-the-stopped-wakes-no-agent",
+        "The budget that a stopped agent gives back wakes no agent that waits for it.",
         "supervisor.turns",
         "    work.in_flight -= 1\n    wake_along(work, ancestry)",
         "    work.in_flight -= 1\n    if record.is_running:\n        wake_along(work, ancestry)",
     ),
     Mutant(
         "answered-one-forgets-all",
-        "With the first answer of an agent's calls, the gate forgets that others are under way.",
+        "With the first answer of an agent's calls, the gate forgets its other calls under way.",
         "session.port_gate",
         "            if len(seqs) == 1:\n                del self._of[owner]",
         "            if True:\n                del self._of[owner]",
     ),
     Mutant(
         "repeated-call-not-remembered",
-        "The gate forgets that an earlier process may have started a call that is made again.",
+        "The gate forgets that an earlier process may have started a repeated call.",
         "session.port_gate",
         "            self._repeated.add(request.seq)\n",
         "            pass\n",
     ),
     Mutant(
         "interrupted-call-not-remembered",
-        "The gate forgets that a call that is made again was interrupted once.",
+        "The gate forgets that a repeated call was interrupted once.",
         "session.port_gate",
         "            self._repeated.add(seq)\n",
         "            pass\n",
     ),
     Mutant(
         "torn-agent-decision-lost",
-        "A decision that the end of the log cut off is completed only if it was the supervisor's.",
+        "A decision that the end of the log cut off is completed only if it is the supervisor's.",
         "session.recovery",
         "        if torn is not None:\n",
         "        if torn is not None and torn[0].recipient == SUPERVISOR:\n",
     ),
     Mutant(
         "torn-supervisor-decision-lost",
-        "A decision that the end of the log cut off is completed only if it was an agent's.",
+        "A decision that the end of the log cut off is completed only if it is an agent's.",
         "session.recovery",
         "        if torn is not None:\n",
         "        if torn is not None and torn[0].recipient != SUPERVISOR:\n",
@@ -56,21 +56,21 @@ CALLS: Final = (
     ),
     Mutant(
         "retry-waits-for-the-last-attempt",
-        "A stopped agent in back-off waits for the answer of the attempt before.",
+        "A stopped agent in back-off waits for the answer of its previous attempt.",
         "agent.decider",
         "is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)",
         "is_model_out = may_be_out and (stop.granted == (state.turn, state.attempt) or state.attempt > 2)",
     ),
     Mutant(
         "finished-answers-a-stop",
-        "An agent that has finished says that it has drained when its Stop comes after all.",
+        "An agent that has finished posts that it has drained when a late Stop comes.",
         "agent.phases",
         '        "idle": {\n            Begin: ("thinking",),\n',
         '        "idle": {\n            Begin: ("thinking",),\n            Stop: ("idle",),\n',
     ),
     Mutant(
         "settled-twice-by-retries",
-        "The settlement of an attempt that is tried again is charged once more with the turn's end.",
+        "The settlement of an attempt that is tried again is charged again at the end of the turn.",
         "supervisor.turns",
         "    text = settled.text or record.text\n",
         "    text = settled.text or record.text\n"
@@ -86,7 +86,7 @@ CALLS: Final = (
     ),
     Mutant(
         "last-request-of-the-log-is-fresh",
-        "The very last request of a log is taken for one that has not started.",
+        "The very last request of a log is treated as one that has not started.",
         "session.recovery",
         "        if request.seq > len(self.events) or build is None:",
         "        if request.seq >= len(self.events) or build is None:",
@@ -101,49 +101,49 @@ CALLS: Final = (
     ),
     Mutant(
         "unstarted-write-interrupted",
-        "A write tool that had not started is answered as interrupted, not run.",
+        "A write tool that had not started is answered as `interrupted` instead of being run.",
         "session.port_table",
         "def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    return interrupted(request, repeated) if has_started else None",
         'def _tool_after_crash(request: Event, repeated: Repeated, has_started: bool) -> Post | None:\n    body = request.body\n    is_write = isinstance(body, CallTool) and body.effect == "write"\n    return interrupted(request, repeated) if is_write else None',
     ),
     Mutant(
         "cost-overrides-tokens",
-        "Where both are limited, a cost that fits now lets a call pass whose tokens do not.",
+        "Where both are limited, a call whose cost fits passes although its tokens do not.",
         "supervisor.budgets",
         "reserved.cost > budget.cost else verdict",
         'reserved.cost > budget.cost else "now"',
     ),
     Mutant(
         "slot-of-a-stopped-retry",
-        "The slot of a call that was not the first attempt is not given back if its agent was stopped.",
+        "The slot of a later attempt is not given back if its agent was stopped.",
         "supervisor.turns",
         "    work.in_flight -= 1\n",
         "    work.in_flight -= record.is_running or record.granted[1] == 1\n",
     ),
     Mutant(
         "unknown-use-of-a-retry-is-free",
-        "A call that was not the first attempt and whose use is not known is charged nothing.",
+        "A later attempt with unknown usage is charged nothing.",
         "supervisor.turns",
         "budgets.charge_of(need, settled.usage)",
         "budgets.charge_of(need, settled.usage or (budgets.Usage() if ancestry[-1].granted[1] > 1 else None))",
     ),
     Mutant(
         "second-crash-forgets-the-turn",
-        "A host that fails while it drains counts its turns anew in the next ask.",
+        "A host that fails while it drains counts its turns from 1 again in the next ask.",
         "agent.decider",
         'phase="idle", turn=state.turn)',
         'phase="idle")',
     ),
     Mutant(
         "owed-by-a-retry-not-known",
-        "What a stopped agent's second attempt used is told as not known.",
+        "The usage of a stopped agent's second attempt is reported as unknown.",
         "agent.decider",
         "    state = replace(state, is_model_out=False, owed=settled)\n",
         "    state = replace(state, is_model_out=False, owed=Settled() if state.attempt > 1 else settled)\n",
     ),
     Mutant(
         "stop-forgets-the-call-of-the-failed",
-        "An agent that has failed and is stopped then does not wait for its model call.",
+        "An agent that has failed and is then stopped does not wait for its model call.",
         "agent.decider",
         '    may_be_out = state.phase == "thinking" or state.is_model_out\n',
         '    may_be_out = state.phase == "thinking"\n',

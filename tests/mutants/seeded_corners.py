@@ -1,4 +1,4 @@
-"""Mutants that are wrong in one case only, the one that was forgotten: ends, delegations and asks."""
+"""Mutants that are wrong in a single forgotten case: ends, delegations and asks."""
 
 from typing import Final
 
@@ -22,28 +22,28 @@ ENDS: Final = (
     ),
     Mutant(
         "loser-without-its-grant",
-        "The Stop of a racer that has lost does not say that its model call is out.",
+        "The Stop of a racer that has lost does not say that its model call is in flight.",
         "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         'Stop(kind, record.granted if kind != "lost_race" else (0, 0)))\n    retire',
     ),
     Mutant(
         "late-without-its-grant",
-        "The Stop of an agent whose time is over does not say that its model call is out.",
+        "The Stop of an agent at its deadline does not say that its model call is in flight.",
         "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         'Stop(kind, record.granted if kind != "deadline" else (0, 0)))\n    retire',
     ),
     Mutant(
         "leaver-by-another-not-counted",
-        "What an agent used that leaves the tree when the last below it has drained is forgotten.",
+        "The usage of an agent that leaves the tree when the last agent below it has drained is forgotten.",
         "supervisor.ending",
         "        if delegation is not None:\n            work.put_delegation",
         "        if delegation is not None and leaf.address == address:\n            work.put_delegation",
     ),
     Mutant(
         "check-numbers-used-again",
-        "A check is numbered by how many are open, so two can have one number.",
+        "A check is numbered by the number of open checks, so two can have one number.",
         "supervisor.delegating",
         "schema, timeout = work.state.next_check, ",
         "schema, timeout = work.state.checks.size + 1, ",
@@ -76,21 +76,21 @@ ENDS: Final = (
     ),
     Mutant(
         "children-with-a-schema-not-counted",
-        "Children whose schema is to be checked first do not count for the turn.",
+        "Children whose schema is checked first do not count for the turn.",
         "supervisor.delegating",
         "turn_children=parent.turn_children + count,",
         "turn_children=parent.turn_children + (count if schema == NULL or work.has_accepted(schema) else 0),",
     ),
     Mutant(
         "below-the-late-goes-on",
-        "What is below an agent goes on when its time is over.",
+        "The agents below an agent go on after its deadline.",
         "supervisor.ending",
         "    stop_below(work, address)\n    stop_one(work, address, kind)",
         '    if kind != "deadline":\n        stop_below(work, address)\n    stop_one(work, address, kind)',
     ),
     Mutant(
         "host-drained-is-enough",
-        "After a cancel the outcome is told when the host has drained, whoever else has not.",
+        "After a cancel the outcome is given when the host has drained, even if other agents have not.",
         "supervisor.asks",
         "    if work.state.live and not is_grace_over:",
         "    host = work.record(HOST)\n"
@@ -100,7 +100,7 @@ ENDS: Final = (
     ),
     Mutant(
         "agents-reset",
-        "With each ask the agents of the session are counted anew.",
+        "With each ask the count of the agents of the session restarts.",
         "supervisor.asks",
         "agents=max(1, state.agents))",
         "agents=1)",
@@ -114,28 +114,28 @@ ENDS: Final = (
     ),
     Mutant(
         "check-of-another-ask",
-        "The answer to a check that an earlier ask has left behind is taken for the running ask.",
+        "The answer to a check of an earlier ask is taken for the running ask.",
         "supervisor.unit_of_work",
         "ask is not None and ask.outcome is None and ask.delegation.key == key",
         "ask is not None and ask.outcome is None",
     ),
     Mutant(
         "stop-skips-the-line",
-        "Those below a stopped agent who stand in line go on.",
+        "Agents below a stopped agent that wait for a model call go on.",
         "supervisor.ending",
         "        if below != address:\n            stop_one",
         "        if below != address and not (record and record.ticket):\n            stop_one",
     ),
     Mutant(
         "stop-skips-the-back-off",
-        "Those below a stopped agent who wait for their next attempt go on.",
+        "Agents below a stopped agent that wait for their next attempt go on.",
         "supervisor.ending",
         "        if below != address:\n            stop_one",
         "        if below != address and not (record and record.turn_timer):\n            stop_one",
     ),
     Mutant(
         "stop-skips-the-checking",
-        "Those below a stopped agent whose own delegation waits for its schema go on.",
+        "Agents below a stopped agent whose own delegation waits for its schema go on.",
         "supervisor.ending",
         "        if below != address:\n            stop_one",
         "        if below != address and not (record and any(d.is_checking for d in "
@@ -144,14 +144,14 @@ ENDS: Final = (
     ),
     Mutant(
         "failure-counts-twice",
-        "A racer that fails by itself just when it is stopped counts as two that have ended.",
+        "A racer that fails by itself just when it is stopped counts as two ended racers.",
         "supervisor.decider",
         "    if not record.is_running:\n        return\n    if finished.kind",
         '    if not record.is_running and finished.kind == "answered":\n        return\n    if finished.kind',
     ),
     Mutant(
         "answer-of-the-stopped-wins",
-        "A racer that answers just when its time is over wins all the same.",
+        "A racer that answers just at its deadline still wins.",
         "supervisor.decider",
         "    if not record.is_running:\n        return\n    if finished.kind",
         '    if not record.is_running and finished.kind != "answered":\n        return\n    if finished.kind',
@@ -172,14 +172,14 @@ ENDS: Final = (
     ),
     Mutant(
         "down-to-a-narrower-budget",
-        "Who moves from a budget to a narrower one lets nobody behind it be looked at.",
+        "An agent that moves from a budget to a narrower one wakes no agent behind it.",
         "supervisor.admission",
         "    if left and depth_of(left) < place:\n        wake_next(work, left)\n",
         "",
     ),
     Mutant(
         "behind-an-invalid-one-of-a-race",
-        "A racer's report is not judged if the one before it was invalid and of another racer.",
+        "The report of a racer is not judged if the one before it was invalid and came from another racer.",
         "supervisor.reports",
         "    if delegation.pending.size:\n        _judge_next",
         "    following = delegation.pending.first()\n"
@@ -188,14 +188,14 @@ ENDS: Final = (
     ),
     Mutant(
         "cancelled-without-its-grant",
-        "The Stop of one below another who ends does not say that its model call is out.",
+        "The Stop of an agent below an ending one does not say that its model call is in flight.",
         "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         'Stop(kind, record.granted if kind != "cancelled" else (0, 0)))\n    retire',
     ),
     Mutant(
         "deadline-during-a-call-forgotten",
-        "A deadline that comes while the model is at work is forgotten.",
+        "A deadline that comes during a model call is forgotten.",
         "supervisor.decider",
         '        end_agent(work, timer.address, "deadline")\n',
         "        record = work.record(timer.address)\n"
@@ -204,7 +204,7 @@ ENDS: Final = (
     ),
     Mutant(
         "winner-that-fails-never-drains",
-        "Who has won and fails before it has finished is not told to drain.",
+        "A winner that fails before it has finished is not told to drain.",
         "supervisor.ending",
         '        work.post(address, Stop("crashed", record.granted))\n'
         "        work.update_record(address, is_stopped=True)\n",

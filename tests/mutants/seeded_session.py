@@ -1,4 +1,4 @@
-"""Mutants of the session: asks, budgets, the line for model calls."""
+"""Mutants of the session: asks, budgets, the queue for model calls."""
 
 from typing import Final
 
@@ -7,42 +7,42 @@ from tests.mutants.mutant import Mutant
 ASKS: Final = (
     Mutant(
         "account-reset",
-        "With each ask the host's account starts at nothing, so the session's budget is one of each ask.",
+        "With each ask the host's account restarts at zero, so the session's budget applies to each ask.",
         "supervisor.asks",
         "    spent = host.spent if host else ZERO\n    timer",
         "    spent = ZERO\n    timer",
     ),
     Mutant(
         "ordinals-reset",
-        "With each ask the host's children are counted from 1 again.",
+        "With each ask the numbers of the host's children restart at 1.",
         "supervisor.asks",
         "        next_ordinal=former.next_ordinal if former else 1,\n",
         "",
     ),
     Mutant(
         "ask-before-drained",
-        "An ask begins though agents of an earlier one have not stopped.",
+        "An ask begins before the agents of an earlier one have drained.",
         "supervisor.asks",
         "    if state.live:\n        return",
         "    if state.live > 1:\n        return",
     ),
     Mutant(
         "cancel-after-the-end",
-        "A cancel that comes when the outcome is settled and agents drain changes the outcome.",
+        "A cancel that comes after the outcome is settled, while agents drain, changes the outcome.",
         "supervisor.asks",
         "    if ask is None or ask.outcome is not None:\n        return\n    stop_below",
         "    if ask is None:\n        return\n    stop_below",
     ),
     Mutant(
         "grace-never-ends",
-        "When the grace is over, the outcome still waits for those who have not drained.",
+        "When the grace is over, the outcome still waits for agents that have not drained.",
         "supervisor.decider",
         "asks.conclude(work, is_grace_over=True)",
         "asks.conclude(work)",
     ),
     Mutant(
         "grace-not-cancelled",
-        "The timer of the grace is not taken back when all have drained in time.",
+        "The timer of the grace is not cancelled when all agents have drained in time.",
         "supervisor.asks",
         "    work.cancel_timer(ask.grace_timer)\n    work.update_session",
         "    work.update_session",
@@ -59,28 +59,28 @@ BUDGETS: Final = (
     ),
     Mutant(
         "tokens-overshoot-by-one",
-        "A call may use one token more than is left beside the calls in flight.",
+        "A call may use one token more than the calls in flight leave.",
         "supervisor.budgets",
         '"later" if total + reserved.tokens > budget.tokens else verdict',
         '"later" if total + reserved.tokens > budget.tokens + 1 else verdict',
     ),
     Mutant(
         "closing-ignored",
-        "A child's call need not leave room for the closing turns of those above it.",
+        "A call of a child need not leave room for the closing turns of the agents above it.",
         "supervisor.budgets",
         " and place < len(ancestry) - 1:",
         " and place > len(ancestry):",
     ),
     Mutant(
         "closing-in-its-own-scope-only",
-        "A closing turn is kept free in the scope of its own agent, and not in those above it.",
+        "A closing turn is kept free in the scope of its own agent, but not in those above it.",
         "supervisor.budgets",
         "            kept = add(kept, budget.closing)",
         "            kept = add(need, budget.closing)",
     ),
     Mutant(
         "unknown-use-is-free",
-        "A call whose use is not known is charged nothing.",
+        "A call with unknown usage is charged nothing.",
         "supervisor.budgets",
         "Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)",
         "Usage(calls=1, unknown_calls=1)",
@@ -101,7 +101,7 @@ BUDGETS: Final = (
     ),
     Mutant(
         "spend-of-the-stopped-lost",
-        "What an agent used that was stopped is not charged to those above it.",
+        "The usage of a stopped agent is not charged to the agents above it.",
         "supervisor.budgets",
         "        spent, reserved = plus(record.spent, used), subtract(record.reserved, need)",
         "        spent = record.spent if ancestry[-1].is_stopped else plus(record.spent, used)\n"
@@ -133,35 +133,35 @@ LINE: Final = (
     ),
     Mutant(
         "slots-off-by-one",
-        "One more model call in flight than the limit says, if nobody stands in line.",
+        "One more model call is in flight than the limit says, if the queue is empty.",
         "supervisor.turns",
         "work.in_flight >= (ancestry[0].limits.max_parallel_calls or 1)",
         "work.in_flight > (ancestry[0].limits.max_parallel_calls or 1)",
     ),
     Mutant(
         "one-served-a-message",
-        "After each message at most one of those in line is looked at.",
+        "After each message at most one waiting request is looked at.",
         "supervisor.turns",
         "            _serve(work, ancestry, ancestry[-1].wanted)\n",
         "            _serve(work, ancestry, ancestry[-1].wanted)\n            return\n",
     ),
     Mutant(
         "parked-at-the-wrong-scope",
-        "A request is parked at the lowest scope that is exhausted, not at the topmost.",
+        "A request is parked at the lowest exhausted scope, not at the topmost.",
         "supervisor.turns",
         '(where[-1] if where else "")',
         '(where[0] if where else "")',
     ),
     Mutant(
-        "settlement-wakes-nobody",
-        "A settlement lets nobody who waits for that budget be looked at, if the agent goes on.",
+        "settlement-wakes-no-agent",
+        "A settlement wakes no agent that waits for that budget, if its own agent goes on.",
         "supervisor.turns",
         "    work.in_flight -= 1\n    wake_along(work, ancestry)",
         "    work.in_flight -= 1\n    if record.parked:\n        wake_along(work, ancestry)",
     ),
     Mutant(
-        "leaver-wakes-nobody",
-        "Whoever leaves the line lets nobody behind it be looked at.",
+        "leaver-wakes-no-agent",
+        "An agent that leaves the queue wakes no agent behind it.",
         "supervisor.admission",
         "    wake_along(work, work.ancestry(address) or [])",
         "    return",

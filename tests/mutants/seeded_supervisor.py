@@ -7,57 +7,57 @@ from tests.mutants.mutant import Mutant
 REPORTS: Final = (
     Mutant(
         "report-of-the-ended",
-        "A report that is posted after its sender has ended is put in line as if it were in time.",
+        "A report that is posted after its sender has ended is queued as if it were in time.",
         "supervisor.reports",
         "if record and record.is_running else None",
         "if record else None",
     ),
     Mutant(
         "all-judged-at-once",
-        "A report is sent to be checked though an earlier one of its delegation is being checked.",
+        "A report is sent to be checked while an earlier one of its delegation is still being checked.",
         "supervisor.reports",
         "    if queue.size == 1:",
         "    if queue.size:",
     ),
     Mutant(
         "line-numbers-used-again",
-        "A report is numbered by how many wait, so one that comes after a judgement "
-        "overwrites one that waits.",
+        "A report is numbered by the number of waiting reports, so a report after a judgement overwrites "
+        "one that waits.",
         "supervisor.reports",
         "parent_of(sender), delegation.reports",
         "parent_of(sender), delegation.pending.size",
     ),
     Mutant(
         "last-report-first",
-        "Of several reports that wait, the one that came last is judged first.",
+        "Of several waiting reports, the last one is judged first.",
         "supervisor.reports",
         "    first = delegation.pending.first()\n",
         "    first = max(delegation.pending.items(), key=lambda item: item[0])\n",
     ),
     Mutant(
         "pending-dropped-at-the-end",
-        "A delegation whose last agent has ended fails though a report of that agent is being checked.",
+        "A delegation whose last agent has ended fails although a report of that agent is being checked.",
         "supervisor.ending",
         "delegation.running or delegation.pending.size or delegation.is_checking",
         "delegation.running or delegation.is_checking",
     ),
     Mutant(
         "only-the-first-late",
-        "Of the reports that wait when their delegation ends, only the first is judged late.",
+        "Of the reports that wait when their delegation ends, only the first is judged `late`.",
         "supervisor.ending",
         "        judge_late(work, pending)\n    if STATUS",
         "        judge_late(work, pending)\n        break\n    if STATUS",
     ),
     Mutant(
         "waiting-for-a-check-forgotten",
-        "Of the delegations that wait for one answer about their schema, only the first begins.",
+        "Of the delegations that wait for one check of their schema, only the first begins.",
         "supervisor.reports",
         "    for parent, key in check.others.values():\n",
         "    for parent, key in list(check.others.values())[:0]:\n",
     ),
     Mutant(
         "failed-check-tried-once",
-        "When a check fails, nobody asks again for those who waited for it.",
+        "When a check fails, no new check is requested for the delegations that waited for it.",
         "supervisor.reports",
         '        if checked.status == "failed":\n            ask_schema(work, parent, other, parent, "accept")\n'
         "        else:\n",
@@ -65,7 +65,7 @@ REPORTS: Final = (
     ),
     Mutant(
         "refused-schema-remembered",
-        "A schema that was refused once is taken as known the next time.",
+        "A schema that was refused once counts as accepted the next time.",
         "supervisor.reports",
         'is_good=checked.status == "ok")',
         "is_good=True)",
@@ -75,7 +75,7 @@ REPORTS: Final = (
 ENDINGS: Final = (
     Mutant(
         "racer-forgotten",
-        "When somebody wins, the last of the racers is not stopped, unless that is the winner.",
+        "When a racer wins, the last of the racers is not stopped, unless it is the winner.",
         "supervisor.ending",
         "    for ordinal in delegation.racers:\n        other =",
         "    for ordinal in delegation.racers[:-1] or delegation.racers:\n        other =",
@@ -89,29 +89,28 @@ ENDINGS: Final = (
     ),
     Mutant(
         "stop-without-grant",
-        "A Stop never says that a model call is out, so that its agent has drained before "
-        "the answer is there.",
+        "A Stop never says that a model call is in flight, so its agent has drained before the answer comes.",
         "supervisor.ending",
         "Stop(kind, record.granted))\n    retire",
         "Stop(kind))\n    retire",
     ),
     Mutant(
         "deadline-not-cancelled",
-        "The deadline of an agent that ends while it backs off is not taken back.",
+        "The deadline of an agent that ends in its back-off is not cancelled.",
         "supervisor.ending",
         "        work.cancel_timer(record.deadline_timer)\n",
         "        if not record.turn_timer:\n            work.cancel_timer(record.deadline_timer)\n",
     ),
     Mutant(
         "parked-place-kept",
-        "Whoever is stopped while it waits for a budget keeps its place there.",
+        "An agent that is stopped while it waits for a budget keeps its place there.",
         "supervisor.ending",
         "    if record.ticket:\n        dequeue",
         "    if record.ticket and not record.parked:\n        dequeue",
     ),
     Mutant(
         "loser-spend-lost",
-        "What a racer used who has drained before its delegation ends is not in the end's usage.",
+        "The usage of a racer that has drained before its delegation ends is missing in the end's usage.",
         "supervisor.ending",
         "    used, unsettled = delegation.used, Need()",
         "    used, unsettled = Usage(), Need()",
@@ -150,14 +149,14 @@ DELEGATING: Final = (
     ),
     Mutant(
         "delegate-of-the-stopped",
-        "A delegation that is on its way when its sender is stopped begins.",
+        "A delegation that is posted before its sender is stopped, and handled after, begins.",
         "supervisor.delegating",
         "    if ancestry is None or not ancestry[-1].is_running:\n        detail",
         "    if ancestry is None or ancestry[-1].is_drained:\n        detail",
     ),
     Mutant(
         "delegate-of-the-stopped-unanswered",
-        "A delegation that is on its way when its sender is stopped never ends.",
+        "A delegation that is posted before its sender is stopped, and handled after, never ends.",
         "supervisor.delegating",
         '        end = DelegationEnded(request.turn, request.call, "cancelled", '
         "detail=detail, by=work.seq)\n"
@@ -175,7 +174,7 @@ DELEGATING: Final = (
     ),
     Mutant(
         "begins-under-the-stopped",
-        "A delegation whose schema is being checked when its parent is stopped begins all the same.",
+        "A delegation whose schema is being checked when its parent is stopped still begins.",
         "supervisor.ending",
         "        for delegation in record.delegations.values() if record else ():\n",
         "        for delegation in record.delegations.values() if record else ():\n"
@@ -184,7 +183,7 @@ DELEGATING: Final = (
     ),
     Mutant(
         "denied-race-begins-partly",
-        "A race that names somebody who is not there begins with the others.",
+        "A race that names an unknown agent begins with the others.",
         "supervisor.delegating",
         "    for name in request.profiles:\n        if name not in parent.profile.agents",
         "    for name in request.profiles[:1]:\n        if name not in parent.profile.agents",
@@ -198,7 +197,7 @@ DELEGATING: Final = (
     ),
     Mutant(
         "parents-words-in-the-prompt",
-        "A child is told what its parent said last.",
+        "A child gets its parent's last words in its prompt.",
         "supervisor.delegating",
         "            request.prompt,\n            child.model",
         "            Json(b'\"' + record.text.encode() + b'\"') if record.text.isascii() and "

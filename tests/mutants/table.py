@@ -1,4 +1,4 @@
-"""The page of the docs about mutants, from what was measured."""
+"""The page about the mutants, made from the measurements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -12,16 +12,16 @@ Each line below is a fault that was put into the real core (`actors/`), one at a
 Then a fixed set of {scenarios} sessions (`tests/mutants/scenarios.py`) is explored, a run of each in turn,
 until a rule is broken or {runs:,} runs were made: with the default portfolio, then with each
 scheduler alone. The rules are the ready-made ones of `callboard.testing`
-([rules](../../docs/rules.md)), replay identity included. The core as it is passes all of them.
+([rules](../../docs/rules.md)), replay identity included. The unchanged core passes all of them.
 
-- **FIFO**: one run of each session, first come, first served, nothing failing. The number says in which run
+- **FIFO**: one run of each session, first come, first served, without faults. The number is the run in which
   a rule was broken.
 - **Units**: the tests of `tests/actors`, without those marked slow, those that run whole sessions in random
-  orders or disturbed at every point (`test_sessions.py`, `test_protocol.py`), and those that look at
+  orders or disturbed at every point (`test_sessions.py`, `test_protocol.py`), and those that check
   sizes, docs or the encoding of messages (`test_growth.py`, `test_states_page.py`, `test_codec.py`).
 - **portfolio**: the run that found it, with each of {seeds}. The columns after it: one scheduler
   alone, one seed, with a quarter of the runs, which is its share of the portfolio.
-- \N{EN DASH}: not found in so many runs. Found by the portfolio is what is found with every seed.
+- \N{EN DASH}: not found in that many runs. "Found by the portfolio" means: found with every seed.
 
 `make mutants` measures all of it again and writes this page.
 """
@@ -31,35 +31,35 @@ NOT_EXPLAINED: Final = "not explained yet"
 
 
 class Measured(NamedTuple):
-    """A mutant, and what every measurement told."""
+    """A mutant and the results of all its measurements."""
 
     mutant: Mutant
     told: Mapping[tuple[str, ...], Mapping[str, object]]
 
     def is_killed_by(self, task: str) -> bool:
-        """By `fifo`, or by `units`."""
+        """Return True if this task found the mutant. task: `fifo` or `units`."""
         return bool(self.told[(task,)]["killed"])
 
     @property
     def needs_exploration(self) -> bool:
-        """Whether it passes FIFO and the unit tests."""
+        """Return True if the mutant passes FIFO and the unit tests."""
         return not self.is_killed_by("fifo") and not self.is_killed_by("units")
 
     def runs(self, scheduler: str) -> list[float]:
-        """Runs until it was found, for each seed; infinity where it was not."""
+        """Return the runs until the mutant was found, by seed; infinity where it was not."""
         return [_number(told) for told in self._explored(scheduler)]
 
     def is_found_by(self, scheduler: str) -> bool:
-        """Whether every seed found it."""
+        """Return True if every seed found the mutant."""
         return float("inf") not in self.runs(scheduler)
 
     def rule(self, scheduler: str) -> str:
-        """The rule that it broke: as this scheduler found it, else any other."""
+        """Return the rule that the mutant broke: as this scheduler found it, else any other."""
         killed = [told for told in (*self._explored(scheduler), *self._explored("")) if told["killed"]]
         return str(killed[0]["rule"]) if killed else ""
 
     def _explored(self, scheduler: str) -> list[Mapping[str, object]]:
-        """What this scheduler told, in the order of the seeds; what all told, if none is named."""
+        """Return the results of this scheduler in the order of the seeds; of all schedulers for ""."""
         found = [(task, told) for task, told in self.told.items() if task[0] == "explore"]
         return [told for task, told in found if scheduler in ("", task[1])]
 
@@ -71,7 +71,7 @@ def _number(told: Mapping[str, object]) -> float:
 
 
 def page(measured: Sequence[Measured], runs: int, scenarios: int) -> str:
-    """The whole page. runs: those of the portfolio, at most. scenarios: how many sessions there are."""
+    """Render the whole page. runs: the most that the portfolio makes. scenarios: the number of sessions."""
     schedulers = list(dict.fromkeys(task[1] for one in measured for task in one.told if task[0] == "explore"))
     main, seeds = schedulers[0], len(measured[0].runs(schedulers[0]))
     found = [one for one in measured if one.is_found_by(main)]

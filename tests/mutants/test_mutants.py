@@ -31,11 +31,11 @@ QUICK = (
     "failure-counts-twice",
     "stop-skips-the-checking",
 )
-"""From eight parts of the core; none is found without a particular order or a fault."""
+"""Mutants of eight parts of the core. Only a particular order or a fault finds each of them."""
 
 
 def child(name: str, *task: str) -> dict[str, Any]:
-    """What a process with this mutant tells."""
+    """Run one task in a process with this mutant; return its result."""
     command = [sys.executable, "-m", "tests.mutants.child", name, *task]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -44,12 +44,12 @@ def child(name: str, *task: str) -> dict[str, Any]:
     return told
 
 
-def test_there_are_at_least_45_and_no_name_twice() -> None:
+def test_there_are_at_least_45_mutants_and_no_name_twice() -> None:
     assert len(MUTANTS) == sum(len(part) for part in PARTS.values()) >= 45
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=str)
-def test_each_fits_the_source_in_exactly_one_place_and_compiles(mutant: Mutant) -> None:
+def test_each_mutant_fits_the_source_in_exactly_one_place_and_compiles(mutant: Mutant) -> None:
     compile(mutant.applied(mutant.path.read_text()), mutant.name, "exec")
 
 
@@ -62,34 +62,34 @@ def test_a_mutant_that_fits_nowhere_or_twice_is_refused() -> None:
         Mutant("nothing", "Changes nothing.", "gate", "ab", "ab").applied("ab")
 
 
-def test_a_mutant_comes_before_the_first_import_or_not_at_all() -> None:
+def test_a_mutant_is_refused_after_the_first_import() -> None:
     import callboard.actors.session.port_gate  # noqa: F401
 
     with pytest.raises(RuntimeError, match="imported already"):
         install(next(iter(MUTANTS.values())))
 
 
-def test_the_page_in_the_docs_names_every_mutant_and_what_it_does() -> None:
+def test_the_page_names_every_mutant_and_its_effect() -> None:
     written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
     missing = [one.name for one in MUTANTS.values() if f"| `{one.name}` | {one.what} |" not in written]
     assert not missing, "run `make mutants`"
 
 
-def test_the_page_in_the_docs_names_no_mutant_that_is_not_there() -> None:
+def test_the_page_names_only_existing_mutants() -> None:
     lines = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text().splitlines()
     named = {line.split("`")[1] for line in lines if line.startswith("| `")}
     assert named == set(MUTANTS)
 
 
-def test_what_is_not_found_is_explained_and_what_is_explained_is_not_found() -> None:
+def test_exactly_the_mutants_that_are_not_found_are_explained() -> None:
     written = (ROOT / "tests" / "mutants" / "RESULTS.md").read_text()
-    assert NOT_EXPLAINED not in written, "say why in the `note` of the mutant"
+    assert NOT_EXPLAINED not in written, "give the reason in the `note` of the mutant"
     missed = {line.split("`")[1]: line for line in written.splitlines() if line.startswith("- `")}
     explained = {one.name: f"- `{one.name}`: {one.note}" for one in MUTANTS.values() if one.note}
-    assert missed == explained, "run `make mutants`; a mutant that is found needs no note any more"
+    assert missed == explained, "run `make mutants`; a mutant that is found needs no note"
 
 
-def test_the_page_tells_a_mutant_that_one_seed_missed_as_not_found() -> None:
+def test_the_page_lists_a_mutant_that_one_seed_missed_as_not_found() -> None:
     told: dict[tuple[str, ...], dict[str, object]] = {
         ("fifo",): {"killed": False, "runs": 2},
         ("units",): {"killed": False},
@@ -106,7 +106,7 @@ def test_the_page_tells_a_mutant_that_one_seed_missed_as_not_found() -> None:
     )
 
 
-def test_budgets_to_the_token_are_what_the_core_needs() -> None:
+def test_budgets_to_the_token_fit_the_needs_of_the_core() -> None:
     world = SessionWorld(team(Limits(), Limits())).run()
     needs = [(one.agent, granted_by(world.log, one).need.tokens) for one in world.of(CallModel)]
     assert sum(tokens for who, tokens in needs if who == "host.1") == SAVER_USES
@@ -118,20 +118,20 @@ def test_budgets_to_the_token_are_what_the_core_needs() -> None:
 
 
 @pytest.mark.slow
-def test_the_core_as_it_is_survives_the_same_runs() -> None:
+def test_the_unchanged_core_survives_the_same_runs() -> None:
     assert not child("none", "fifo")["killed"]
     assert child("none", "explore", "portfolio", "suite", str(RUNS)) == {"killed": False, "runs": RUNS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
-def test_exploration_finds_it_and_fifo_does_not(name: str) -> None:
+def test_exploration_finds_the_mutant_and_fifo_does_not(name: str) -> None:
     assert not child(name, "fifo")["killed"]
     told = child(name, "explore", "portfolio", "suite", str(RUNS))
     assert told["killed"], f"{name} survives {RUNS} runs"
 
 
 @pytest.mark.slow
-def test_a_seed_finds_it_again_in_the_same_run_and_by_the_same_schedule() -> None:
+def test_a_seed_finds_a_mutant_again_in_the_same_run_and_schedule() -> None:
     task = (QUICK[0], "explore", "portfolio", "suite", str(RUNS))
     assert child(*task) == child(*task)

@@ -1,4 +1,4 @@
-"""Approvals, live: who is asked, when, and what becomes of the answer."""
+"""Approvals, live: the questions that a person gets, their moment, and the effect of the answer."""
 
 import asyncio
 from pathlib import Path
@@ -20,14 +20,14 @@ NAME = "one"
 
 
 class Till:
-    """A tool that pays, and what it paid."""
+    """A tool that pays, and a record of its payments."""
 
     def __init__(self, approval: str = "before") -> None:
         self.paid: list[int] = []
 
         @tool(approval=approval)  # type: ignore[call-overload, untyped-decorator]
         async def pay(euros: int) -> str:
-            """Pay."""
+            """Send money to a shop."""
             self.paid.append(euros)
             return f"paid {euros}"
 
@@ -79,7 +79,7 @@ def test_an_approver_is_shown_the_call_and_its_yes_lets_it_run() -> None:
     assert question.seq == request.seq
 
 
-def test_the_answer_names_the_digest_of_what_was_shown() -> None:
+def test_the_answer_names_the_digest_of_the_log_that_was_shown() -> None:
     shown: list[str] = []
 
     def approve(question: Approval) -> bool:
@@ -120,7 +120,7 @@ def test_an_approver_that_answers_nonsense_allows_nothing() -> None:
     assert "TypeError" in outcome.text
 
 
-def test_a_session_shows_its_questions_to_whoever_looks() -> None:
+def test_a_session_shows_its_questions_to_a_watcher() -> None:
     till = Till()
 
     async def scene() -> tuple[bool, bool, Outcome]:
@@ -140,7 +140,7 @@ def test_a_session_shows_its_questions_to_whoever_looks() -> None:
     assert "paid 5" in outcome.text
 
 
-def test_who_looks_later_sees_what_waits_already() -> None:
+def test_a_late_watcher_sees_the_questions_that_wait_already() -> None:
     till = Till()
 
     async def scene() -> Outcome:
@@ -159,7 +159,7 @@ def test_who_looks_later_sees_what_waits_already() -> None:
     assert till.paid == []
 
 
-def test_a_cancel_takes_the_question_back() -> None:
+def test_a_cancel_withdraws_the_question() -> None:
     till = Till()
 
     async def scene() -> tuple[Outcome | None, bool]:
@@ -189,7 +189,7 @@ def test_a_deadline_ends_the_waiting() -> None:
     assert asyncio.run(scene()).kind == "deadline"
 
 
-def test_a_run_that_would_wait_for_nobody_is_refused() -> None:
+def test_a_run_without_an_approver_is_refused_if_it_needs_one() -> None:
     async def scene() -> None:
         async with Runtime(":memory:", model=ScriptedModel(policy)) as runtime:
             with pytest.raises(MisuseError, match="approve="):

@@ -1,4 +1,4 @@
-"""Which event loop our own blocking entry points run on."""
+"""The event loop of our own blocking entry points."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ async def loop_module() -> str:
 
 
 def session_loop() -> str:
-    """The loop that a model of `run_sync` is called on."""
+    """Return the name of the loop on which `run_sync` calls a model."""
 
     async def policy(request: ModelRequest) -> str:
         return await loop_module()
@@ -32,13 +32,13 @@ def test_uvloop_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -
         assert runner.run(loop_module()) == runner.run(loop_module()) == "uvloop"
 
 
-def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uvloop_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLBOARD_UVLOOP", "0")
     assert event_loop.run(loop_module()) == "asyncio"
     assert session_loop() == "asyncio"
 
 
-def test_without_it_asyncio_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_uvloop_asyncio_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CALLBOARD_UVLOOP", raising=False)
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert event_loop.run(loop_module()) == "asyncio"
@@ -50,7 +50,7 @@ def test_other_loops_of_the_program_stay_as_they_are(monkeypatch: pytest.MonkeyP
     assert asyncio.run(loop_module()) == "asyncio"
 
 
-def test_an_error_comes_out_as_it_went_in() -> None:
+def test_an_error_of_the_program_is_raised_unchanged() -> None:
     async def fail() -> None:
         raise LookupError("gone")
 

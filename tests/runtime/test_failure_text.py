@@ -1,4 +1,4 @@
-"""An exception whose text cannot be made ends like any other exception: in an outcome, never in a hang."""
+"""An exception that cannot be turned into text ends like any other: in an outcome, never in a hang."""
 
 import asyncio
 import doctest
@@ -79,7 +79,9 @@ def test_an_exception_without_text_is_named_by_its_class(error: type[Exception])
 
 
 @pytest.mark.parametrize("error", UNREADABLE)
-def test_a_model_that_raises_it_at_once_ends_as_model_error(error: type[Exception]) -> None:
+def test_a_model_that_raises_an_exception_without_text_at_once_ends_as_model_error(
+    error: type[Exception],
+) -> None:
     def at_once() -> object:
         raise error
 
@@ -89,7 +91,9 @@ def test_a_model_that_raises_it_at_once_ends_as_model_error(error: type[Exceptio
 
 
 @pytest.mark.parametrize("error", UNREADABLE)
-def test_a_model_that_raises_it_later_ends_as_model_error(error: type[Exception]) -> None:
+def test_a_model_that_raises_an_exception_without_text_later_ends_as_model_error(
+    error: type[Exception],
+) -> None:
     async def later() -> object:
         await asyncio.sleep(0.001)
         raise error
@@ -100,7 +104,7 @@ def test_a_model_that_raises_it_later_ends_as_model_error(error: type[Exception]
 
 
 @pytest.mark.parametrize("error", UNREADABLE)
-def test_a_policy_that_raises_it_ends_as_model_error(error: type[Exception]) -> None:
+def test_a_policy_that_raises_an_exception_without_text_ends_as_model_error(error: type[Exception]) -> None:
     def at_once(request: ModelRequest) -> str:
         raise error
 
@@ -116,7 +120,9 @@ def test_a_policy_that_raises_it_ends_as_model_error(error: type[Exception]) -> 
 
 
 @pytest.mark.parametrize("error", UNREADABLE)
-def test_a_tool_that_raises_it_gives_the_model_an_error(error: type[Exception]) -> None:
+def test_a_tool_that_raises_an_exception_without_text_gives_the_model_an_error(
+    error: type[Exception],
+) -> None:
     @tool(effect="read")
     async def on_loop() -> str:
         """Raise on the event loop."""

@@ -1,11 +1,11 @@
 """Every recorded pure tool loop, end to end: a real server gives the recorded answers, the tools return the
 recorded results, and the messages of every request must equal the recorded ones.
 
-Equal up to what the recorded clients added for themselves: cache marks, keys that say nothing (`null`,
-`"is_error": false`, the `caller` that is everybody's), text blocks of white space, and a text that stands as
-a string or as one text block. Ten of the recorded steps (`tool_use-equal`) are of clients that dropped text
-blocks or marks from the answer before they sent it back; callboard keeps answers verbatim, so there the
-calls must be equal, and all the rest of the request.
+They are compared without the additions of the recorded clients: cache marks, keys without content (`null`,
+`"is_error": false`, a `caller` that is always the same), text blocks of white space, and a text as a string
+instead of one text block. Ten of the recorded steps (`tool_use-equal`) are of clients that dropped text
+blocks or marks from the answer before they sent it back. callboard keeps answers verbatim, so in these steps
+only the calls of the answer must be equal, and all the rest of the request.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ def results_of(requests: list[Any]) -> dict[str, Any]:
 
 
 def tools_of(requests: list[Any]) -> list[Tool]:
-    """Tools as they were sent, which return what was recorded for their call."""
+    """Build the tools of the request; each returns the recorded result of its call."""
     results = results_of(requests)
 
     async def recorded_result(arguments: dict[str, Any], ctx: ToolContext) -> Any:

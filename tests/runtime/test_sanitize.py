@@ -285,7 +285,7 @@ def test_a_whole_number_of_five_thousand_digits_is_refused() -> None:
         to_json({"n": 10**5_000})
 
 
-def test_objects_that_fight_being_read_are_refused() -> None:
+def test_objects_that_raise_when_read_are_refused() -> None:
     class Hostile(dict[str, object]):
         def items(self) -> object:  # type: ignore[override]
             raise KeyboardError("no \ud800")
@@ -301,7 +301,7 @@ def test_objects_that_fight_being_read_are_refused() -> None:
 @given(VALUES)
 @example("\ud83d\ude00")
 @example({"a": "\\u0000", "b": "\0"})
-def test_every_value_of_json_types_is_let_in_or_refused_and_what_is_let_in_reads_back(value: object) -> None:
+def test_every_value_of_json_types_is_refused_or_reads_back_equal(value: object) -> None:
     try:
         encoded = bytes(to_json(value))
     except InvalidPrompt:
@@ -351,7 +351,7 @@ def test_duplicate_keys_are_refused(text: str) -> None:
         check_json(text)
 
 
-def test_equal_keys_of_different_objects_are_no_duplicates() -> None:
+def test_equal_keys_of_different_objects_are_not_duplicates() -> None:
     assert check_json('{"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}], "c": "\\"a\\": 1"}')
 
 
@@ -366,7 +366,7 @@ def test_brackets_in_strings_do_not_count_as_depth() -> None:
 
 @pytest.mark.slow
 @given(VALUES, st.sampled_from([None, 0, 2]), st.booleans())
-def test_what_the_standard_library_writes_is_let_in(
+def test_json_of_the_standard_library_is_accepted(
     value: object, indent: int | None, ascii_only: bool
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
@@ -383,7 +383,7 @@ def test_what_the_standard_library_writes_is_let_in(
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from('ab" ,:\\'), st.integers(0, 9)), max_size=4), st.booleans())
-def test_duplicates_are_found_whatever_the_spacing(pairs: list[tuple[str, int]], spaced: bool) -> None:
+def test_duplicate_keys_are_found_with_any_spacing(pairs: list[tuple[str, int]], spaced: bool) -> None:
     colon, comma = (": ", ", ") if spaced else (":", ",")
     text = "{" + comma.join(f"{json.dumps(key)}{colon}{number}" for key, number in pairs) + "}"
     is_unique = len({key for key, _ in pairs}) == len(pairs)
@@ -395,7 +395,7 @@ def test_duplicates_are_found_whatever_the_spacing(pairs: list[tuple[str, int]],
 
 
 @given(st.binary(max_size=40) | st.text(alphabet='[]{}",:\\u0dD8 1eE-+.ntf\0', max_size=40))
-def test_any_bytes_are_let_in_as_readable_json_or_refused(text: str | bytes) -> None:
+def test_any_bytes_are_accepted_as_readable_json_or_refused(text: str | bytes) -> None:
     try:
         checked = bytes(check_json(text))
     except InvalidPrompt:

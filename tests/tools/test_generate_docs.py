@@ -1,4 +1,4 @@
-"""The generated pages and pictures are what the code says."""
+"""The generated pages and pictures agree with the code."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tools.supervisor_phases import AGENT_MOVES, DELEGATION_MOVES, SESSION_MOVES
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_is_committed_is_what_the_code_says(name: str) -> None:
+def test_the_committed_page_agrees_with_the_code(name: str) -> None:
     assert (DOCS / name).read_text() == PAGES[name](), "run: make docs"
 
 
@@ -58,7 +58,7 @@ def test_the_picture_of_the_imports_has_every_part_and_only_direct_arrows() -> N
     assert drawn.count("marker-end") == sum(map(len, graph.values()))
 
 
-def test_every_part_of_the_picture_says_what_it_is_for() -> None:
+def test_every_part_of_the_picture_has_a_description() -> None:
     assert VERBS.keys() == direct(MAY_IMPORT).keys()
 
 

@@ -73,7 +73,7 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("rule", "source"), PLANTED)
-def test_what_is_planted_is_found(rule: str, source: str) -> None:
+def test_a_planted_fault_is_found(rule: str, source: str) -> None:
     assert rule in {found.rule for found in findings(source)}
 
 
@@ -101,7 +101,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("source", GOOD)
-def test_what_only_looks_like_it_passes(source: str) -> None:
+def test_code_that_only_looks_like_a_fault_passes(source: str) -> None:
     assert findings(source) == []
 
 
@@ -128,7 +128,7 @@ def test_an_exception_holds_for_one_function_of_one_file(tmp_path: Path) -> None
     assert wrong.startswith("protocol/usage.py:3: float: ")
 
 
-def test_a_name_that_is_a_float_in_one_module_is_one_in_all(tmp_path: Path) -> None:
+def test_a_name_that_is_a_float_in_one_module_is_a_float_in_all(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("class Limits:\n    grace_s: float\n")
     (tmp_path / "two.py").write_text("def f(limits): return limits.grace_s * 2\n")
     (wrong,) = folder_findings(tmp_path)
@@ -136,7 +136,7 @@ def test_a_name_that_is_a_float_in_one_module_is_one_in_all(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_command_says_what_is_wrong_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_the_fault_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.py").write_text("import time\n")
     assert main([str(tmp_path)]) == 1
     assert capsys.readouterr().out == "bad.py:1: import: time knows the time\n"

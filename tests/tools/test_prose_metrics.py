@@ -1,4 +1,4 @@
-"""The figures of prose count what their module says."""
+"""The figures of prose count as their module describes."""
 
 import pytest
 
@@ -23,12 +23,12 @@ def untold():
 
 
 @pytest.mark.parametrize("line", ["Return it.", "Returns it.", "Matches it.", "Post and wait.", "Tell it."])
-def test_these_start_with_a_verb(line: str) -> None:
+def test_these_lines_start_with_a_verb(line: str) -> None:
     assert starts_with_verb(line)
 
 
 @pytest.mark.parametrize("line", ["The state.", "What it knows.", "Whether it ends.", "`Ask` it.", ""])
-def test_these_do_not_start_with_a_verb(line: str) -> None:
+def test_these_lines_do_not_start_with_a_verb(line: str) -> None:
     assert not starts_with_verb(line)
 
 
@@ -38,7 +38,7 @@ def test_only_docstrings_of_functions_need_a_verb() -> None:
     assert figures["cleft"] == 50
 
 
-def test_directives_for_tools_are_no_comments() -> None:
+def test_directives_for_tools_do_not_count_as_comments() -> None:
     figures = prose_of({"agent.py": SOURCE}).figures()
     assert figures["comments"] == round(100 / 9, 2)
 

@@ -1,4 +1,4 @@
-"""The figures of style count what their module says."""
+"""The figures of style count as their module describes."""
 
 from pathlib import Path
 
@@ -38,13 +38,13 @@ def test_code_leaves_out_docstrings_comments_and_blank_lines() -> None:
     assert shape.code == 2 + 2 + 6
 
 
-def test_an_overload_is_no_function() -> None:
+def test_an_overload_does_not_count_as_a_function() -> None:
     (pick,) = module_shape(SOURCE, "pick.py").functions
     assert pick.where == "pick.py:16 pick"
     assert pick.code == 6
 
 
-def test_branches_are_one_and_one_for_each_way_to_go() -> None:
+def test_branches_are_one_plus_one_for_each_decision() -> None:
     (pick,) = module_shape(SOURCE).functions
     assert pick.branches == 4  # itself, the if, the `and`, the comprehension
 

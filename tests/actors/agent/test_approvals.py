@@ -1,4 +1,4 @@
-"""Approvals: a person is asked before a call runs, or before one runs again whose effect is in doubt."""
+"""Approvals: a person is asked before a call runs, or before a call in doubt runs again."""
 
 from callboard.actors.protocol.addresses import APPROVALS, TOOLS
 from callboard.actors.protocol.events import Event
@@ -47,7 +47,7 @@ def world(approval: Approval = "before") -> SessionWorld:
 
 
 def waiting(approval: Approval = "before") -> SessionWorld:
-    """Return a session in which a person was asked and has not answered."""
+    """Return a session that waits for the answer of a person."""
     made = world(approval)
     while not made.of(RequestApproval):
         made.make(made.moves()[0])
@@ -78,13 +78,13 @@ def test_a_call_that_is_denied_does_not_run_and_the_model_reads_why() -> None:
     assert breaches_of(made) == []
 
 
-def test_a_tool_that_wants_nobody_asked_is_called_at_once() -> None:
+def test_a_tool_without_approval_before_its_calls_is_called_at_once() -> None:
     for approval in ("never", "interrupted"):
         made = world(approval).run()
         assert not made.of(RequestApproval)
 
 
-def test_a_stopped_agent_takes_its_question_back_and_never_calls() -> None:
+def test_a_stopped_agent_withdraws_its_question_and_never_calls() -> None:
     made = waiting().cancel().run()
     assert [given.verdict for given in made.of(ApprovalGiven)] == ["cancelled"]
     assert not made.of(CallTool)
@@ -132,10 +132,10 @@ def test_a_question_without_an_answer_is_asked_again() -> None:
     found = recover(made.log, Resumed(1), 0)
     (start,) = found.starts
     assert isinstance(start.request.body, RequestApproval)
-    assert start.waits, "a person is shown only what is durable"
+    assert start.waits, "a person must see only durable questions"
 
 
-def test_a_call_that_was_approved_and_had_not_started_runs_without_a_second_question() -> None:
+def test_an_approved_call_that_had_not_started_runs_without_a_second_question() -> None:
     made = world().run()
     approved = made.events(ApprovalGiven)[0].seq
     found = recover(made.log[:approved], Resumed(1), 0)
@@ -160,7 +160,7 @@ def test_an_interrupted_call_is_told_to_the_model_otherwise() -> None:
 
 
 def after(approval: Approval, approve: Approve = approves) -> SessionWorld:
-    """Return the session that went on from there to its rest."""
+    """Return the session that continues from there to its rest."""
     made = go_on(scenario(approval, approve), interrupted(approval)).run()
     assert breaches_of(made) == []
     return made
@@ -177,12 +177,12 @@ def test_a_person_may_let_an_interrupted_call_run_again() -> None:
     assert b"did pay" in read_by_model(made)
 
 
-def test_a_person_may_not_let_it_and_the_model_reads_that_its_effect_is_in_doubt() -> None:
+def test_a_person_may_refuse_the_repeat_and_the_model_reads_that_the_effect_is_in_doubt() -> None:
     made = after("interrupted", denied)
     assert len(made.of(ToolStarted)) == 1
     assert b"whether it took effect is not known: too much" in read_by_model(made)
 
 
-def test_what_a_model_is_told_of_a_tool_says_nothing_of_approval() -> None:
+def test_the_tool_that_a_model_sees_does_not_mention_approval() -> None:
     with_it, without = world("always").run(), world("never").run()
     assert with_it.asked[min(with_it.asked)].tools == without.asked[min(without.asked)].tools

@@ -1,4 +1,4 @@
-"""What a model writes as the arguments of `task` and `report_back`."""
+"""The arguments that a model writes for `task` and `report_back`."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ def test_a_task_with_a_prompt_is_read(prompt: object) -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_no_task(arguments: object) -> None:
+def test_invalid_arguments_are_no_task(arguments: object) -> None:
     assert read_task(raw(arguments)) is None
 
 
@@ -47,7 +47,7 @@ def test_arguments_that_nest_without_end_are_no_task() -> None:
     st.none() | st.integers(-2, COPIES_MAX + 2),
     st.lists(st.sampled_from(["a", "b"]), max_size=2, unique=True),
 )
-def test_racers_are_those_that_are_named_each_as_often_as_is_asked_for(
+def test_racers_are_the_named_agents_each_with_the_given_copies(
     agent: str | None, agents: list[str] | None, copies: int | None, known: list[str]
 ) -> None:
     task = read_task(raw({"prompt": "dig", "agent": agent, "agents": agents, "copies": copies}))
@@ -64,5 +64,5 @@ def test_racers_are_those_that_are_named_each_as_often_as_is_asked_for(
     ("value", "inner"),
     [({"value": [1]}, [1]), ({"value": None}, None), ({"other": 1}, {"other": 1}), ([1], [1])],
 )
-def test_what_was_wrapped_is_unwrapped_and_anything_else_stays(value: object, inner: object) -> None:
+def test_a_wrapped_value_is_unwrapped_and_other_values_stay(value: object, inner: object) -> None:
     assert msgspec.json.decode(unwrapped(raw(value))) == inner

@@ -1,4 +1,4 @@
-"""The calls of one reply: what goes to tools, what to the supervisor, and what is answered at once."""
+"""The calls of one reply: some go to tools, some to the supervisor, some are answered at once."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ def delegated(**arguments: object) -> Delegate | str:
     return body if isinstance(body, Delegate) else str(results(agent)[0]["content"])
 
 
-def test_a_tool_call_goes_out_with_its_effect_and_the_arguments_as_they_were_written() -> None:
+def test_a_tool_call_is_posted_with_its_effect_and_its_arguments_unchanged() -> None:
     agent = begun()
     content = b'[{"type":"tool_use","id":"t","name":"save","input":{ "b" : 1, "a" : [] }}]'
     (call, _) = agent.reads(Reply(content=content, stop_reason="tool_use"))
@@ -108,7 +108,7 @@ def test_reports_go_in_call_order_and_the_first_settles() -> None:
         ({}, b"{}"),
     ],
 )
-def test_what_was_wrapped_is_unwrapped_and_anything_else_is_left_for_the_schema_to_refuse(
+def test_a_wrapped_report_is_unwrapped_and_other_values_are_left_to_the_schema(
     written: dict[str, object], value: bytes
 ) -> None:
     agent = begun({"type": "array"})
@@ -120,7 +120,7 @@ def test_what_was_wrapped_is_unwrapped_and_anything_else_is_left_for_the_schema_
 # --- delegations ------------------------------------------------------------------
 
 
-def test_a_task_goes_to_the_supervisor_with_what_the_parents_next_turn_may_need() -> None:
+def test_a_task_goes_to_the_supervisor_with_the_need_of_the_parents_next_turn() -> None:
     agent = begun()
     said = agent.reads(calls(task("helper", "dig", output_schema={"z": 1, "a": 2})))
     (body,) = said
@@ -147,7 +147,7 @@ def test_several_tasks_of_a_turn_run_in_parallel_with_tools() -> None:
         ({"copies": COPIES_MAX}, ("helper",) * COPIES_MAX),
     ],
 )
-def test_a_task_names_one_several_or_the_only_one_there_is(
+def test_a_task_names_one_agent_several_or_the_only_one(
     arguments: dict[str, object], racers: tuple[str, ...]
 ) -> None:
     body = delegated(prompt="dig", **arguments)
@@ -180,7 +180,7 @@ def test_a_task_names_one_several_or_the_only_one_there_is(
     ],
     ids=str,
 )
-def test_a_task_that_makes_no_sense_is_answered_with_what_one_needs(arguments: dict[str, object]) -> None:
+def test_an_invalid_task_is_answered_with_the_arguments_of_a_valid_one(arguments: dict[str, object]) -> None:
     assert delegated(**arguments) == prompts.UNUSABLE_TASK + "helper"
 
 
@@ -196,7 +196,7 @@ def test_task_is_an_unknown_tool_for_one_that_may_not_delegate() -> None:
     assert kinds(agent.calls("task")) == ["TurnRequested"]
 
 
-def test_at_the_depth_limit_task_is_not_offered_and_called_anyway_left_to_the_supervisor() -> None:
+def test_at_the_depth_limit_task_is_not_offered_and_a_call_of_it_is_left_to_the_supervisor() -> None:
     agent = AgentHarness()
     begin = msgspec.structs.replace(agent.begin(), roster=())
     agent.hears(begin)

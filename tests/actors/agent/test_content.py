@@ -1,4 +1,4 @@
-"""A typed look at what a model said; what cannot be read is garbage, never an exception."""
+"""A typed view of a reply; unreadable content is garbage, never an exception."""
 
 import msgspec
 import pytest
@@ -44,7 +44,7 @@ def test_arguments_keep_their_own_bytes() -> None:
         {"type": "from_the_future", "text": {"deep": 1}, "input": "x"},
     ],
 )
-def test_blocks_of_types_we_do_not_read_may_have_any_shape(strange: object) -> None:
+def test_blocks_of_unknown_types_may_have_any_shape(strange: object) -> None:
     said = read(blocks(strange, text("hello"), use()))
     assert said == Said("hello", (ToolUse("c1", "look", Json(b"{}")),))
 
@@ -69,7 +69,7 @@ def test_blocks_of_types_we_do_not_read_may_have_any_shape(strange: object) -> N
         Json(b"[" * 50_000 + b"]" * 50_000),
     ],
 )
-def test_what_cannot_be_read_is_garbage(content: Json) -> None:
+def test_unreadable_content_is_garbage(content: Json) -> None:
     assert read(content) is None
 
 

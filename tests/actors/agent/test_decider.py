@@ -1,4 +1,4 @@
-"""An agent: what it makes of a reply, of results, of judgements, and of its own decider's failure."""
+"""An agent: its posts after a reply, results, judgements, and a failure of its own decider."""
 
 import msgspec
 import pytest
@@ -35,7 +35,7 @@ def begun(schema: object = None, **limits: int) -> AgentHarness:
 # --- asking for turns -------------------------------------------------------------
 
 
-def test_beginning_asks_for_the_first_turn_and_names_what_is_new_in_it() -> None:
+def test_begin_requests_the_first_turn_and_names_the_events_that_are_new_in_it() -> None:
     agent = AgentHarness()
     (wish,) = agent.begins()
     assert isinstance(wish, TurnRequested)
@@ -43,7 +43,7 @@ def test_beginning_asks_for_the_first_turn_and_names_what_is_new_in_it() -> None
     assert wish.digest == agent.state.digest
 
 
-def test_what_a_turn_needs_is_every_byte_sent_and_the_longest_answer() -> None:
+def test_a_turn_needs_every_byte_sent_and_the_longest_answer() -> None:
     agent = AgentHarness()
     (wish,) = agent.begins(who=profile("plain", max_tokens=300))
     assert isinstance(wish, TurnRequested)
@@ -51,7 +51,7 @@ def test_what_a_turn_needs_is_every_byte_sent_and_the_longest_answer() -> None:
     assert wish.need == Need(sent + 300)
 
 
-def test_what_the_last_answer_used_replaces_the_bound_on_what_was_sent() -> None:
+def test_the_usage_of_the_last_answer_replaces_the_bound_on_the_bytes_sent() -> None:
     agent = AgentHarness()
     agent.begins(who=profile("plain", tools=["look"]))
     agent.calls("look")
@@ -84,7 +84,7 @@ def test_the_cost_of_an_answer_is_worked_out_at_the_prices_in_begin() -> None:
 # --- what a model can say ---------------------------------------------------------
 
 
-def test_text_alone_is_the_answer_of_one_that_owes_no_report() -> None:
+def test_text_alone_is_the_answer_of_an_agent_that_owes_no_report() -> None:
     (finished,) = begun().reads(Reply("Paris"))
     assert finished == Finished("answered", "Paris", settled=Settled(USED))
 
@@ -105,7 +105,7 @@ def test_an_answer_cut_at_max_tokens_is_an_answer_that_says_so() -> None:
 @pytest.mark.parametrize(
     ("stop_reason", "kind"), [("refusal", "model_refused"), ("model_context_window_exceeded", "context_full")]
 )
-def test_a_refusal_and_a_full_context_end_with_what_was_said(stop_reason: str, kind: str) -> None:
+def test_a_refusal_and_a_full_context_end_with_the_text_of_the_reply(stop_reason: str, kind: str) -> None:
     (finished,) = begun().reads(Reply("I will not", (("look", {}),), stop_reason))
     assert isinstance(finished, Finished)
     assert (finished.kind, finished.text) == (kind, "I will not")
@@ -155,14 +155,14 @@ def test_a_retry_settles_waits_and_asks_for_the_same_request_again() -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 6])
-def test_a_model_is_tried_as_often_as_the_limit_says_and_not_once_more(attempts: int) -> None:
+def test_a_model_call_has_exactly_as_many_attempts_as_the_limit_says(attempts: int) -> None:
     agent = begun(max_model_attempts=attempts)
     said = [agent.reads(Reply(failure=RETRYABLE))[0] for _ in range(attempts)]
     assert kinds(said) == ["TurnRequested"] * (attempts - 1) + ["Finished"]
     assert said[-1] == Finished("model_error", detail="overloaded: ", settled=Settled(USED))
 
 
-def test_what_cannot_be_mended_ends_at_once_with_the_services_own_words() -> None:
+def test_a_final_failure_ends_at_once_with_the_services_own_words() -> None:
     (finished,) = begun().reads(Reply(failure=FINAL))
     assert isinstance(finished, Finished)
     assert (finished.kind, finished.detail) == ("model_error", "invalid_request: no such model")
@@ -213,7 +213,7 @@ def test_a_retry_of_a_forced_turn_is_forced_as_well() -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
-def test_an_agent_has_as_many_turns_as_the_limit_says_and_not_one_more(turns: int) -> None:
+def test_an_agent_has_exactly_as_many_turns_as_the_limit_says(turns: int) -> None:
     agent = begun(max_iterations=turns)
     last: list[AnyMessage] = []
     for turn in range(1, turns + 1):
@@ -239,7 +239,7 @@ def test_retries_use_no_turns() -> None:
     assert finished.kind == "answered"
 
 
-def test_turns_and_report_attempts_count_anew_in_every_ask() -> None:
+def test_turns_and_report_attempts_are_counted_from_zero_in_every_ask() -> None:
     agent = begun(SCHEMA, max_iterations=2, max_report_attempts=2)
     agent.calls("report_back")
     agent.hears(ReportJudged(1, 0, "invalid"))
@@ -267,7 +267,7 @@ def test_silence_in_the_last_turn_is_no_report_at_once() -> None:
     assert finished == Finished("no_report", "3", settled=Settled(USED))
 
 
-def test_one_that_was_told_and_acts_first_is_not_told_again() -> None:
+def test_an_agent_that_was_told_and_acts_first_is_not_told_again() -> None:
     agent = begun(SCHEMA)
     agent.reads(Reply("hm"))
     agent.calls("look")
@@ -300,7 +300,7 @@ def test_invalid_reports_end_at_the_limit_and_not_before(attempts: int) -> None:
     assert (agent.state.turn, last) == (attempts, [Finished("invalid_report")])
 
 
-def test_the_model_reads_what_is_wrong_with_its_report_and_may_try_again() -> None:
+def test_the_model_reads_the_problems_of_its_report_and_may_try_again() -> None:
     agent = begun(SCHEMA)
     agent.calls("report_back")
     agent.hears(ReportJudged(1, 0, "invalid", (SchemaProblem("/n", "is missing"),)))
@@ -332,7 +332,7 @@ def test_reports_wait_until_every_other_call_of_the_turn_is_answered() -> None:
     assert said == [ReportBack(1, 0, Json(b'{"n":1}')), ReportBack(1, 3, Json(b'{"n":1}'))]
 
 
-def test_results_go_back_in_call_order_whatever_order_they_came_in() -> None:
+def test_results_go_back_in_call_order_in_every_order_of_arrival() -> None:
     agent = begun()
     agent.calls("look", "task", "save")
     agent.hears(agent.returned(2, "third"))
@@ -355,7 +355,7 @@ def test_whether_a_tool_failed_reaches_the_model(status: str, is_error: bool) ->
     assert result.get("is_error", False) == is_error
 
 
-def test_settling_alone_is_said_only_if_nothing_else_goes_to_the_supervisor() -> None:
+def test_a_settlement_is_posted_alone_only_if_nothing_else_goes_to_the_supervisor() -> None:
     assert kinds(begun().calls("look", "nonsense")) == ["CallTool", "TurnSettled"]
     (_, settled) = begun().calls("look", text="hm")
     assert settled == TurnSettled(Settled(USED, "hm"))
@@ -365,7 +365,7 @@ def test_settling_alone_is_said_only_if_nothing_else_goes_to_the_supervisor() ->
     assert [getattr(body, "settled", None) for body in reports] == [Settled(USED), None]
 
 
-def test_begin_is_all_that_an_agent_knows() -> None:
+def test_an_agent_knows_only_its_begin() -> None:
     one, other = AgentHarness("host.1"), AgentHarness("host.1")
     begin = one.begin(SCHEMA)
     assert isinstance(begin, Begin)

@@ -1,4 +1,4 @@
-"""An agent whose decider raises: it counts what is still to come, drains, and can begin again."""
+"""An agent whose decider raises: it counts the answers still to come, drains, and can begin again."""
 
 import msgspec
 import pytest
@@ -41,7 +41,7 @@ def test_an_agent_that_fails_on_anything_else_waits_for_its_model() -> None:
     assert agent.reads(Reply("done")) == [Stopped(Settled(USED))]
 
 
-def test_a_failed_agent_whose_wish_was_never_granted_waits_for_nothing() -> None:
+def test_a_failed_agent_whose_turn_was_never_granted_waits_for_nothing() -> None:
     agent = begun()
     agent.fails(ToolStarted(1, 0))
     assert agent.hears(Stop("crashed")) == [Stopped()]
@@ -54,7 +54,7 @@ def test_a_failed_agent_hears_its_models_answer_before_its_stop() -> None:
     assert agent.hears(Stop("crashed", (1, 1))) == [Stopped(Settled(USED))]
 
 
-def test_an_agent_that_fails_on_its_stop_drains_all_the_same() -> None:
+def test_an_agent_that_fails_on_its_stop_still_drains() -> None:
     agent = begun()
     assert agent.fails(Stop("cancelled", (1, 1))) == []
     assert agent.reads(Reply("done")) == [Stopped(Settled(USED))]

@@ -38,14 +38,14 @@ def thinking() -> AgentHarness:
 
 
 def acting() -> AgentHarness:
-    """With a tool, a delegation and a report outstanding."""
+    """Return an agent with a tool, a delegation and a report outstanding."""
     agent = thinking()
     agent.calls("look", "task", "report_back")
     return agent
 
 
 def judging() -> AgentHarness:
-    """With two reports outstanding."""
+    """Return an agent with two reports outstanding."""
     agent = thinking()
     agent.calls("report_back", "report_back")
     return agent
@@ -82,7 +82,7 @@ PHASES: dict[Phase, Callable[[], AgentHarness]] = {
 
 
 def acting_on(*names: str, turns: int = 9) -> Callable[[], AgentHarness]:
-    """With these calls outstanding, and so many turns in all."""
+    """Return a start with these calls outstanding. turns: its limit of turns."""
 
     def start() -> AgentHarness:
         agent = AgentHarness()
@@ -134,9 +134,9 @@ def stop(*granted: int) -> Callable[[AgentHarness], AgentInput]:
 
 
 class Row(NamedTuple):
-    """In this phase, this message leads there and makes it say that.
+    """One row of the table: a message in a phase, the next phase and the posts.
 
-    before: what it hears first. start: how it got there, if not in the usual way.
+    before: messages that it hears first. start: another way into the phase than the usual one.
     """
 
     phase: Phase
@@ -266,7 +266,7 @@ def test_every_phase_and_message_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{at}-{row.phase}-{row.then}" for at, row in enumerate(ROWS)])
-def test_each_message_leads_where_its_row_says(row: Row) -> None:
+def test_each_message_leads_to_the_phase_of_its_row(row: Row) -> None:
     agent, message = heard(row)
     assert agent.state.phase == row.phase
     before = agent.state
@@ -276,7 +276,7 @@ def test_each_message_leads_where_its_row_says(row: Row) -> None:
         assert (agent.state, said) == (before, [])
 
 
-def test_every_way_out_of_a_phase_is_in_the_table_and_none_is_missing() -> None:
+def test_the_table_has_exactly_the_ways_out_of_each_phase() -> None:
     seen = {
         (row.phase, type(message), row.then)
         for row in ROWS

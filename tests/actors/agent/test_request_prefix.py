@@ -1,4 +1,4 @@
-"""What every request of an agent begins with."""
+"""The parts that every request of an agent begins with."""
 
 import msgspec
 from hypothesis import given, settings
@@ -74,7 +74,7 @@ def test_the_bound_counts_every_byte_and_the_services_own_prompt_around_tools() 
     assert begun(Profile("a", instructions=Json(b'"hello"'))).tokens == len(b'"hello"')
 
 
-def test_the_digest_tells_apart_whatever_is_sent() -> None:
+def test_the_digest_differs_for_every_part_that_is_sent() -> None:
     bare = begun(profile("a"))
     others = [begun(profile("b")), begun(profile("a", tools=["look"])), begun(profile("a"), SCHEMA)]
     assert len({bare.digest, *[other.digest for other in others]}) == 4

@@ -1,4 +1,4 @@
-"""When a model call is tried again, and after how long."""
+"""Retries: which failures of a model call are tried again, and after which wait."""
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +10,12 @@ from callboard.actors.protocol.value_types import ModelFailure
 BUSY = ModelFailure("overloaded", is_retryable=True)
 
 
-def test_what_cannot_be_mended_by_waiting_is_not_tried_again() -> None:
+def test_a_failure_that_waiting_cannot_fix_is_not_tried_again() -> None:
     assert backoff_ms(ModelFailure("invalid_request"), 1, 6, "host") is None
 
 
 @pytest.mark.parametrize(("attempt", "may"), [(1, True), (5, True), (6, False), (7, False)])
-def test_the_last_attempt_is_the_last(attempt: int, may: bool) -> None:
+def test_no_attempt_follows_the_last_one(attempt: int, may: bool) -> None:
     assert (backoff_ms(BUSY, attempt, 6, "host") is not None) == may
 
 
@@ -31,7 +31,7 @@ def test_the_wait_doubles_up_to_half_a_minute_and_a_tenth_is_spread(attempt: int
 @pytest.mark.parametrize(
     ("asked", "wait"), [(20, 20), (0, 1), (-5, 1), (60_000, 60_000), (10**9, LONGEST_ASKED_MS)]
 )
-def test_what_the_service_asks_for_is_kept_up_to_five_minutes(asked: int, wait: int) -> None:
+def test_a_wait_that_the_service_asks_for_is_kept_up_to_five_minutes(asked: int, wait: int) -> None:
     failure = ModelFailure("rate_limit", is_retryable=True, retry_after_ms=asked)
     found = backoff_ms(failure, 1, 6, "host")
     assert found is not None
@@ -40,7 +40,7 @@ def test_what_the_service_asks_for_is_kept_up_to_five_minutes(asked: int, wait: 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.integers(1, 100), st.text(max_size=10))
-def test_every_replay_waits_alike_and_nobody_for_ever(attempt: int, who: str) -> None:
+def test_every_replay_has_the_same_finite_wait(attempt: int, who: str) -> None:
     wait = backoff_ms(BUSY, attempt, 101, who)
     assert wait == backoff_ms(BUSY, attempt, 101, who)
     assert wait is not None

@@ -1,4 +1,4 @@
-"""What follows from an agent's memory without any message."""
+"""Facts that follow from an agent's state without a message."""
 
 from callboard.actors.agent.state import has_turns_left, initial_agent, need_of, request_of, with_message
 from callboard.actors.protocol.conversation import rolled, text_json, user_message
@@ -17,7 +17,7 @@ def test_a_new_agent_knows_its_address_and_nothing_else() -> None:
     assert (state.address, state.phase, state.prefix, len(state.history)) == ("host.1", "new", None, 0)
 
 
-def test_a_message_adds_to_the_digest_the_bound_and_what_is_new() -> None:
+def test_a_message_adds_to_the_digest_the_bound_and_the_new_events() -> None:
     state = initial_agent("host")
     message = user_message((), text_json("hello"))
     after = with_message(with_message(state, message, 10, 4), message, 5, 6, 7)
@@ -25,7 +25,7 @@ def test_a_message_adds_to_the_digest_the_bound_and_what_is_new() -> None:
     assert after.digest == rolled(rolled("", message), message)
 
 
-def test_what_a_call_needs_follows_from_the_context_and_the_prices() -> None:
+def test_the_need_of_a_call_follows_from_the_context_and_the_prices() -> None:
     agent = AgentHarness()
     agent.begins(who=profile("dear", prices=Prices(2_000_000, 10_000_000, 0, 5_000_000), max_tokens=50))
     tokens = agent.state.context_tokens

@@ -83,7 +83,7 @@ def test_a_reply_whose_first_calls_fail_at_once_goes_on_without_a_request() -> N
 # --- max_parallel_tools -----------------------------------------------------------
 
 
-def test_at_most_so_many_tools_run_and_each_answer_starts_the_next_in_call_order() -> None:
+def test_tools_run_up_to_the_limit_and_each_answer_starts_the_next_in_call_order() -> None:
     agent = begun(TWO_AT_A_TIME)
     assert tools_in(agent.calls(*["look"] * 5)) == [0, 1]
     assert tools_in(agent.hears(agent.returned(1))) == [2]
@@ -200,7 +200,7 @@ def test_an_approval_that_was_not_asked_for_changes_nothing() -> None:
     places=st.integers(1, 4),
     data=st.data(),
 )
-def test_every_call_runs_once_in_its_turn_whatever_comes_back_first(
+def test_every_call_runs_once_in_its_turn_in_every_order_of_answers(
     names: list[str], most: int, places: int, data: st.DataObject
 ) -> None:
     agent = begun(Limits(max_tool_calls=most, max_parallel_tools=places))

@@ -1,4 +1,4 @@
-"""How an agent ends: by itself, or drained after a stop; and how its conversation goes on afterwards."""
+"""The end of an agent, by itself or drained after a stop; and its conversation afterwards."""
 
 import msgspec
 import pytest
@@ -28,17 +28,17 @@ def begun(schema: object = None, limits: Limits = NO_LIMITS) -> AgentHarness:
 
 
 def behind_the_calls(agent: AgentHarness) -> list[tuple[object, object]]:
-    """Begins again, and returns the blocks of the user's message that answers the last reply."""
+    """Begin again, and return the blocks of the user's message that answers the last reply."""
     agent.begins(prompt="again")
     blocks = msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
     return [(one["type"], one.get("content", one.get("text"))) for one in blocks]
 
 
-def test_who_is_stopped_before_its_grant_waits_for_nothing() -> None:
+def test_an_agent_that_is_stopped_before_its_grant_waits_for_nothing() -> None:
     assert begun().hears(Stop("cancelled")) == [Stopped()]
 
 
-def test_who_is_stopped_while_the_model_works_settles_what_the_model_says() -> None:
+def test_an_agent_that_is_stopped_during_its_model_call_settles_the_answer() -> None:
     agent = begun()
     assert agent.hears(Stop("cancelled", (1, 1))) == []
     assert agent.hears(ModelReplied(1, 1, "cancelled", usage=ZERO)) == [Stopped(Settled(ZERO))]
@@ -50,8 +50,8 @@ def test_an_answer_of_unknown_use_is_settled_as_unknown() -> None:
     assert agent.hears(ModelReplied(1, 1, "lost")) == [Stopped(Settled(None))]
 
 
-def test_a_grant_that_was_answered_before_the_stop_is_not_waited_for() -> None:
-    """The stop names a grant whose answer was handled, and told, before the stop came."""
+def test_a_stopped_agent_does_not_wait_for_a_grant_that_was_answered_before() -> None:
+    # The stop names a grant whose answer was handled, and settled, before the stop came.
     agent = begun()
     agent.calls("look")
     assert agent.hears(Stop("cancelled", (1, 1))) == []
@@ -69,7 +69,7 @@ def test_a_stopped_agent_waits_for_every_tool_but_for_no_delegation() -> None:
     assert agent.hears(agent.returned(0)) == [Stopped()]
 
 
-def test_a_stopped_agent_starts_nothing_whatever_comes_back() -> None:
+def test_a_stopped_agent_starts_nothing_when_answers_come() -> None:
     agent = begun(SCHEMA)
     agent.calls("look", "report_back")
     agent.hears(Stop("cancelled"))
@@ -77,7 +77,7 @@ def test_a_stopped_agent_starts_nothing_whatever_comes_back() -> None:
     assert agent.state.phase == "idle"
 
 
-def test_a_stop_that_crosses_the_agents_own_end_is_nothing_to_it() -> None:
+def test_a_stop_that_crosses_the_agents_own_end_changes_nothing() -> None:
     agent = begun()
     assert agent.reads(Reply("done")) == [Finished("answered", "done", settled=Settled(USED))]
     assert agent.hears(Stop("cancelled", (1, 1))) == []

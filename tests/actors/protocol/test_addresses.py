@@ -1,4 +1,4 @@
-"""Addresses extend their parent's, and say what is computed and what comes from outside."""
+"""Addresses extend their parent's, and separate actors from ports."""
 
 import pytest
 from hypothesis import given, settings
@@ -27,12 +27,12 @@ def test_the_hosts_parent_is_the_client() -> None:
 
 
 @pytest.mark.parametrize("port", sorted(addresses.PORTS))
-def test_ports_are_no_agents_and_their_posts_are_not_computed(port: str) -> None:
+def test_ports_are_not_agents_and_their_posts_are_not_computed(port: str) -> None:
     assert not is_agent(port)
     assert not is_decider(port)
 
 
-def test_the_supervisor_decides_but_is_no_agent() -> None:
+def test_the_supervisor_decides_but_is_not_an_agent() -> None:
     assert is_decider("supervisor")
     assert not is_agent("supervisor")
     assert not is_agent("hostess")

@@ -1,4 +1,4 @@
-"""One encoder, one decoder: what goes in comes out, and in the same bytes."""
+"""One encoder, one decoder: a decoded message equals the encoded one, and has the same bytes."""
 
 import msgspec
 import pytest
@@ -117,7 +117,7 @@ def test_foreign_json_keeps_its_key_order_and_spelling() -> None:
         b'{"type":"Ask","request_id":"r","prompt":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
-def test_what_is_no_message_of_ours_is_refused_by_name(body: bytes) -> None:
+def test_bytes_that_are_no_message_of_ours_are_refused_by_name(body: bytes) -> None:
     with pytest.raises(UnreadableBody, match="not a message"):
         decode(body)
 

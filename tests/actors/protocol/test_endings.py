@@ -12,7 +12,7 @@ def test_the_tables_cover_every_kind_and_nothing_else() -> None:
     assert set(STATUS.values()) == set(typing.get_args(Status))
 
 
-def test_only_a_report_and_an_answer_are_ok_and_only_two_ends_are_nobodys_failure() -> None:
+def test_only_reports_and_answers_are_ok_and_only_cancels_and_lost_races_are_no_failure() -> None:
     assert {kind for kind, status in STATUS.items() if status == "ok"} == {"reported", "answered"}
     assert {kind for kind, status in STATUS.items() if status == "cancelled"} == {"cancelled", "lost_race"}
 

@@ -1,4 +1,4 @@
-"""The error tree is one file with the tree drawn on top, and the drawing is right."""
+"""The error tree is one file, and the tree drawn on its top is right."""
 
 import inspect
 
@@ -29,7 +29,7 @@ def test_every_error_is_in_the_drawing_below_its_parent() -> None:
         assert parent in bases if parent else not bases & set(CLASSES), name
 
 
-def test_every_error_says_what_it_is_about() -> None:
+def test_every_error_has_a_docstring() -> None:
     assert all((cls.__doc__ or "").split(".")[0] for cls in CLASSES.values())
 
 

@@ -1,4 +1,4 @@
-"""An event is a message with an envelope that cannot change either."""
+"""An event is a message in an envelope; neither can change."""
 
 import pytest
 
@@ -13,6 +13,6 @@ def test_an_event_knows_its_kind_from_its_body() -> None:
 def test_an_envelope_cannot_be_changed() -> None:
     event = Event(1, 0, "client", "supervisor", 0, Cancel())
     with pytest.raises(AttributeError):
-        event.seq = 2  # type: ignore[misc]  # what is tested
+        event.seq = 2  # type: ignore[misc]  # the subject of this test
     with pytest.raises(AttributeError):
-        Post("host", Cancel()).recipient = "x"  # type: ignore[misc]  # what is tested
+        Post("host", Cancel()).recipient = "x"  # type: ignore[misc]  # the subject of this test

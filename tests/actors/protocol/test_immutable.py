@@ -1,4 +1,4 @@
-"""Messages cannot change: not by assignment, and not through anything they hold."""
+"""Messages cannot change: neither by assignment nor through a part that they hold."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Optional, get_args, get_type_hints
@@ -40,7 +40,7 @@ def class_with(hint: Any, base: type[msgspec.Struct] = Message) -> type[msgspec.
         Json,
         Solid,
         int | None,
-        Optional[str],  # noqa: UP045  # the older spelling must be read as well
+        Optional[str],  # noqa: UP045  # the older spelling must work too
         Literal["a", "b"],
         tuple[int, ...],
         tuple[Solid, str],
@@ -75,7 +75,7 @@ def test_scalars_tuples_frozen_structs_and_json_are_let_in(hint: Any) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("base", [Message, Value])
-def test_what_could_change_at_any_depth_is_refused_when_the_class_is_made(
+def test_a_class_with_a_mutable_part_at_any_depth_is_refused(
     base: type[msgspec.Struct], hint: Any, why: str
 ) -> None:
     with pytest.raises(TypeError, match=rf"Made\.field: .*{why}"):
@@ -102,11 +102,11 @@ def test_assigning_to_a_message_raises_and_changes_nothing() -> None:
 
     note = Note("a")
     with pytest.raises(AttributeError):
-        note.text = "b"  # type: ignore[misc]  # what is tested
+        note.text = "b"  # type: ignore[misc]  # the subject of this test
     assert note.text == "a"
 
 
-def test_a_field_that_equals_its_default_is_left_out_whatever_object_it_holds() -> None:
+def test_a_field_that_equals_its_default_is_left_out_even_if_it_is_another_object() -> None:
     class Bounds(Part, frozen=True):
         most: int = 100_000
 
@@ -135,8 +135,8 @@ def parts(kind: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
     return found
 
 
-def test_plain_messages_and_parts_have_only_defaults_that_are_one_object() -> None:
-    """Whatever else needs the slower base, or equal messages would have different bytes."""
+def test_plain_messages_and_parts_have_only_singletons_as_defaults() -> None:
+    # Other defaults need the slower base; otherwise equal messages would have different bytes.
     for part in set(MESSAGES).union(*[parts(kind) for kind in MESSAGES]) | parts(Profile):
         assert part.__struct_config__.frozen
         if not issubclass(part, Part | RichMessage):

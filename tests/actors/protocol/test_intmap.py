@@ -1,4 +1,4 @@
-"""IntMap is a dict that never changes: compared with one, operation by operation."""
+"""IntMap is a dict that never changes: compared with a dict, operation by operation."""
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +54,7 @@ def test_updating_is_putting_one_value_after_the_other_in_place(keys: list[int],
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(KEYS, unique=True), KEYS)
-def test_only_what_is_there_can_be_updated(keys: list[int], missing: int) -> None:
+def test_only_existing_keys_can_be_updated(keys: list[int], missing: int) -> None:
     made = filled(*[key for key in keys if key != missing])
     for key in (missing, -1):
         with pytest.raises(KeyError):
@@ -113,12 +113,12 @@ def test_none_cannot_be_put_since_it_means_absent() -> None:
         IntMap[None]().put(1, None)
 
 
-def test_keys_beyond_what_it_holds_are_absent_not_folded() -> None:
+def test_keys_beyond_the_largest_are_absent_and_do_not_wrap() -> None:
     made = filled(1)
     assert [made.get(1 + 32**depth) for depth in range(1, 9)] == [None] * 8
 
 
-def test_what_is_dropped_leaves_no_hole_to_walk_over() -> None:
+def test_dropped_keys_leave_no_empty_nodes() -> None:
     made = filled(*range(5_000))
     for key in range(4_999):
         made = made.drop(key)
@@ -134,7 +134,7 @@ def _nodes(made: IntMap[str]) -> int:
     return count(made.root)
 
 
-def test_it_shows_what_it_holds() -> None:
+def test_repr_shows_the_items() -> None:
     assert repr(filled(2, 1)) == "IntMap({1: 'v1', 2: 'v2'})"
 
 

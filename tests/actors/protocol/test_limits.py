@@ -1,4 +1,4 @@
-"""Bounds: what may be stated, what holds where nothing is, and that a child gets the narrower."""
+"""Limits: allowed values, defaults, and the narrower limits of a child."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost", "cancel_grace_s")
 
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "3", 2**53, -0.5])
-def test_a_bound_that_makes_no_sense_is_refused_by_name(name: str, value: object) -> None:
+def test_an_invalid_bound_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a"):
         Limits(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_zero_is_a_bound_only_where_it_leaves_something_to_do(name: str) -> None:
+def test_zero_is_allowed_only_where_it_leaves_work_possible(name: str) -> None:
     if name in MAY_BE_ZERO:
         assert getattr(Limits(**{name: 0}), name) == 0
     else:
@@ -39,7 +39,7 @@ def test_zero_is_a_bound_only_where_it_leaves_something_to_do(name: str) -> None
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
-def test_what_is_counted_is_whole(name: str) -> None:
+def test_counts_are_whole_numbers(name: str) -> None:
     with pytest.raises(ValueError, match=rf"Limits\.{name} must be a whole number"):
         Limits(**{name: 2.5})  # type: ignore[arg-type]
 
@@ -50,7 +50,7 @@ def test_seconds_and_dollars_may_be_given_as_whole_numbers() -> None:
     assert limits == Limits(deadline_s=5.0, cost=2.0)
 
 
-def test_the_documented_defaults_hold_where_nothing_is_said() -> None:
+def test_the_documented_defaults_hold_for_unstated_limits() -> None:
     assert fill(Limits()) == DEFAULTS
     assert (DEFAULTS.max_depth, DEFAULTS.max_iterations, DEFAULTS.max_children) == (3, 30, 32)
     assert (DEFAULTS.max_agents, DEFAULTS.max_parallel_calls) == (1_000, 64)
@@ -76,7 +76,7 @@ def test_a_child_shares_its_parents_scope_and_inherits_the_other_limits() -> Non
     assert handed_down(unshared) is unshared
 
 
-def test_what_is_stated_stays_when_the_rest_is_filled_in() -> None:
+def test_stated_limits_stay_when_the_rest_is_filled_in() -> None:
     filled = fill(Limits(max_depth=0, tokens=5))
     assert (filled.max_depth, filled.tokens, filled.max_iterations) == (0, 5, 30)
 

@@ -1,4 +1,4 @@
-"""The set of messages: closed, grouped by who speaks to whom; calls are named without what models made up."""
+"""The set of messages: closed, grouped by sender and recipient. Calls are named by turn and place."""
 
 import inspect
 from typing import get_args
@@ -36,18 +36,18 @@ def test_the_supervisor_hears_the_client_and_the_agents() -> None:
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-def test_every_message_says_in_a_sentence_what_it_means(kind: type[msgspec.Struct]) -> None:
+def test_every_message_has_a_sentence_that_explains_it(kind: type[msgspec.Struct]) -> None:
     first = (kind.__doc__ or "").splitlines()[0]
     assert first[-1] in ".?", kind.__name__
     assert first[0].isupper()
 
 
-def test_only_what_goes_to_the_supervisor_can_settle_a_grant() -> None:
+def test_only_messages_to_the_supervisor_can_settle_a_grant() -> None:
     settling = {kind for kind in MESSAGES if "settled" in kind.__struct_fields__}
     assert settling == GROUPS["FromAgent"]
 
 
-def test_a_call_is_named_by_turn_and_place_and_never_by_what_a_model_made_up() -> None:
+def test_a_call_is_named_by_turn_and_place_and_never_by_an_id_of_the_model() -> None:
     for kind in (messages.ReportBack, messages.Delegate, messages.ToolReturned, messages.DelegationEnded):
         assert kind.__struct_fields__[:2] == ("turn", "call")
         assert "id" not in kind.__struct_fields__

@@ -1,4 +1,4 @@
-"""What callboard itself says to models: every result and both tools."""
+"""The texts of callboard for models: every result and both tools."""
 
 import msgspec
 import pytest
@@ -107,7 +107,7 @@ def test_a_lost_race_names_every_racers_own_end() -> None:
     ]
 
 
-def test_a_judgement_tells_the_model_what_to_mend() -> None:
+def test_a_judgement_tells_the_model_its_problems() -> None:
     problems = (SchemaProblem("/n", "is missing"), SchemaProblem("", "is no object"))
     said, is_error = prompts.judged_result(ReportJudged(1, 0, "invalid", problems))
     assert is_error

@@ -1,4 +1,4 @@
-"""The request of a model call: put together when somebody looks, from parts that cannot change."""
+"""The request of a model call: put together on access, from parts that cannot change."""
 
 import msgspec
 import pytest
@@ -52,7 +52,7 @@ def test_the_body_shows_all_that_is_asked() -> None:
     assert body.keys() == {"model", "max_tokens", "params", "tools", "system", "messages", "force_tool"}
 
 
-def test_the_conversation_is_yours_to_look_into_and_changes_nothing() -> None:
+def test_changes_to_a_returned_conversation_do_not_reach_the_request() -> None:
     (request,) = requests(Reply("found"))
     request.conversation[0]["content"] = "something else"
     assert msgspec.json.decode(request.messages[0]) == {"role": "user", "content": "find it"}

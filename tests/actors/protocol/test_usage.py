@@ -1,4 +1,4 @@
-"""Whole tokens, whole micro-dollars, and bounds that hold."""
+"""Usage: whole tokens, whole micro-dollars, and bounds that hold."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The board: what happens when a decider raises, and when the world answers twice or late."""
+"""The board: deciders that raise, ports that answer twice or late, and publications."""
 
 import asyncio
 import contextvars
@@ -100,7 +100,7 @@ def test_a_supervisor_that_raises_ends_the_session_and_leaves_its_log(
     assert recording.verify().is_ok
 
 
-def test_a_second_answer_to_a_request_is_not_let_in() -> None:
+def test_a_second_answer_to_a_request_is_ignored() -> None:
     log = MemoryLog()
 
     async def run() -> None:
@@ -117,7 +117,7 @@ def test_a_second_answer_to_a_request_is_not_let_in() -> None:
     asyncio.run(run())
 
 
-# --- what is posted together --------------------------------------------------------
+# --- events that are posted together --------------------------------------------------------
 
 
 class World:
@@ -164,7 +164,7 @@ async def boards(log: MemoryLog, *, is_quick: bool = False) -> AsyncIterator[tup
 
 
 async def kinds_in(log: MemoryLog) -> list[str]:
-    """Return what follows the wish that every board begins with."""
+    """Return the kinds of the events after the `TurnRequested` that every board begins with."""
     return [type(event.body).__name__ for event in Recording.open(MemoryReader(log), "s").events[1:]]
 
 
@@ -213,7 +213,7 @@ def test_a_request_that_is_posted_together_with_a_later_stop_does_not_start(
     asyncio.run(run())
 
 
-def test_a_second_answer_is_not_let_in_before_the_first_is_posted_either() -> None:
+def test_a_second_answer_before_the_first_is_posted_is_ignored_too() -> None:
     async def run() -> None:
         log = MemoryLog()
         async with boards(log, is_quick=True) as (board, _):
@@ -225,7 +225,7 @@ def test_a_second_answer_is_not_let_in_before_the_first_is_posted_either() -> No
     asyncio.run(run())
 
 
-def test_what_ports_say_while_they_are_closed_is_still_posted() -> None:
+def test_answers_of_ports_during_their_close_are_still_posted() -> None:
     log = MemoryLog()
 
     async def run() -> None:
@@ -238,7 +238,7 @@ def test_what_ports_say_while_they_are_closed_is_still_posted() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
-def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseException) -> None:
+def test_a_port_that_raises_in_its_start_ends_the_session(error: BaseException) -> None:
     class Broken(World):
         def start(self, request: Event) -> None:
             raise error
@@ -256,14 +256,13 @@ def test_a_port_that_raises_where_it_starts_ends_the_session(error: BaseExceptio
             assert board.error.__cause__ is error
             board.submit(SUPERVISOR, 0, (Post(MODEL, CALL_MODEL),))
             board.flush()
-            assert board.seq == 2, "nothing more is posted"
+            assert board.seq == 2, "an event was posted after the failure"
 
     asyncio.run(run())
 
 
-def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it has several messages at once."""
-
+def test_decisions_of_the_supervisor_before_its_failure_are_posted(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It has several messages at once: the decisions before the failing one must not get lost.
     async def run() -> None:
         log = MemoryLog()
         async with boards(log) as (board, _):
@@ -274,7 +273,7 @@ def test_what_the_supervisor_decided_before_it_failed_is_posted(monkeypatch: pyt
             for body in (opened, Ask("r", text_json("go")), Cancel(), Ask("again", text_json("go"))):
                 board.submit(CLIENT, 0, (Post(SUPERVISOR, body),))
             board.flush()
-            assert board.core.states[SUPERVISOR] == initial(SUPERVISOR), "it has them all before it"
+            assert board.core.states[SUPERVISOR] == initial(SUPERVISOR), "it has handled none of them yet"
             await asyncio.sleep(0)
             assert isinstance(board.error, SessionFailed)
             assert board.core.states[SUPERVISOR].phase == "asking"
@@ -310,10 +309,10 @@ def test_models_and_tools_see_the_context_in_which_the_session_was_opened() -> N
     assert seen == ["the opener's"] * 3
 
 
-def test_a_port_answer_and_all_that_deciders_make_of_it_are_published_together(
+def test_a_port_answer_and_the_decisions_after_it_are_published_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two publications a turn with one tool: after the model's answer and after the tool's."""
+    # With one tool, a turn has two publications: after the answer of the model and after that of the tool.
     turns, published = 40, list[int]()
     real = GroupWriter.stage
 

@@ -1,4 +1,4 @@
-"""What models, programs and callers do wrong comes to an outcome or a typed error, never to a hang."""
+"""Faults of models, programs and callers come to an outcome or a typed error, never to a hang."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -69,7 +69,7 @@ class Odd(BaseException):
 
 
 @pytest.mark.parametrize("error", [Odd("odd"), GeneratorExit(), asyncio.CancelledError()])
-def test_a_model_that_raises_what_nobody_expects_is_a_model_error(error: BaseException) -> None:
+def test_a_model_that_raises_an_unexpected_exception_is_a_model_error(error: BaseException) -> None:
     async def later(request: ModelRequest) -> object:
         await asyncio.sleep(0.001)
         raise error
@@ -115,7 +115,7 @@ def test_a_model_that_ignores_being_cancelled_holds_up_neither_the_ask_nor_the_r
 def test_a_tool_that_raises_generator_exit_is_an_error_for_the_model() -> None:
     @tool(effect="read")
     async def odd() -> str:
-        """Odd."""
+        """Raise an unusual exception."""
         await asyncio.sleep(0)
         raise GeneratorExit
 
@@ -178,7 +178,7 @@ def test_a_run_that_comes_while_the_runtime_closes_is_refused() -> None:
     asyncio.run(asyncio.wait_for(run(), 5))
 
 
-def test_when_every_task_is_cancelled_nobody_hangs(tmp_path: Path) -> None:
+def test_no_call_hangs_when_every_task_is_cancelled(tmp_path: Path) -> None:
     async def run() -> None:
         async with asyncio.timeout(5), Runtime(tmp_path / "log.db", model=Model(lambda r: GOOD)) as runtime:
             session = await runtime.open(Agent("host"))
@@ -203,7 +203,7 @@ def test_a_watcher_sees_the_first_event_although_it_is_not_durable_yet() -> None
     asyncio.run(run())
 
 
-def test_a_runtime_can_be_used_again_with_all_it_has() -> None:
+def test_a_runtime_can_be_used_again_with_everything_it_was_given() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "array", "uniqueItems": True}}}
     model = ScriptedModel(lambda request: call("report_back", n=[[k] for k in range(5_000)]))
     runtime = Runtime(":memory:", model=model)
@@ -263,7 +263,7 @@ def test_tools_may_come_from_a_generator() -> None:
 
 
 @pytest.mark.parametrize("prompt", [None, 5, [], [1], "", {"a": 1}])
-def test_a_prompt_that_is_none_is_refused_before_a_session_is_made(prompt: object) -> None:
+def test_an_invalid_prompt_is_refused_before_a_session_is_created(prompt: object) -> None:
     async def run() -> None:
         async with Runtime(log := MemoryLog(), model=Model(lambda r: GOOD)) as runtime:
             with pytest.raises(InvalidPrompt, match="a prompt is"):
@@ -286,7 +286,7 @@ def test_ids_and_limits_of_the_wrong_kind_are_refused(arguments: Mapping[str, ob
 
 
 @pytest.mark.parametrize("schema", [[], True, int, "x"])
-def test_a_schema_that_is_no_dict_is_refused(schema: object) -> None:
+def test_a_schema_that_is_not_a_dict_is_refused(schema: object) -> None:
     async def run() -> None:
         async with Runtime(":memory:", model=Model(lambda r: GOOD)) as runtime:
             with pytest.raises(InvalidPrompt, match="output_schema"):

@@ -1,4 +1,4 @@
-"""Runtime.resume: a session that one process left goes on in another, on real logs and with real ports."""
+"""Runtime.resume: one process leaves a session, another continues it, with real logs and real ports."""
 
 import asyncio
 from collections.abc import Callable
@@ -128,7 +128,9 @@ async def recorded(host: Agent, model: ScriptedModel) -> list[Event]:
 @pytest.mark.parametrize(
     ("effect", "times"), [("read", 2), ("idempotent", 2), ("write", 1)], ids=["read", "idempotent", "write"]
 )
-def test_what_ran_when_the_process_died_is_repeated_only_if_it_may_be(effect: Effect, times: int) -> None:
+def test_a_call_that_ran_when_the_process_died_is_repeated_only_if_it_may_be(
+    effect: Effect, times: int
+) -> None:
     host, done, policy = deeds(effect)
     events = asyncio.run(recorded(host, ScriptedModel(policy)))
     cut = next(e.seq for e in events if isinstance(e.body, ToolReturned)) - 1
@@ -206,7 +208,7 @@ def test_events_of_a_resumed_session_come_whole_and_in_order() -> None:
     assert sum(isinstance(event.body, Resumed) for event in events) == 1
 
 
-def test_a_session_where_nothing_was_asked_has_no_outcome_to_wait_for() -> None:
+def test_a_session_without_an_ask_has_no_outcome_to_wait_for() -> None:
     async def scene() -> Outcome:
         async with Runtime(await log_of([]), model=ScriptedModel(echo)) as runtime:
             session = await runtime.resume(NAME, Agent("host"))
@@ -217,7 +219,7 @@ def test_a_session_where_nothing_was_asked_has_no_outcome_to_wait_for() -> None:
     assert asyncio.run(scene()).text == "turn 1"
 
 
-def test_cancelling_who_waits_for_the_outcome_does_not_cancel_the_ask() -> None:
+def test_cancelling_a_task_that_waits_for_the_outcome_does_not_cancel_the_ask() -> None:
     async def scene() -> Outcome:
         going = asyncio.Event()
 
@@ -251,7 +253,7 @@ async def left_with_a_deadline(host: Agent) -> list[Event]:
     return [Event(e.seq, 1_000, e.sender, e.recipient, e.cause, e.body) for e in events[: cut - 1]]
 
 
-def test_a_deadline_counts_while_nobody_runs_the_session() -> None:
+def test_a_deadline_counts_while_no_process_runs_the_session() -> None:
     async def never(request: ModelRequest) -> Step:
         await asyncio.Event().wait()
         raise AssertionError
@@ -261,7 +263,7 @@ def test_a_deadline_counts_while_nobody_runs_the_session() -> None:
     assert outcome.kind == "deadline"
 
 
-def test_a_deadline_can_be_put_off() -> None:
+def test_a_deadline_can_be_extended() -> None:
     async def scene() -> Outcome:
         log = await log_of(await left_with_a_deadline(Agent("host")))
         async with Runtime(log, model=ScriptedModel(echo)) as runtime:
@@ -274,7 +276,7 @@ def test_a_deadline_can_be_put_off() -> None:
 # --- other agents than before -----------------------------------------------------
 
 
-def test_other_agents_are_refused_with_what_is_different() -> None:
+def test_changed_agents_are_refused_with_their_differences() -> None:
     @tool(effect="read")
     def look() -> str:
         """Look."""
@@ -369,7 +371,7 @@ def test_a_log_that_the_code_contradicts_is_refused() -> None:
     refused(events[: at + 1], "callboard verify", Diverged)
 
 
-def test_a_supervisor_that_raises_again_is_told_and_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supervisor_that_raises_again_is_reported_and_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(state: object, event: Event) -> object:
         if isinstance(event.body, Resumed):
             raise MemoryError("Boom")

@@ -1,8 +1,4 @@
-"""Sessions whose process ended without closing anything, at every commit, resumed from the real file.
-
-A session runs once, undisturbed, and after each of its commits the file and its WAL are copied: such a copy
-is what a process that was killed then leaves. Each copy is resumed to its end.
-"""
+"""Sessions whose process ended at any commit, without closing, resumed from the real file."""
 
 import asyncio
 import shutil
@@ -66,7 +62,7 @@ class CopyingLog(SQLiteLog):
         return answers
 
     async def pass_by(self) -> None:
-        """Wait until what is posted by now is in the file: then a copy is made in between."""
+        """Wait until all posted events are in the file, so that a copy is made in between."""
         if not self.is_over:
             await asyncio.sleep(0)
             await self.sessions()
@@ -75,7 +71,7 @@ class CopyingLog(SQLiteLog):
 
 @dataclass
 class Scene:
-    """A session: its host, what its models say, and the deeds of its tools by label."""
+    """A session: its host, the replies of its models, and the deeds of its tools by label."""
 
     policy: Callable[[ModelRequest], Step]
     limits: Limits = field(default_factory=Limits)
@@ -92,7 +88,7 @@ class Scene:
 
         @tool(effect="read")
         async def wait() -> str:
-            """Wait for ever."""
+            """Wait without end."""
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -112,7 +108,7 @@ class Scene:
 
 @dataclass
 class Left:
-    """What became of one copy. before: the events in it. deeds: what was done up to the copy, and after."""
+    """One resumed copy. before: its events. after: those at the end. deeds: all of them, before and after."""
 
     before: list[Event]
     after: list[Event]
@@ -147,12 +143,12 @@ async def resumed(scene: Scene, copy: Path, done_by: list[str]) -> Left:
     recording.verify().raise_if_diverged()
     assert recording.events[: len(before)] == before
     assert not check_log(recording.events, is_at_rest=True)
-    assert max(Counter(scene.deeds).values(), default=0) <= 1, "no write ran twice"
+    assert max(Counter(scene.deeds).values(), default=0) <= 1, "a write ran twice"
     return Left(before, list(recording.events), outcome, scene.deeds)
 
 
 def play(scene: Scene, log: CopyingLog) -> tuple[Outcome, list[Left]]:
-    """Return the outcome of the undisturbed session, and those of its copies."""
+    """Run a session, resume its copies, and return its outcome and the resumed copies."""
 
     async def all_of_it() -> tuple[Outcome, list[Left]]:
         outcome = await undisturbed(scene, log)
@@ -170,7 +166,7 @@ def _was_asked(copy: Path) -> bool:
 
 
 def open_requests(events: list[Event], request: type, answer: type) -> int:
-    """How many requests of a kind have no answer."""
+    """Count the requests of a kind that have no answer."""
     kinds = [type(event.body) for event in events]
     return kinds.count(request) - kinds.count(answer)
 
@@ -180,7 +176,7 @@ def result(outcome: Outcome) -> tuple[str, str, object]:
 
 
 def the_same_unless_in_doubt(outcome: Outcome, left: list[Left]) -> None:
-    """Every copy ends as the undisturbed session did, unless a write was cut off."""
+    """Check that every copy ends as the undisturbed session did, unless a write was cut off."""
     for one in left:
         if not one.is_doubted:
             assert result(one.outcome) == result(outcome), f"left after {len(one.before)}"
@@ -198,7 +194,7 @@ def nested(request: ModelRequest) -> Step:
 
 
 @pytest.mark.slow
-def test_nested_delegations_end_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_nested_delegations_end_as_in_an_undisturbed_session(tmp_path: Path) -> None:
     outcome, left = play(Scene(nested), CopyingLog(tmp_path))
     assert outcome.text == "host is done"
     the_same_unless_in_doubt(outcome, left)
@@ -231,7 +227,7 @@ def race(request: ModelRequest) -> Step:
 
 
 @pytest.mark.slow
-def test_a_race_has_one_winner_wherever_it_was_cut_off(tmp_path: Path) -> None:
+def test_a_race_has_one_winner_after_a_cut_at_any_event(tmp_path: Path) -> None:
     outcome, left = play(Scene(race), CopyingLog(tmp_path))
     assert outcome.text == "over"
     for one in left:
@@ -310,7 +306,7 @@ def too_late(request: ModelRequest) -> Step:
 
 
 @pytest.mark.slow
-def test_a_deadline_that_passed_while_nobody_ran_the_session_ends_who_had_it(tmp_path: Path) -> None:
+def test_a_deadline_that_passed_while_no_process_ran_the_session_ends_its_agent(tmp_path: Path) -> None:
     outcome, left = play(Scene(too_late), CopyingLog(tmp_path))
     the_same_unless_in_doubt(outcome, left)
     for one in left:
@@ -326,7 +322,7 @@ def corrected(request: ModelRequest) -> Step:
 
 
 @pytest.mark.slow
-def test_a_check_that_was_under_way_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_was_cut_off_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check, log = SchemaChecker.check, CopyingLog(tmp_path)
 
     async def slowly(self: SchemaChecker, request: CheckSchema) -> SchemaChecked:
@@ -341,9 +337,8 @@ def test_a_check_that_was_under_way_is_made_again(tmp_path: Path, monkeypatch: p
     assert any(open_requests(one.before, CheckSchema, SchemaChecked) for one in left)
 
 
-def test_an_idempotent_call_that_is_not_made_again_is_in_doubt_and_not_denied(tmp_path: Path) -> None:
-    """It may have run before the crash; that its second run was given up in time tells nothing of that."""
-
+def test_an_idempotent_call_that_is_not_repeated_is_in_doubt_and_not_denied(tmp_path: Path) -> None:
+    # It may have run before the crash. The abort of its second run does not change that.
     @tool(effect="idempotent")
     async def put() -> str:
         """Set something."""

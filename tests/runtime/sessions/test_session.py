@@ -1,4 +1,4 @@
-"""Sessions as callers see them: asking, watching, cancelling, closing."""
+"""Sessions as callers use them: asking, watching, cancelling, closing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -72,7 +72,7 @@ def test_a_schema_gives_a_structured_output() -> None:
     run(body, ScriptedModel([call("report_back", n="three"), call("report_back", n=3)]))
 
 
-def test_a_schema_that_is_no_objects_is_wrapped_and_unwrapped() -> None:
+def test_a_schema_of_another_type_than_object_is_wrapped_and_unwrapped() -> None:
     async def body(runtime: Runtime) -> None:
         schema = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
         outcome = await runtime.run(Agent("host"), "count", output_schema=schema)
@@ -81,7 +81,7 @@ def test_a_schema_that_is_no_objects_is_wrapped_and_unwrapped() -> None:
     run(body, ScriptedModel([call("report_back", value=[1, 2])]))
 
 
-def test_a_schema_that_is_none_is_refused_with_its_place() -> None:
+def test_an_invalid_schema_is_refused_with_the_place_of_its_fault() -> None:
     async def body(runtime: Runtime) -> None:
         outcome = await runtime.run(Agent("host"), "count", output_schema={"type": "integr"})
         assert (outcome.kind, outcome.usage.calls) == ("denied", 0)
@@ -163,7 +163,7 @@ def test_cancel_ends_the_ask_and_everything_under_it() -> None:
     started = asyncio.Event()
 
     @tool(effect="read")
-    async def wait_for_ever() -> str:
+    async def wait_forever() -> str:
         """Wait."""
         started.set()
         try:
@@ -174,11 +174,11 @@ def test_cancel_ends_the_ask_and_everything_under_it() -> None:
 
     def policy(request: ModelRequest) -> Step:
         if request.profile == "kid":
-            return call("wait_for_ever")
+            return call("wait_forever")
         return call("task", agent="kid", prompt="wait")
 
     async def body(runtime: Runtime) -> None:
-        host = Agent("host", agents=[Agent("kid", tools=[wait_for_ever])])
+        host = Agent("host", agents=[Agent("kid", tools=[wait_forever])])
         async with await runtime.open(host) as session:
             ask = asyncio.create_task(session.ask("go"))
             await started.wait()
@@ -200,7 +200,7 @@ def test_after_a_cancel_the_conversation_goes_on_with_every_call_answered() -> N
 
     @tool
     async def hang() -> str:
-        """Hang."""
+        """Wait without end."""
         started.set()
         await asyncio.Event().wait()
         return "never"
@@ -241,7 +241,7 @@ def test_cancelling_the_caller_cancels_the_ask() -> None:
     run(body, ScriptedModel(policy))
 
 
-def test_closing_the_runtime_cancels_what_runs() -> None:
+def test_closing_the_runtime_cancels_running_asks() -> None:
     async def policy(request: ModelRequest) -> Step:
         await asyncio.Event().wait()
         return say("never")
@@ -340,7 +340,7 @@ def test_progress_of_a_tool_is_shown_live() -> None:
     run(body, ScriptedModel([call("work"), say("done")]))
 
 
-def test_a_prompt_that_no_log_could_hold_is_refused_before_anything_is_posted() -> None:
+def test_a_prompt_that_no_log_could_hold_is_refused_before_the_first_post() -> None:
     async def body(runtime: Runtime) -> None:
         async with await runtime.open(Agent("host")) as session:
             with pytest.raises(InvalidPrompt):
@@ -412,7 +412,7 @@ class FailingLog(MemoryLog):
         return await super().append(batch)
 
 
-async def ask_for_ever(session: Session) -> None:
+async def ask_forever(session: Session) -> None:
     while True:
         await session.ask("hello")
 
@@ -424,7 +424,7 @@ def test_a_store_that_fails_gives_every_waiter_a_typed_error(good: int) -> None:
         async with Runtime(log, model=ScriptedModel(lambda request: say("hi"))) as runtime:
             session = await runtime.open(Agent("host"))
             with pytest.raises(SessionFailed, match="the disk is full"):
-                await ask_for_ever(session)
+                await ask_forever(session)
             with pytest.raises(SessionFailed):
                 await session.ask("again")
 
