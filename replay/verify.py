@@ -94,7 +94,7 @@ class Verifier:
         self._decision: _Decision | None = None
 
     def run(self) -> Divergence | None:
-        """Return the first divergence in the order of the log, or None."""
+        """Return the first divergence in the order of the log; None if there is no divergence."""
         seq = 0
         try:
             for page in self._pages:
