@@ -1,7 +1,6 @@
 """The rows and events of one session as sequences that read the log when they are used.
 
-Reading from the first event on checks the hash chain on the way. Reading in the middle cannot: a digest says
-nothing without the one before it.
+Reading from the first event on checks the hash chain on the way; reading in the middle does not.
 """
 
 import weakref
@@ -126,6 +125,7 @@ class Rows(Sequence[T], Generic[T]):
         first, end, step = place.indices(len(self))
         if step != 1:
             return [self[one] for one in range(first, end, step)]
+        # A digest proves nothing without the one before it, so only a slice from the start can be checked.
         return list(self.upto(end) if first == 0 else self.between(first + 1, end))
 
     def _one(self, place: int) -> T:

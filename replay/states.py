@@ -35,8 +35,7 @@ History: TypeAlias = Callable[[str, int, int], Iterable[Event | Output]]
 class Fold:
     """The state of one actor, brought on by the events that it received and its outputs.
 
-    A decision is made when its first output is met, or in `finish`: only then it is known whether it failed
-    when it was recorded.
+    A decision is made when its first output is met, or in `finish`.
     """
 
     __slots__ = ("_core", "_waiting", "actor", "received")
@@ -64,7 +63,7 @@ class Fold:
         """Take in the next item of the actor's history. Raises Diverged if a decision raises."""
         if isinstance(item, Event):
             self.received += 1
-            self._waiting.append(item)
+            self._waiting.append(item)  # not decided yet: only its outputs tell whether it failed
             if self.actor == SUPERVISOR and len(self._waiting) >= _BATCH_EVENTS:
                 self._decide_supervisor()
         elif self.actor != SUPERVISOR:

@@ -36,7 +36,7 @@ class Steps:
         return len(self._events)
 
     def at(self, seq: int) -> Step:
-        """Return the step of event `seq`. Raises IndexError if there is none."""
+        """Return the step of event `seq`. Raises IndexError if the log has no such event."""
         if not 1 <= seq <= len(self):
             raise IndexError(f"there are events 1 to {len(self)}, not {seq}")
         event = self._events[seq - 1]

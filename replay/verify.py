@@ -5,7 +5,7 @@ byte, with the events that name the decided event as their cause and this actor 
 held to the protocol (`open_requests`). Times are not compared.
 
 A decision whose outputs are missing is a divergence, unless it is among the last of its actor in a session
-that was not closed: a log is a prefix of what happened.
+that was not closed.
 
 The log is read once, in order. Memory holds the actors' states, the events that they have not handled yet,
 and the requests that have no answer.
@@ -94,7 +94,7 @@ class Verifier:
         self._decision: _Decision | None = None
 
     def run(self) -> Divergence | None:
-        """Return the first divergence in the order of the log, or None."""
+        """Return the first divergence in the order of the log; None if there is no divergence."""
         seq = 0
         try:
             for page in self._pages:
@@ -159,6 +159,7 @@ class Verifier:
 
     def _finish(self, last: int) -> None:
         """Make the decisions that have no outputs in the log."""
+        # The log of an open session may end between a decision and its outputs: then none is missing.
         decision, is_complete = self._decision, bool(self._completeness)
         if is_complete and decision is not None and decision.place < len(decision.posts):
             _fail(missing(decision.event, last + 1, decision.posts[decision.place], None))

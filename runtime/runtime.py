@@ -63,7 +63,7 @@ class Runtime:
     cannot be opened.
 
         async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
-            outcome = await runtime.run(host, "What is here?")
+            outcome = await runtime.run(host, "Which files are here?")
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Runtime:
         await self._log.open()
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
-        self._tools, self._checker = ToolRunner(), SchemaChecker()
+        self._tools, self._checker = ToolRunner(), SchemaChecker()  # `aclose` ended those before, if any
         self._is_closing = False
         return self
 
@@ -147,6 +147,7 @@ class Runtime:
         request_id: str = "",
     ) -> Outcome:
         """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
+        # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_json(prompt)
         schema_json(output_schema)
         self._check_approver(agent)
@@ -237,7 +238,7 @@ class Runtime:
             raise SessionBusy(
                 f"session {session_id} runs here; use the Session that `open` or `resume` returned"
             )
-        self._resuming.add(session_id)
+        self._resuming.add(session_id)  # before the first await: a second resume would fence this one
         try:
             epoch, head, past = await take_over(self._log, session_id, cast.opened, accept_changes)
         finally:
@@ -266,6 +267,7 @@ class Runtime:
     def _put_together(self, name: str, epoch: int, cast: "_Cast") -> tuple[Session, Board]:
         """Build a session with its board and ports, before its first event in this process."""
         board = Board(name, epoch, self._usable(), self._is_strict)
+        # By identity: sessions may share a model, and `aclose` closes it once.
         self._models.update((id(one), one) for one in cast.models.values())
         board.secrets = self._secrets
         session = Session(board, self._log, cast.unpriced)

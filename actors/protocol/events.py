@@ -1,4 +1,4 @@
-"""An event is a posted message with its envelope; a post is a message that wants to be one."""
+"""An event is a posted message with its envelope; a post is a message before it gets one."""
 
 from collections.abc import Sequence
 from typing import final
@@ -10,7 +10,7 @@ from callboard.actors.protocol.messages import AnyMessage, CallModel, TurnReques
 
 @final
 class Post(msgspec.Struct, frozen=True, gc=False):
-    """What a decider wants to say, and to whom."""
+    """A message to post, and its recipient."""
 
     recipient: str
     body: AnyMessage

@@ -18,7 +18,7 @@ _WIDTH: Final = 1 << _BITS
 _MASK: Final = _WIDTH - 1
 
 Node: TypeAlias = tuple[Any, ...]
-"""Values at the lowest level, nodes above it. A missing entry is None, or behind the tuple's end."""
+"""Values at the lowest level, nodes above it. A missing entry is a None, or lies behind the tuple's end."""
 
 
 class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
@@ -83,6 +83,7 @@ class IntMap(msgspec.Struct, Generic[V], frozen=True, gc=False):
         if self.get(key) is None:
             return self
         root, shift = _drop(self.root, self.shift, key), self.shift
+        # No higher than the last key needs: `put` would not build that level, and equal maps are equal trees.
         while shift and len(root) < 2:
             root, shift = root[0] if root else (), shift - _BITS
         return IntMap(root, shift, self.size - 1)

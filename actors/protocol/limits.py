@@ -1,6 +1,6 @@
 """The limits of a session, an agent and a call: one table, from which all else about limits follows.
 
-A session, a profile and a call may each state limits. A limit that is None is not stated: it comes from
+A session, a profile and a call may each state limits. A limit of None is not stated: it comes from
 above, in the end from `DEFAULTS`. The narrowest statement holds. A child inherits an agent's limit, and
 draws on its parent's scope for the others (`Bound.reach`).
 

@@ -98,6 +98,7 @@ def bound(input_tokens: int, max_tokens: int, prices: Prices | None) -> Need:
     """Return the most that a call with this much input can use."""
     if prices is None:
         return Need(input_tokens + max_tokens)
+    # The service decides which input comes from its cache, so all of it counts at the highest price.
     dearest = max(prices.input, prices.cache_read, prices.cache_write)
     total = input_tokens * dearest + max_tokens * prices.output
     return Need(input_tokens + max_tokens, -(-total // _MILLION))

@@ -72,7 +72,7 @@ def chat(
     Examples:
       callboard chat survey:host
       callboard chat survey:host --model anthropic:claude-sonnet-5 --limit tokens=500k
-      printf 'What is here?\\nHow large is it?\\n' | callboard chat survey:host
+      printf 'Which files are here?\\nHow large are they?\\n' | callboard chat survey:host
     """
     found, own = choose_model(load_agent(agent), model)
     approver = Approver(approve)

@@ -59,7 +59,7 @@ def demo(path: str, log: str) -> int:
 def _host(folder: Path) -> Agent:
     if not folder.is_dir():
         raise MisuseError(
-            f"{safe_line(str(folder))} is no folder; give one with source code, or none for this one"
+            f"{safe_line(str(folder))} is no folder; give one with source code, or omit it for this one"
         )
     try:
         return demo_host(folder)
@@ -81,7 +81,7 @@ async def _run(host: Agent, log: str) -> tuple[Outcome, Path, int]:
 
 
 async def _opened(log: str) -> tuple[Runtime, Path]:
-    """A runtime on the log that was asked for, else on one in the cache folder, else on a temporary one."""
+    """Open a runtime on the given log, else on one in the cache folder, else on a temporary one."""
     places = [Path(log)] if log else [_cached(), _temporary()]
     for place in places:
         try:

@@ -74,7 +74,7 @@ def counted(count: int, noun: str, several: str = "") -> str:
 
 
 def _moment(at_ms: int) -> datetime | None:
-    """Return the moment, or None for one that no calendar has."""
+    """Convert milliseconds since 1970 to a moment; None if it is outside the calendar."""
     try:  # a damaged log may hold any number
         return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
     except (ValueError, OverflowError, OSError):

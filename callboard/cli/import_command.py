@@ -42,8 +42,8 @@ def import_file(file: str, log: str) -> None:
     and so its digests: one that the log already has is refused. Digests that were computed under a key need
     that key: --key-file.
 
-    All sessions of the file are imported, or none of them. If a line was changed, or anything else fails, the
-    log is left as it was.
+    Either every session of the file is imported or the log stays as it was: one changed line, or any other
+    failure, stops the whole import.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ async def _write(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
 
 
 class Importing:
-    """Writes the items of an export to a log: all of them, or none."""
+    """Writes the items of an export to a log; a failure leaves the log as it was."""
 
     def __init__(self, log: EventLog, progress: Callable[[str, int, int], object]) -> None:
         self._log = log

@@ -1,6 +1,6 @@
 """The command `callboard` and its sub-commands.
 
-A command returns its exit code, or None for 0. Errors become one line on stderr and an exit code (see
+A command returns its exit code; None means 0. Errors become one line on stderr and an exit code (see
 errors.py); a traceback is shown only with `--debug`.
 """
 

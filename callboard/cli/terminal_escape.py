@@ -50,7 +50,7 @@ def safe_line(text: str, longest: int = 0) -> str:
     'done [callb…'
     """
     if longest:
-        text = text[: 4 * longest]  # no work on what is not shown
+        text = text[: 4 * longest]  # bounds the work: at most `longest` characters are shown
     line = _SPACE.sub(" ", safe_text(text)).strip()
     return line if not longest or len(line) <= longest else line[: longest - 1] + _ELLIPSIS
 

@@ -1,4 +1,4 @@
-"""`callboard verify`: whether the log is whole, and the code still does what it says."""
+"""`callboard verify`: check that the log is whole and that the code still makes the logged decisions."""
 
 import click
 

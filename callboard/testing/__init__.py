@@ -3,10 +3,10 @@
     from callboard.testing import explore, simulate
 
     def test_two_experts_are_asked() -> None:
-        assert simulate(host, policy, "What is here?").outcome.text == "Both agree."
+        assert simulate(host, policy, "Which files are here?").outcome.text == "Both agree."
 
     def test_no_order_and_no_fault_breaks_a_rule() -> None:
-        explore(host, policy, "What is here?", runs=2_000, faults="all").raise_if_broken()
+        explore(host, policy, "Which files are here?", runs=2_000, faults="all").raise_if_broken()
 
     strategies      agents, limits, schemas, policies and whole sessions for Hypothesis
     invariants      the rules of delegation, for any log: check_log(recording.events)

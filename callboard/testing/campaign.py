@@ -105,4 +105,4 @@ class Explorer:
 def _name(scenario: object) -> str:
     if isinstance(scenario, Scenario):
         return scenario.name
-    return protocol_name(scenario) if callable(scenario) else "what was to be explored"
+    return protocol_name(scenario) if callable(scenario) else "the scenario"

@@ -3,7 +3,7 @@
     policy    a function of the request, a script, or a dict of these: anything for `ScriptedModel`, or a
               `ScriptedModel` itself. Agents with a model of their own use that.
     tools     fakes by name: functions of the call's arguments. Without one a `read` tool runs for real, and
-              any other is not run and says so: a campaign would run it thousands of times.
+              any other is not run and says so.
     schemas   checked as a live session checks them, each pair of schema and value once
 
 Nothing here waits: a policy or tool that does not answer at once is refused, since a simulation has no time.
@@ -198,7 +198,7 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
         bound = tool.bind(call.arguments, context)
     except InvalidPrompt as error:
         return failed(str(error), most)
-    if fake is None and tool.effect != "read":
+    if fake is None and tool.effect != "read":  # a campaign would repeat its effect thousands of times
         return ToolOutcome("ok", text_json(f"{tool.name} {_NOT_RUN}"))
     try:
         value = bound() if fake is None else fake(**msgspec.json.decode(call.arguments, type=dict[str, Any]))

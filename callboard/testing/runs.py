@@ -1,9 +1,9 @@
 """One simulated run, and campaigns of them, for agents as users write them.
 
-    found = simulate(host, policy, "What is here?")
+    found = simulate(host, policy, "Which files are here?")
     found.outcome.text, found.breaches, found.lines()
 
-    campaign = explore(host, policy, "What is here?", runs=10_000, faults="all")
+    campaign = explore(host, policy, "Which files are here?", runs=10_000, faults="all")
     assert campaign.is_ok, campaign
 
 A scenario is what both are made of; write one at the top of a module for `callboard explore module:name`.
@@ -50,18 +50,18 @@ from callboard.testing.cast import Approver, Cast, Fakes, Script
 SESSION = "simulated"
 
 FaultsLike = Faults | str | Iterable[str] | None
-"""`Faults`, the kinds of faults, `"all"`, or None for none."""
+"""`Faults`, the kinds of faults, `"all"`; None: no faults."""
 
 
 class Scenario:
-    """A session to simulate and explore: agents, what their models say, what is asked, what may go wrong.
+    """A session to simulate and explore: its agents, model replies, prompts and possible faults.
 
-    prompt: what the client asks, or a list of what it asks one after the other. output_schema: of the
+    prompt: the client's prompt, or a list of prompts, asked one after the other. output_schema: of the
     answers. limits: of the session. tools, approve: see `testing_cast`. closes: whether the session is closed
     at the end. faults: kinds of faults, or "all"; docs/testing.md has their names. monitors: rules beside
     those of every session. name: in reports and schedules; by default the host's.
 
-    Raises MisuseError for what cannot be simulated.
+    Raises MisuseError for arguments that cannot be simulated.
     """
 
     def __init__(
@@ -179,9 +179,7 @@ def _prompts_of(given: str | Sequence[str]) -> list[str]:
     if isinstance(given, str):
         return [given]
     if not isinstance(given, Sequence) or not given:
-        raise MisuseError(
-            f"prompt={given!r:.80}: give a text, or a list of what is asked one after the other"
-        )
+        raise MisuseError(f"prompt={given!r:.80}: give a text, or a list of texts, asked one after the other")
     return list(given)
 
 
@@ -232,7 +230,7 @@ class Simulation:
 
     @cached_property
     def breaches(self) -> list[Breach]:
-        """Return the breaches of rules; empty if there are none."""
+        """Return the breaches of rules; empty if every rule holds."""
         return breaches_of(self.world)
 
     @cached_property
@@ -243,7 +241,7 @@ class Simulation:
         return Recording.open(MemoryReader(log), SESSION)
 
     def verify(self) -> None:
-        """Run the deciders again on the log. Raises Diverged if they do not do what it says."""
+        """Run the deciders again on the log. Raises Diverged at a decision that differs from the log."""
         self.recording.verify().raise_if_diverged()
 
     def save(self, path: str | Path, session_id: str = SESSION) -> None:
@@ -288,7 +286,7 @@ class Exploration:
         return self.explored.counterexamples
 
     def replay(self, found: Counterexample | None = None) -> Simulation:
-        """Replay a counterexample, the first if none is given. Raises MisuseError if there is none."""
+        """Replay a counterexample, by default the first. Raises MisuseError if no run broke a rule."""
         if found is None:
             if not self.counterexamples:
                 raise MisuseError("no rule was broken, so there is nothing to replay")

@@ -2,8 +2,8 @@
 
 Rules
   - A step is drawn where its message is handled: an arrow from the lane of the sender to that of the
-    recipient, a circle for what an actor sends itself, an x at the head for a fault. The text says what it
-    was.
+    recipient, a circle for a message that an actor sends itself, an x at the head for a fault. The text names
+    the message or fault.
   - 80 columns where possible: lanes become narrower down to 6, names that do not fit are numbered and listed
     below. Beyond that there are no lanes, and each line names sender and recipient.
   - Pure functions from steps to lines.

@@ -36,7 +36,7 @@ class Nondeterminism(CallboardError):
     """Two processes made the same run, and came to different states.
 
     actor: whose state or message it is. step, label: the move after which they differ; step 0 is the start.
-    field: the first difference, as a path; here, there: what is in it, as JSON. schedule: the run, as text.
+    field: the first difference, as a path; here, there: its two values, as JSON. schedule: the run, as text.
     hash_seed: that of the other process.
     """
 
@@ -54,7 +54,7 @@ class Nondeterminism(CallboardError):
 
 
 class Twins:
-    """The other processes, and what they are asked.
+    """The other processes: they take turns to make each run again and compare its states.
 
     notes: a monitor for the runs that are made here, to come before all others. runs: how many were compared.
     """

@@ -42,7 +42,7 @@ class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
     run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
-    conditions: what was chosen for that whole run, in words: the fault mix of a session.
+    conditions: the choice for that whole run, in words: the fault mix of a session.
     schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
     need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
     the run completed. is_minimal: whether the search for it was finished.
@@ -153,7 +153,7 @@ class Campaign(Generic[W]):
                 return
 
     def one(self) -> bool:
-        """Make one run; return False if there is none left."""
+        """Make one run; return False if every run was made."""
         world, scheduler, statistics = self._make_world(), self._scheduler, self.statistics
         if not scheduler.begin(world):
             return False

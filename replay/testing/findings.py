@@ -1,8 +1,8 @@
 """What a campaign found, as lines for a terminal.
 
 Rules
-  - A counterexample is: the rule in one sentence, the chart of the small run, who overtook whom, and what to
-    type to see it again. Nothing else is needed to understand it.
+  - A counterexample is: the rule in one sentence, the chart of the small run, which step overtook which, and
+    the command that shows it again. Nothing else is needed to understand it.
   - A campaign that found nothing says how much it tried, and how likely it would have found something.
   - Pure functions from data to lines.
 """
@@ -83,7 +83,7 @@ def figures_lines(explored: Explored) -> list[str]:
             f"{_count(len(figures.coverage), 'situation')} (role, state, message) "
             "in the runs looked at closely"
         )
-    faults = [  # a fault mix chooses faults and is none itself
+    faults = [  # a fault mix chooses faults; it is not a fault
         f"{name.removeprefix('fault: ')} {n:,}"
         for name, n in figures.faults.items()
         if not name.startswith("fault mix ")

@@ -30,7 +30,8 @@ PICKS = st.integers(0, 63)
 class SessionMachine(RuleBasedStateMachine):
     """A session that Hypothesis drives.
 
-    scenario: of `callboard.testing`; what it asks is not asked. prompts: what may be. world: the session.
+    scenario: of `callboard.testing`; its own prompts are not used. prompts: Hypothesis chooses among these.
+    world: the session.
     """
 
     scenario: ClassVar[Any] = None
@@ -45,7 +46,7 @@ class SessionMachine(RuleBasedStateMachine):
         self._asked = 0
 
     def made(self) -> Scenario:
-        """Return the scenario of the session. Raises TypeError if there is none."""
+        """Return the scenario of the session. Raises TypeError if `scenario` is not a Scenario."""
         scenario = getattr(self.scenario, "pure", self.scenario)
         if not isinstance(scenario, Scenario):
             raise TypeError(f"{type(self).__name__}.scenario is {self.scenario!r}; set it to a Scenario")

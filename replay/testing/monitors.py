@@ -5,9 +5,9 @@ Rules
   - at_rest: holds when nothing more is going to happen.
   - eventually: a rule that may be broken for a while (the monitor is hot) but must come to hold (cold). Hot
     at rest is a violation. So is hot for longer than 5 N steps of the fair part of a run, N being the steps
-    of the unfair part and 10 N the most a run may have: a starved actor proves nothing, a fair run does
-    (the rule of Coyote, https://microsoft.github.io/coyote/how-to/liveness-checking).
-  - sometimes: no rule for a run. A campaign in which no run reached the goal has not explored what it should.
+    of the unfair part and 10 N the most a run may have (the rule of Coyote,
+    https://microsoft.github.io/coyote/how-to/liveness-checking).
+  - sometimes: no rule for a run. A campaign in which no run reached the goal has not explored enough.
   - A rule is one sentence that is true of a good run: "No two leaders have one term".
 """
 
@@ -85,7 +85,7 @@ class Eventually(_Quiet):
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Return the violation if it was hot for too long in the fair part."""
-        if not fair_steps:
+        if not fair_steps:  # an unfair scheduler may starve an actor, so a long hot stretch proves nothing
             return None
         self._hot_steps = 0 if self._is_cold(world) else self._hot_steps + 1
         return Violation(self.rule, at) if self._hot_steps > self._hot_steps_max else None

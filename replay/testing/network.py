@@ -2,9 +2,8 @@
 
 Rules
   - Every message under way is a strand of its own: any of them may be next. It is named by its sender,
-    recipient and content, and numbered if the sender posted the like before: not if the like is under way
-    just now, which is no doing of the sender's and would give it another name in another order.
-  - duplicating: what was posted stays under way when it is delivered, and is under way once, however often it
+    recipient and content, and numbered if the sender posted an equal one before.
+  - duplicating: a message stays under way after its delivery, and is under way once, however often it
     is posted. lossy: a message may be lost instead, which is a fault.
   - Waking and faults of actors are as in `program`; so are steps: pure functions of state, sender and
     message.
@@ -115,6 +114,7 @@ class NetworkWorld:
     def _post(self, send: Send, cause: int) -> None:
         key = f"{send.sender}>{send.recipient} {describe(send.message)}"
         if not self.network.is_duplicating:
+            # Counts all posts, not those under way now: their number depends on the order of deliveries.
             self._posted[key] += 1
             if self._posted[key] > 1:
                 key = f"{key} ({self._posted[key]})"

@@ -98,7 +98,7 @@ def _received(connection: Connection) -> CampaignProgress | ShardResult:
     try:
         told = connection.recv()
     except (EOFError, OSError) as error:
-        raise CallboardError("a process of the campaign has ended; what it said is on stderr") from error
+        raise CallboardError("a process of the campaign has ended; see stderr") from error
     if isinstance(told, str):
         raise CallboardError(told)
     assert isinstance(told, CampaignProgress | ShardResult)

@@ -39,7 +39,7 @@ Posts: TypeAlias = Sequence[tuple[str, object]]
 class Actor(NamedTuple, Generic[S, M]):
     """initial: its state. step(state, sender, message): the next state and the posts. role: for coverage.
 
-    wakes(state), faults(state): what it may get from itself while in that state.
+    wakes(state), faults(state): the messages that it may send itself in that state.
     """
 
     initial: S
@@ -58,7 +58,7 @@ class Send(NamedTuple):
 
 
 class Program:
-    """Actors, what is under way at the start, and how messages are ordered. Nothing in it changes."""
+    """Actors, the messages under way at the start, and the order of delivery. It never changes."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@
         twin.note(7)                        # states and posts of step 7, as JSON values
 
 Rules
-  - What is asked is answered in order: a run, then anything about this run.
+  - Questions are answered in order: a run, then anything about this run.
   - It ends with the campaign.
 """
 
@@ -89,7 +89,7 @@ class Replica:
         self._process.join(5)
         return CallboardError(
             f"the process that makes every run again has ended with exit code {self._process.exitcode}; "
-            "what it said is on stderr"
+            "see stderr"
         )
 
 

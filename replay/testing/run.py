@@ -2,16 +2,15 @@
 
 Rules
   - A run has two parts. The first belongs to the scheduler, faults and all, and ends at rest or after N
-    steps. Then the world heals: no fault is chosen any more, and what is left is chosen fairly, until it is
-    at rest or 10 N steps were made (both figures from Coyote).
-  - The second part begins at rest too if the world wants to know of it (`Heals`): what it does then counts.
-  - Faults are never owed: where nothing else is offered, the world is at rest, and the rules are looked at
-    so; but the scheduler may go on with a fault.
-  - A run that a bound ends is unfinished: no rule of rest can be held against it, and those monitors look at
-    it that have something to say about the beginning of a run (`JudgesUnfinished`).
-  - Whatever a decider or the world raises is a violation of its own at that step; the text of an assertion is
-    the rule. Misuse of the explorer is not.
-  - The loop below is the hot one: everything that can be is decided before it.
+    steps. Then the world heals: no fault is chosen any more, and the other moves are chosen fairly, until it
+    is at rest or 10 N steps were made (both figures from Coyote).
+  - A world with a method `heal` (`Heals`) gets its second part even at rest: healing may offer moves.
+  - A world that offers only faults is at rest, and its rules are checked so; the scheduler may still choose
+    a fault.
+  - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
+    beginning of a run look at it (`JudgesUnfinished`).
+  - An exception of a decider or of the world is a violation of its own at that step; the text of an
+    assertion is the rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -110,7 +109,7 @@ def perform(
             _second(world, monitors, second, bounds.steps_in_all, run)
         if run.violation is None:
             (_look_at_rest if run.is_at_rest else _look_unfinished)(world, monitors, run)
-    except MisuseError:
+    except MisuseError:  # a mistake of the caller breaks no rule of the session
         raise
     except Exception as error:
         is_rule = isinstance(error, AssertionError) and bool(str(error))
@@ -123,6 +122,7 @@ def _first(
     world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int, run: Run, heals: bool
 ) -> None:
     """Make moves until one of these: at rest, cut, a violation, `steps` moves."""
+    # The hottest loop of a campaign: look-ups and conditions stay in front of it.
     moves, make, made = world.moves, world.make, run.made
     watchers = [monitor.after for monitor in monitors]
     judges = bool(monitors) and not heals
@@ -131,6 +131,7 @@ def _first(
         if not offered:
             run.is_at_rest = True
             return
+        # Faults are never owed: a world that offers only faults is at rest, and must keep the rules of rest.
         if judges and offered[0].kind == "fault" and not not_faults(offered):
             _look_at_rest(world, monitors, run)
             if run.violation is not None:

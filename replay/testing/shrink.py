@@ -6,8 +6,8 @@ Rules
     strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002); the
     order of dropping is that of DEMi (Scott et al., NSDI 2016), whose results are 1 to 4.6 times the size
     of the smallest.
-  - What is left is brought closer to first come, first served: a move that could have been made earlier is,
-    as long as the rule stays broken. So an overtaking that is still there is one that matters.
+  - Then the run is brought closer to first come, first served: a move that could have been made earlier
+    is, as long as the rule stays broken. So an overtaking that is still there is one that matters.
   - A schedule is found by making it, so the result replays exactly. There is a budget of steps, and there may
     be one of time (`is_over`); when one is used up, the best run so far is the result. Else the result is
     minimal in this sense: no single step can be dropped, no single one moved up.
@@ -35,8 +35,9 @@ Pair: TypeAlias = tuple[int, int]
 
 
 class Shrunk(msgspec.Struct, frozen=True):
-    """A run that breaks a rule and is small. steps_before: what it was shrunk from. tries: runs made for it.
+    """A run that breaks a rule and is small.
 
+    steps_before: the steps before shrinking. tries: runs made for it.
     races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
     whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
     enough.
@@ -110,7 +111,7 @@ class _Search(Generic[W]):
         self.best = found
         return True
 
-    # --- what is tried ------------------------------------------------------------
+    # --- attempts ------------------------------------------------------------
 
     def drop_outside(self) -> bool:
         """Try without each strand of faults or of a client, however many other moves it then takes."""

@@ -2,8 +2,8 @@
 
 Rules
   - Two worlds are one state if their digests are equal. Every state is left by every move it offers, once.
-  - `within` draws a boundary: a state beyond it is not counted and not left, so that protocols that go on for
-    ever can be counted.
+  - `within` draws a boundary: a state beyond it is not counted and not left, so that protocols that never
+    end can be counted.
   - It needs worlds that can be copied (`Forks`), and holds one for each state of the front: this is for small
     models. Campaigns do not need it.
 """

@@ -1,11 +1,11 @@
-"""Hypothesis strategies for sessions: who is there, what bounds them, what is said, what fails, which order.
+"""Hypothesis strategies for sessions: agents, limits, replies, faults and orders.
 
     @given(delegation_plans(), fault_plans(), orders())
     def test_no_session_breaks_a_rule(plan, wrong, order):
         world = SessionWorld(plan.scenario(wrong)).run(order)
         assert breaches_of(world) == []
 
-What is drawn is data that prints as what it is. Everything shrinks to the same simple thing: one agent that
+Each drawn value prints as the data that it is. Everything shrinks to the same simple thing: one agent that
 answers "done" at once, without limits, tools or faults, first come, first served.
 """
 
@@ -38,7 +38,7 @@ except ImportError as error:
     raise ImportError("strategies need Hypothesis: pip install callboard[testing]") from error
 
 TOOLS: dict[str, Effect] = {"look": "read", "put": "idempotent", "save": "write"}
-"""The tools that agents may have, and what they do."""
+"""The tools that agents may have, and their effects."""
 
 PRICES = Prices(input=3_000_000, output=15_000_000)
 
@@ -50,7 +50,7 @@ FAILURES = (
 )
 
 REPORTS: tuple[dict[str, object], ...] = ({"n": 1}, {"m": 1})
-"""What is reported: something that matches `SCHEMA`, and something that does not."""
+"""Two values to report: the first matches `SCHEMA`, the second does not."""
 
 SCHEMA: dict[str, object] = {"type": "object", "required": ["n"]}
 
@@ -142,7 +142,7 @@ def schema_cases() -> SearchStrategy[SchemaCase]:
     )
 
 
-# --- who is there, and what they say ----------------------------------------------------
+# --- the agents and their replies ----------------------------------------------------
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -248,7 +248,7 @@ def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]
 
 
 def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
-    """Return a call of an existing agent or tool; of an unknown tool, if there is none of the kind."""
+    """Return a call of an existing agent or tool; of an unknown tool if the profile has none."""
     if "report" in call:
         return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
     if call == "tool" and tools:

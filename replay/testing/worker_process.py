@@ -2,7 +2,6 @@
 
 Rules
   - The scenario must be found there by its name: a function at the top of a module.
-  - It starts as a new interpreter, so that nothing of this one goes with it but what it is given.
   - Ctrl-C, which a terminal sends to all of a command's processes, is for the campaign alone: they ignore it
     from their first moment on.
 """
@@ -27,7 +26,7 @@ def start(
     """Start `target(connection, *about)` in a new process; return the process and the other end.
     environment: additional variables for it.
     """
-    context = get_context("spawn")
+    context = get_context("spawn")  # not fork: the child gets its arguments and no other state
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, *about), daemon=True)
     with _environment(environment or {}), _deaf():

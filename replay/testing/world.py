@@ -24,7 +24,7 @@ MoveKind: TypeAlias = Literal["deliver", "port", "client", "fault"]
 class Move(msgspec.Struct, frozen=True, gc=False):
     """One thing that can happen next.
 
-    strand: what it belongs to: an actor's inbox ("inbox host.1"), one port request with its answer
+    strand: its sequence: an actor's inbox ("inbox host.1"), one port request with its answer
     ("model host.1/3"), a client, a fault.
     actor: whose state it changes; two moves of one actor conflict.
     label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
@@ -107,12 +107,12 @@ class Conditioned(Protocol):
     """A world in which something is chosen for a whole run, such as what fails in it and how often."""
 
     def conditions(self) -> str:
-        """Return the choice in one line; empty if there is none."""
+        """Return the choice in one line; empty if nothing was chosen."""
         ...
 
 
 def conditions_of(world: object) -> str:
-    """Return the choice for a whole run, in one line; empty if there is none."""
+    """Return the choice for a whole run, in one line; empty if nothing was chosen."""
     return world.conditions() if isinstance(world, Conditioned) else ""
 
 
@@ -169,9 +169,9 @@ class Monitor(Protocol[W_contra]):
 
 @runtime_checkable
 class JudgesUnfinished(Protocol[W_contra]):
-    """A monitor that has something to say about a run that ends before it is at rest.
+    """A monitor that can judge a run that ends before it is at rest, by a bound or with its schedule.
 
-    A bound ended it, or its schedule is over. Only what is there can be wrong, not what is missing.
+    Only a message or state that is there can break a rule then: a missing one might still have come.
     """
 
     def unfinished(self, world: W_contra, at: int) -> Violation | None:

@@ -155,7 +155,7 @@ class Session:
         except asyncio.CancelledError:
             if not future.done():
                 self._say(Cancel("the caller was cancelled"))
-                await asyncio.wait([future])
+                await asyncio.wait([future])  # until then the session would refuse the next ask
             raise
 
     async def cancel(self, reason: str = "") -> Outcome | None:
@@ -292,6 +292,7 @@ class Session:
 
         Ends with the session. Raises SessionFailed if the session fails while it is watched.
         """
+        # Watch before reading: no event falls between, and those that come twice are dropped by their seq.
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._feeds.append(queue)
         self._board.watchers.append(queue.put_nowait)

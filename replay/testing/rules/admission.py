@@ -193,7 +193,7 @@ def _above(ledger: Ledger, address: str) -> list[tuple[str, Scope]]:
 
 
 def _reserved(ledger: Ledger, scope: Scope, address: str, not_yet: list[Event]) -> Need:
-    """Return what was reserved before these grants were made."""
+    """Return the reservation of a scope as it was before these grants."""
     reserved = scope.reserved
     for grant in not_yet:
         body = grant.body

@@ -48,4 +48,4 @@ class Invariant:
         """Check a decision of the supervisor."""
 
     def quiet(self, seq: int) -> None:
-        """Report what is still open when all agents have drained."""
+        """Report entries that are still open when all agents have drained."""

@@ -110,10 +110,7 @@ def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, 
 
 
 class LogChecker:
-    """Checks a log as it comes, event by event. breaches: what was found so far.
-
-    From the first gap on only the order of the log is looked at: who lacks an event cannot judge the others.
-    """
+    """Checks a log as it comes, event by event. breaches: those found so far."""
 
     def __init__(self, kinds: Sequence[type[Invariant]] = INVARIANTS) -> None:
         self._facts = Facts()
@@ -144,7 +141,7 @@ class LogChecker:
         """Check the next event."""
         self._has_gap = self._has_gap or event.seq != self._last + 1
         self._last = event.seq
-        if self._has_gap:
+        if self._has_gap:  # the other rules cannot judge a log that lacks an event
             for order in self._orders:
                 order.on_any(event)
             return

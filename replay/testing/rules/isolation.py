@@ -28,7 +28,7 @@ from callboard.replay.testing.rules.facts import Call, Facts, Life
 from callboard.replay.testing.rules.ledger import Ledger
 
 OWN_SCOPE: Final = frozenset({"tokens", "cost", "deadline_s"})
-"""Limits that bind through the scope of whoever has them, so a child's own need not be the narrower."""
+"""Limits that a parent's scope enforces on its children, so a child's own limit may be wider."""
 
 _CONTENT: Final = frozenset({Begin, ModelReplied, ToolReturned, ApprovalGiven, DelegationEnded, ReportJudged})
 """Messages whose content comes into an agent's conversation."""
@@ -155,7 +155,7 @@ class Isolation(Invariant):
         self.on_TurnSettled(event)
         for seq in body.new:
             if self._readers.get(seq) != event.sender:
-                self.broken(event.seq, f"what is new for {event.sender} is event {seq}, which is not for it")
+                self.broken(event.seq, f"{event.sender} uses event {seq}, which is not addressed to it")
 
     def on_Finished(self, event: Event) -> None:
         """Record the last text of an agent."""

@@ -110,7 +110,7 @@ class Ledger:
         body, who = event.body, event.sender
         settled = getattr(body, "settled", None)
         if isinstance(body, Finished | Stopped):
-            settled = settled or Settled()  # who leaves without accounting is charged what was reserved
+            settled = settled or Settled()  # an agent that ends without accounting is charged its reservation
         if settled is None or (grant := self.grants.pop(who, None)) is None:
             return None
         used = charge_of(grant.need, settled.usage)

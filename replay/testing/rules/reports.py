@@ -33,7 +33,7 @@ class _Judged(NamedTuple):
 
 
 class FirstValidWins(Invariant):
-    """Who wins, and who is late.
+    """The verdicts on reports: accepted or late.
 
     A report is eligible if it precedes the event whose handling ended its sender. Judgements are made in the
     order of the reports. An eligible report is late only behind one that was accepted, or when its delegation

@@ -111,7 +111,7 @@ class _Grants:
         wish = self._wishes.pop(agent, TurnRequested(0))
         asked = None if request is None else (request.digest, request.turn, request.attempt)
         if request is None or asked != (wish.digest, wish.turn, wish.attempt):
-            yield _breach("granted", event.seq, f"{agent} does not ask for what it got")
+            yield _breach("granted", event.seq, f"{agent} was granted a call that it did not request")
         elif why := self._why_unsendable(request):
             yield _breach("sendable", event.seq, f"{agent}, turn {wish.turn}: {why}")
 

@@ -178,4 +178,4 @@ class TransitiveStop(Invariant):
                 self.broken(event.seq, f"{who} has ended and {', '.join(left)} below it still runs")
         for who in worked_on:
             if who in self._running.addresses:
-                self.broken(event.seq, f"{who} still runs, and what it works on has ended")
+                self.broken(event.seq, f"{who} still runs, but its delegation has ended")

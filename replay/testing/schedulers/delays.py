@@ -1,7 +1,7 @@
 """Delay bounding: first come, first served, except that a few times the one whose turn it is must wait.
 
 Rules
-  - The default order is a queue of strands: who moved goes to the back, who is new goes to the back. It is
+  - The default order is a queue of strands: a strand that moved goes to the back, as does a new one. It is
     fair and the same for every run.
   - A run has `delays` points, drawn over the length of the longest run so far, at which the first in the
     queue is sent to the back instead. Most bugs need one or two of them (Emmi, Qadeer, Rakamaric, POPL

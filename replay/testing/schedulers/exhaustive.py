@@ -10,9 +10,9 @@ Rules
     race shows it: it is planned where it vanished.
   - Reduction is only as right as the world is about what its moves touch. It asks after every step: a world
     that can say so at once (`Touches`) is explored faster than one that is asked for its trace.
-  - `preemptions` bounds how often an actor that could go on is left for another; reduction under a bound
-    would lose orders, so there is none then. Two or three find most bugs (Musuvathi, Qadeer, PLDI 2007).
-  - What is still to do is data: `saved` can be given to a new one, in another process too.
+  - `preemptions` bounds how often an actor that could go on is left for another. Two or three find most
+    bugs (Musuvathi, Qadeer, PLDI 2007).
+  - The remaining work is data: `saved` can be given to a new scheduler, in another process too.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -74,6 +74,7 @@ class Exhaustive:
     def __init__(
         self, *, reduction: bool = True, preemptions: int | None = None, saved: bytes | None = None
     ) -> None:
+        # Reduction under a bound loses orders: the one run it keeps of a partial order may exceed the bound.
         self._reduces = reduction and preemptions is None
         self._preemptions = preemptions
         self._nodes: list[_Node] = []
@@ -102,7 +103,7 @@ class Exhaustive:
         return True
 
     def _next(self) -> bool:
-        """Set the path to the next run; return False if there is none."""
+        """Set the path to the next run; return False if every run was made."""
         nodes = self._nodes
         while nodes:
             node = nodes[-1]

@@ -1,8 +1,8 @@
 """What every scheduler is: it picks one of the moves that are offered, and learns from the runs it made.
 
 Rules
-  - A scheduler sees moves, and of the world what its moves touched: neither states nor messages. What it
-    picks is the whole run.
+  - A scheduler sees moves, and of the world what its moves touched: neither states nor messages. Its
+    picks are the whole run.
   - Chance comes from the `random.Random` it is given; two schedulers with equal seeds make equal runs.
   - It lives for a whole campaign: `begin` before each run, `choose` before each step, `finish` after the run.
   - It says when it is done: `begin` returns False once there is nothing that it has not tried.

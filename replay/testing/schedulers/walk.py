@@ -5,9 +5,9 @@ Rules
     program is exhausted, which is a proof, and `begin` says so. (To see each of 1,000 equally likely runs
     once takes 7,500 draws with repetition.)
   - Of a run only its first new branch is kept as such, the rest as one row of bytes, unfolded if a later run
-    comes by: most never do.
+    comes by.
   - At most `remembered` rows and branches are kept at a time. When there is no more room, runs may repeat
-    below what is kept, and nothing is claimed to be exhausted that is not.
+    below the kept part, and `is_exhausted` is never True too early.
   - The tree finds out a world that is not deterministic: the same moves then offer another number of moves.
 """
 
@@ -139,6 +139,7 @@ class RandomWalk:
             self._close()
         elif self._left > 0 and max(self._rest) >> 8 <= _ARITY_MAX:
             self._left -= 1
+            # One row, not a branch for each point: most runs are never met again, and a row is smaller.
             self._hang(_Row(array("H", self._rest)))
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of calls whose agent is stopped, and of those that a crash leaves open.
+"""Rules for calls whose agent is stopped, and for calls that a crash leaves open.
 
 given up    every call in progress for a stopped agent is given up
 resumes     a model call that a crash cut off is charged, and a write tool that had started not run again
@@ -35,7 +35,7 @@ class GivenUp(SessionMonitor):
 
 
 class Resumes(SessionMonitor):
-    """What was open in the log that a new process found."""
+    """Calls that were open in the log when a new process resumed it."""
 
     name = "resumes"
     rule = RESUMED

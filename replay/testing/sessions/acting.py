@@ -44,9 +44,9 @@ class Down(NamedTuple):
 class Acting(Board):
     """A session in progress, with all that faults can touch.
 
-    durable: up to which seq the log is on disk for sure. effects: tools that ran. down: what the last process
-    left, while there is none. injected: the faults so far. fault_mix: which are offered, if one was
-    chosen.
+    durable: up to which seq the log is on disk for sure. effects: tools that ran. down: the remains of
+    the last process, while no process runs. injected: the faults so far. fault_mix: the faults on offer,
+    if a mix was chosen.
     """
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:

@@ -1,8 +1,8 @@
 """The digest of a simulated session: equal for two orders that come to the same.
 
 States and messages hold numbers that depend on the order of everything: seqs of events, tickets, numbers of
-checks and timers. Here an event is called by what it is, and the other numbers by their rank, so that two
-orders that differ in nothing else have one digest.
+checks and timers. Here an event has its title (see `names`), and the other numbers have their rank, so that
+two orders that differ in nothing else have one digest.
 """
 
 from collections.abc import Mapping

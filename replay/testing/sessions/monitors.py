@@ -7,8 +7,8 @@
     stopped    a session that fails, fails by a fault
     given up   every call in progress for a stopped agent is given up
     resumes    a model call that a crash cut off is charged, and a write tool that had started not run again
-    requests   the rules of what models are asked
-    replay     the deciders, run again on the log, post what they posted
+    requests   the rules of model requests
+    replay     the deciders, run again on the log, post the same messages
 
 A rule that is broken is one `Violation`; `breaches_of(world)` tells the details of all of them.
 """
@@ -76,7 +76,7 @@ class NothingLeft(SessionMonitor):
     rule = LEFT
 
     def breach(self, world: SessionWorld) -> str:
-        """Return a description of the remains; empty if there are none."""
+        """Return a description of the remains; empty if nothing is left."""
         return "" if world.failure is not None or world.down is not None else _left(world)
 
 
@@ -124,7 +124,7 @@ class NoRescue(SessionMonitor):
 
     def breach(self, world: SessionWorld) -> str:
         """Return the timer that would have to end the session; empty if none would."""
-        return f"only {world.rescued!r} could end what was left" if world.rescued else ""
+        return f"only {world.rescued!r} could end the remaining work" if world.rescued else ""
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Report a violation as soon as the clock has to jump to a deadline."""
@@ -138,7 +138,7 @@ class Effects(SessionMonitor):
     rule = EFFECTS
 
     def breach(self, world: SessionWorld) -> str:
-        """Return the call that ran twice or that is not in the log; empty if there is none."""
+        """Return the call that ran twice or that is not in the log; empty if every call is in order."""
         ran = Counter((e.address, e.turn, e.call) for e in world.effects if e.effect == "write")
         ran.subtract(_repeated(world))
         started = {
@@ -226,7 +226,7 @@ class Replays(SessionMonitor):
         return super().at_rest(world, at) if self._runs % self._every == 0 else None
 
     def breach(self, world: SessionWorld) -> str:
-        """Return the first divergence; empty if there is none."""
+        """Return the first divergence; empty if there is no divergence."""
         found = Verifier(world.log).run()
         return "" if found is None else "; ".join(found.lines()[:3])
 

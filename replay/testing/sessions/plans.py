@@ -1,8 +1,8 @@
-"""Random small sessions: who is there, what the models say, what bounds them, what goes wrong.
+"""Random small sessions: agents, model replies, limits and faults.
 
-Everything follows from a seed. What a model says depends on who asks in which turn, never on what else has
-happened, so that two schedules of one plan differ only in order. A calm plan has nothing to fight over: no
-budgets, races or faults; it tells the same under every schedule.
+Everything follows from a seed. A model's reply depends on the agent and the turn, never on other events, so
+two schedules of one plan differ only in order. A calm plan has nothing to fight over: no budgets, races or
+faults; it tells the same under every schedule.
 """
 
 from collections.abc import Callable
@@ -74,7 +74,7 @@ class Plan:
         """Return a source of random numbers for one question."""
         return Random(f"{self.seed}/{about}")
 
-    # --- who is there -------------------------------------------------------------
+    # --- the agents -------------------------------------------------------------
 
     def _profile(self, name: str) -> Profile:
         dice = self.chance("profile", name)

@@ -113,7 +113,7 @@ def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str
 def given_up(request: Event, gate: PortGate) -> Post:
     """Make the answer to a call that was under way when its agent was stopped."""
     body = request.body
-    if isinstance(body, CallModel):  # what it used is not known
+    if isinstance(body, CallModel):  # without `usage`: the call may have started, so its usage is unknown
         turn, attempt = gate.repeated_in(request)
         return Post(body.agent, ModelReplied(turn, attempt, "cancelled"))
     if isinstance(body, CallTool) and body.effect != "read":

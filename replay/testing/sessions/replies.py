@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One reply: text, calls, how it stops, what it used.
+    """One reply: text, calls, stop reason, usage.
 
     usage: None for an unknown usage, which is charged in full. failure: the call failed.
     content: the reply's blocks as they are, instead of text and calls. percent: instead of usage, so much of

@@ -1,4 +1,4 @@
-"""A session that can be simulated: who is there, what models say and tools do, what the client asks.
+"""A session that can be simulated: agents, model replies, tool results and the prompts of the client.
 
 A scenario is a value: any number of worlds are made of it, and each starts alike. Everything in it that is
 called (policy, tools, schema checks) is given from outside and must be a pure function for a run to be

@@ -5,7 +5,7 @@
     tool host.1/3.0          a tool returns: the first call of that turn
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
-    client                   the client asks what is next on its list, or closes
+    client                   the client sends the next message of its list, or closes
     resume                   a new process takes the session up, after a crash
     fault timeout model host.1/3, ...   see `faults`
 
@@ -216,7 +216,7 @@ class SessionWorld(Acting):
 
     @property
     def ended(self) -> AskEnded:
-        """Return the outcome of the only ask. Raises LookupError if there is none, or more than one."""
+        """Return the outcome of the only ask. Raises LookupError unless exactly one ask has ended."""
         ended = self.of(AskEnded)
         if len(ended) != 1:
             raise LookupError(f"{len(ended)} asks have ended")

@@ -14,7 +14,7 @@
 A test fails if it takes more than half a minute, so a store that hangs is found as well. Nothing here asks
 how a store works: only what `EventLog` and `LogReader` promise.
 
-The kinds of cases (bounds of a page, counts of nothing, sessions nobody knows, a refused event between good
+The kinds of cases (bounds of a page, counts of nothing, unknown sessions, a refused event between good
 neighbours, heads that outlive their writer, large events) are those of Apache Pekko's JournalSpec
 (https://github.com/apache/pekko/tree/main/persistence-tck); expected heads, epochs, the chain of digests,
 crashes and readers beside writers are callboard's own.

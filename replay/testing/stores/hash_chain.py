@@ -1,4 +1,4 @@
-"""The chain of digests: what it depends on, and what a reader finds by it."""
+"""The chain of digests: its inputs, and the damage that a reader finds by it."""
 
 import pytest
 
