@@ -5,7 +5,7 @@ from callboard.replay.testing.world import Step
 
 
 def steps(*parts: str) -> Sequence[Step]:
-    """Steps as "sender>recipient cause [touched]"."""
+    """Parse steps of the form "sender>recipient cause [touched]"."""
     found = []
     for seq, part in enumerate(parts, 1):
         strand, cause, *touched = part.split()

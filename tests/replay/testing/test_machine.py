@@ -22,7 +22,7 @@ def test_no_interactive_session_breaks_a_rule() -> None:
 
 
 class Dies(SessionMachine):
-    """Its process dies often, and whoever may ask does."""
+    """A machine whose process dies often, and whose client asks as often as it may."""
 
     scenario = replace(RICH, faults=faults("crash", most=3, fault_mixes=0))
 

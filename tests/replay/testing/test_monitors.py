@@ -24,7 +24,7 @@ def count(world: ProgramWorld) -> int:
 
 
 def ticking(until: int) -> Program:
-    """An actor that posts to itself until it has counted so far."""
+    """Make an actor that posts to itself until it has counted so far."""
 
     def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
         return state + 1, [("t", "tick")] if state + 1 < until else ()

@@ -72,7 +72,7 @@ def test_a_violation_ends_the_campaign_and_a_goal_is_met_if_one_job_met_it() -> 
 
 
 def broken_in_one() -> Found:
-    """Broken in the process that comes first to a file that is named by the environment."""
+    """Return a broken result in the first process that creates the file named by the environment."""
     try:
         os.close(os.open(os.environ["CALLBOARD_TEST_FLAG"], os.O_CREAT | os.O_EXCL))
     except FileExistsError:

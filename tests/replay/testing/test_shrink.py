@@ -31,7 +31,7 @@ def small(program: Program, *monitors: Monitor[ProgramWorld], steps: int = 50) -
 
 
 def crowd(size: int = 9) -> Program:
-    """Many senders to one actor, and others that have nothing to do with it."""
+    """Make many senders to one actor, and another actor with senders of its own."""
     starts = [Send(f"s{number}", "c", f"m{number}") for number in range(size)]
     starts += [Send("user", "other", "ask"), Send("bad", "other", "crash")]
     actors = {"c": Actor(EMPTY, collect), "other": Actor(EMPTY, collect)}

@@ -1,4 +1,4 @@
-"""What the strategies draw is what they say, shrinks to the simplest session, and breaks no rule."""
+"""The strategies draw sessions as documented, shrink to the simplest one, and break no rule."""
 
 import sys
 from collections import Counter

@@ -19,7 +19,7 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(name: str) -> None:
 
 
 def ends(name: str, runs: int = 200) -> int:
-    """Different ends of some runs of four messages that race."""
+    """Count the different ends of some runs of four messages that race."""
     scheduler, found = scheduler_named(name), set()
     for _ in range(runs):
         world = collector("1", "2", "3", "4").world()

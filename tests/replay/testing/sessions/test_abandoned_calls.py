@@ -27,7 +27,7 @@ def test_whoever_is_stopped_has_its_calls_given_up() -> None:
 
 
 def died_with_a_write_under_way() -> SessionWorld:
-    """A process that ends when a write tool has started; another one has just gone on."""
+    """Crash a process when a write tool has started, and resume the session in another one."""
     world = SessionWorld(replace(RICH, faults=faults("crash", fault_mixes=0)))
     while not world.of(ToolStarted):
         world.make(world.moves()[0])

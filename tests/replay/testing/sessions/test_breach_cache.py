@@ -16,7 +16,7 @@ from tests.replay.testing.scenarios import RICH, TWO
 
 
 def breach(detail: str) -> list[Breach]:
-    """A finding of this detail."""
+    """Make one finding with this detail."""
     return [Breach("some", "A rule.", 1, detail)]
 
 
