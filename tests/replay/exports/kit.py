@@ -55,7 +55,6 @@ def events_of(messages: Iterable[AnyMessage]) -> list[Event]:
 
 
 def log_of(events: list[Event], key: bytes | None = None, session_id: str = "s") -> MemoryLog:
-
     async def write() -> MemoryLog:
         log = MemoryLog(key)
         await log.open()
