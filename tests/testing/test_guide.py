@@ -1,4 +1,4 @@
-"""docs/testing.md and docs/explore.md do what they say, followed one after the other in one folder."""
+"""Follow docs/testing.md and docs/explore.md in one folder, one after the other: each step works."""
 
 from pathlib import Path
 
