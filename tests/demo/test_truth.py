@@ -1,4 +1,4 @@
-"""The agents' answers against what is known to be true of the folders."""
+"""The agents' answers against the known facts of the folders."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ AGENTS = ("tester", "packager", "reader", "surveyor", "host")
 
 
 class Stage(NamedTuple):
-    """A folder, what is true of it, and how every agent ended that looked at it."""
+    """A folder, its known facts, and the ending of every agent that looked at it."""
 
     name: str
     truth: Truth
