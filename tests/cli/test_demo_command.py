@@ -20,7 +20,7 @@ from tests.demo.folders import NAMES, build
 
 
 def played(root: Path) -> tuple[Outcome, Recording]:
-    """The demonstration on a folder, recorded in memory."""
+    """Record the demonstration on a folder in memory."""
     log = MemoryLog()
 
     async def run() -> Outcome:
@@ -32,7 +32,7 @@ def played(root: Path) -> tuple[Outcome, Recording]:
 
 
 def reports(recording: Recording) -> dict[int, DelegationEnded]:
-    """How the host's delegations ended, by their place in its turn."""
+    """Map the places of the host's delegations in its turn to their ends."""
     ends = [e.body for e in recording.events if e.recipient == "host" and isinstance(e.body, DelegationEnded)]
     return {end.call: end for end in ends if isinstance(end, DelegationEnded)}
 

@@ -70,7 +70,7 @@ def of(events: list[Event], kind: type) -> list[Event]:
     return [event for event in events if isinstance(event.body, kind)]
 
 
-# --- what is left undone is finished ----------------------------------------------
+# --- unfinished work ----------------------------------------------------------------
 
 
 def test_what_was_left_undone_is_finished_printed_like_a_run_and_closed(
@@ -334,7 +334,7 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
         text=True,
     )
     assert run.stderr is not None
-    while "start" not in run.stderr.readline():  # what is shown is durable
+    while "start" not in run.stderr.readline():  # a shown line is durable
         pass
     run.send_signal(signal.SIGKILL)
     run.wait(timeout=15)
