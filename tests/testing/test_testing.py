@@ -62,7 +62,7 @@ HOST = Agent(
 
 
 def policy(request: ModelRequest) -> Step:
-    """Delegate to two children, one of which reports wrongly first; call a tool with an effect on the world."""
+    """Delegate to two children, one of which reports wrongly first; call a tool that acts on the world."""
     turn = request.turn
     if request.profile == "host":
         asked = call("task", agent="counter", prompt="count", output_schema=SCHEMA)

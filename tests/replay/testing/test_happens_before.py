@@ -39,7 +39,7 @@ def test_a_message_and_its_answer_do_not_race() -> None:
     assert Order(steps("x>a 0", "a>b 1", "b>a 2")).races() == []
 
 
-def test_what_is_posted_to_oneself_does_not_race_with_what_posted_it() -> None:
+def test_a_post_to_oneself_does_not_race_with_its_cause() -> None:
     assert Order(steps("x>a 0", "a>a 1")).races() == []
 
 

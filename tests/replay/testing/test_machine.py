@@ -27,7 +27,7 @@ class Dies(SessionMachine):
     scenario = replace(RICH, faults=faults("crash", most=3, fault_mixes=0))
 
 
-def test_nobody_asks_a_process_that_has_died() -> None:
+def test_a_process_that_has_died_is_not_asked() -> None:
     machine = Dies()
     machine.open()
     (ask,) = [rule for rule in machine.rules if rule.function.__name__ == "ask"]

@@ -141,7 +141,7 @@ def test_a_log_that_breaks_one_rule_breaks_that_rule_and_no_other(name: str) -> 
     assert found[0].detail
 
 
-def test_an_answer_of_somebody_who_had_ended_breaks_its_rule() -> None:
+def test_an_answer_of_an_ended_agent_breaks_its_rule() -> None:
     found = check_log(answered_after_its_end())
     assert {breach.name for breach in found} == {"answer-in-time"}
 
@@ -176,7 +176,7 @@ def test_recorded_sessions_break_no_rule(name: str) -> None:
     assert check_log(golden(name), is_at_rest=True) == []
 
 
-def test_what_is_open_is_a_breach_only_of_a_log_to_which_nothing_comes() -> None:
+def test_open_work_is_a_breach_only_in_a_log_that_is_at_rest() -> None:
     asked = find(RICH, of_kind(Begin)).seq
     assert check_log(RICH[:asked]) == []
     assert {breach.name for breach in check_log(RICH[:asked], is_at_rest=True)} == {"one-life"}

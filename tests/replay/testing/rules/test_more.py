@@ -124,7 +124,7 @@ def test_delegations_that_wait_in_silence_break_no_rule_and_count() -> None:
     assert [breach.detail for breach in found] == ["host has 3 children in turn 1"]
 
 
-def test_a_delegation_that_nobody_handles_any_more_does_not_count() -> None:
+def test_a_delegation_after_the_close_does_not_count() -> None:
     """After the close of its session no delegation begins, even if its schema was being checked."""
     last = max(one.seq for one in SHARED if isinstance(one.body, Delegate))
     check = find(SHARED, of_kind(CheckSchema))
@@ -182,7 +182,7 @@ def test_who_waits_for_two_budgets_is_not_passed_by_one_below_the_wider_one() ->
     ]
 
 
-def test_an_ask_that_nobody_cancelled_does_not_end_as_cancelled() -> None:
+def test_an_ask_that_was_not_cancelled_does_not_end_as_cancelled() -> None:
     log = edited(RICH, of_kind(AskEnded), kind="cancelled")
     assert [breach.name for breach in check_log(log, is_at_rest=True, kinds=(Cancelled,))] == ["cancelled"]
 

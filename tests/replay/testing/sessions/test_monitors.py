@@ -43,7 +43,7 @@ def test_good_sessions_break_nothing(make: Callable[[], SessionWorld]) -> None:
         assert monitor.at_rest(world, len(world.made)) is None
 
 
-def test_what_is_left_is_named() -> None:
+def test_the_remaining_work_is_named() -> None:
     world = rich()
     world.timers[7] = ("timer grace", 3)
     assert NothingLeft().breach(world) == "1 timers"
@@ -293,7 +293,7 @@ def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
     assert replay(Worlds(ENDLESS), one.schedule, rules).violation == one.violation
 
 
-def test_what_is_open_in_an_unfinished_session_is_no_breach() -> None:
+def test_open_work_in_an_unfinished_session_is_no_breach() -> None:
     found = explore(Worlds(ENDLESS), session_monitors(1), runs=5, bounds=Bounds(6))
     assert found.counterexamples == ()
     assert (found.figures.unfinished, found.is_ok) == (5, False)

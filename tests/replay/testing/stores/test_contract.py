@@ -247,7 +247,7 @@ def test_it():
 
 
 @pytest.mark.slow
-def test_cases_tell_what_they_compared_also_where_no_plugin_is_loaded(tmp_path: Path) -> None:
+def test_cases_show_the_compared_values_also_without_plugins(tmp_path: Path) -> None:
     """Load no plugins: pytest rewrites a distribution's assertions itself only if it loads its plugins."""
     (tmp_path / "test_it.py").write_text(REWRITTEN)
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
