@@ -88,7 +88,7 @@ def test_the_command_prints_the_tree_the_report_the_log_and_what_to_try_next(tmp
     assert verified.returncode == 0, verified.stderr
 
 
-def test_a_folder_that_is_none_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
     log = tmp_path / "demo.db"
     result = CliRunner().invoke(cli, ["demo", str(tmp_path / "nowhere"), "--log", str(log)])
     assert result.exit_code == 2
