@@ -56,7 +56,7 @@ def test_the_tester_names_the_other_frameworks_too_and_no_more(stage: Stage) -> 
     assert found["also"] == list(stage.truth.also)
 
 
-def test_the_tester_says_what_is_worth_a_note(stage: Stage) -> None:
+def test_the_tester_notes_the_remarkable_facts(stage: Stage) -> None:
     assert stage.truth.says in " ".join(map(str, listed(stage.report("tester")["notes"])))
 
 
