@@ -362,7 +362,7 @@ def test_faults_may_be_named_or_given() -> None:
         ({"approve": 3}, "approve=3: give a function"),
     ],
 )
-def test_a_scenario_of_wrong_things_says_what_is_wanted_where_it_is_made(
+def test_a_scenario_of_wrong_values_names_the_right_ones_where_it_is_made(
     given: dict[str, Any], said: str
 ) -> None:
     arguments: dict[str, Any] = {"agent": HOST, "policy": policy, **given}
@@ -371,7 +371,7 @@ def test_a_scenario_of_wrong_things_says_what_is_wanted_where_it_is_made(
 
 
 @pytest.mark.parametrize("scheduler", [None, 3])
-def test_a_scheduler_that_is_none_is_refused(scheduler: Any) -> None:
+def test_an_unknown_scheduler_is_refused(scheduler: Any) -> None:
     with pytest.raises(MisuseError, match=f"scheduler={scheduler}: give a name"):
         explore(HOST, policy, runs=1, scheduler=scheduler)
 
