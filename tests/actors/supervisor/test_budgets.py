@@ -101,7 +101,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(ACCOUNTS, min_size=1, max_size=3), NEEDS, NEEDS)
-def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
+def test_settling_gives_back_the_reservation_and_charges_the_usage(
     accounts: list[Account], need: Need, used: Need
 ) -> None:
     before = ancestry(*accounts)
