@@ -143,7 +143,7 @@ def test_the_hosts_own_schema_holds_where_the_ask_gives_none() -> None:
 # --- outcomes ---------------------------------------------------------------------
 
 
-def test_an_answer_ends_the_ask_with_its_usage() -> None:
+def test_an_answer_ends_the_ask_with_what_it_used() -> None:
     head = asking()
     head.wants("host", 50)
     outcome = ended(head.hears("host", Finished("answered", "done", "cut", Settled(Usage(9)))))
@@ -159,7 +159,7 @@ def test_a_report_ends_the_ask_once_the_host_has_finished() -> None:
     assert (outcome.kind, outcome.value, outcome.by) == ("reported", Json(b'{"n":1}'), head.seq - 1)
 
 
-def test_a_second_ask_is_charged_only_its_own_usage() -> None:
+def test_a_second_ask_is_charged_only_what_it_used_itself() -> None:
     head = asking()
     for name, used in (("r2", 9), ("r3", 4)):
         head.wants("host", 50)
@@ -215,7 +215,7 @@ def test_only_agents_that_have_not_drained_are_in_doubt() -> None:
 # --- deadline ---------------------------------------------------------------------
 
 
-def test_a_deadline_ends_the_ask_with_the_text_so_far() -> None:
+def test_a_deadline_ends_the_ask_with_what_was_said_so_far() -> None:
     head = asking(limits=Limits(deadline_s=2))
     head.wants("host", 70)
     head.hears("host", TurnSettled(Settled(Usage(3), "so far")))
@@ -273,7 +273,7 @@ def test_a_host_that_was_stopped_may_keep_the_outcome_waiting_for_the_grace_only
 # --- cancel and close -------------------------------------------------------------
 
 
-def test_a_cancel_keeps_the_text_so_far_and_its_reason() -> None:
+def test_a_cancel_keeps_what_was_said_and_why_it_came() -> None:
     head = asking()
     head.wants("host", 70)
     head.hears("host", TurnSettled(Settled(Usage(3), "so far")))
@@ -300,7 +300,7 @@ def test_the_first_end_counts(again: Cancel | DeciderFailed) -> None:
     assert ended(head.hears("host", Stopped())).detail == "first"
 
 
-def test_closing_cancels_the_ask_and_posts_the_usage_last() -> None:
+def test_closing_cancels_what_runs_and_says_last_what_was_used() -> None:
     head = asking()
     head.wants("host", 70)
     head.hears("client", Close())

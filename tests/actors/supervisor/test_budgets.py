@@ -15,7 +15,7 @@ ADDRESSES = ("host", "host.1", "host.1.1")
 
 
 Account = tuple[Budget, Usage, Need]
-"""The limits of a scope, the usage so far, and the reservations."""
+"""What may be spent in a scope, what was, and what is reserved."""
 
 
 def ancestry(*accounts: Account) -> list[Record]:
@@ -101,7 +101,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(ACCOUNTS, min_size=1, max_size=3), NEEDS, NEEDS)
-def test_settling_gives_back_the_reservation_and_charges_the_usage(
+def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     accounts: list[Account], need: Need, used: Need
 ) -> None:
     before = ancestry(*accounts)

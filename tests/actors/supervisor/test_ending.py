@@ -219,7 +219,7 @@ def test_a_delegation_does_not_wait_for_stragglers() -> None:
 
 @pytest.fixture
 def _shallow_stack() -> Iterator[None]:
-    """Leave room for a hundred more frames only."""
+    """Leaves room for a hundred more frames only."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 100)
     yield

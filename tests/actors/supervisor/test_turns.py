@@ -124,7 +124,7 @@ def test_one_that_leaves_without_settling_is_charged_its_reservation() -> None:
     assert (head.state.in_flight, account(head)) == (0, (100, 0))
 
 
-def test_the_last_text_is_kept_as_partial_work() -> None:
+def test_what_was_said_is_kept_as_partial_work() -> None:
     head = asked(NO_LIMITS)
     for said_now in ("first", "second", ""):
         head.wants("host.1", 100)

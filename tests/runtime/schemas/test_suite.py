@@ -30,7 +30,7 @@ REFUSED_FOR = {
     "must be a JSON object": (2, 18),
     "leave $schema out": (2, 5),
 }
-"""Numbers of refused schemas and of their tests, by the first problem."""
+"""Schemas that are refused, by what is said first, and their tests."""
 
 DIFFERENCES = {
     "pattern: pattern with Unicode property escape requires unicode mode": (
