@@ -154,7 +154,6 @@ class Terminal:
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.shown)
 
     def type(self, text: str) -> None:
-        """Type a text."""
         os.write(self._ours, text.encode())
 
     def __enter__(self) -> Self:

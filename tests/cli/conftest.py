@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def callboard(recorded: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callboard:
-    """Runs the command line in this process, off a terminal, on the recorded log."""
+    """Run the command line in this process, off a terminal, on the recorded log."""
     monkeypatch.setenv("CALLBOARD_LOG", str(recorded))
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)

@@ -11,7 +11,7 @@ from tests.cli.recorded import add_session, damage, rows_of
 
 
 def late_report(events: list[Event]) -> list[Event]:
-    """The same events, in which a report is judged once more when all is over."""
+    """Judge a report once more at the end of the events."""
     judged = next(one for one in events if isinstance(one.body, ReportJudged))
     last = events[-1]
     return [

@@ -20,7 +20,7 @@ from tests.demo.folders import NAMES, build
 
 
 def played(root: Path) -> tuple[Outcome, Recording]:
-    """The demonstration on a folder, recorded in memory."""
+    """Record the demonstration on a folder in memory."""
     log = MemoryLog()
 
     async def run() -> Outcome:
@@ -32,7 +32,7 @@ def played(root: Path) -> tuple[Outcome, Recording]:
 
 
 def reports(recording: Recording) -> dict[int, DelegationEnded]:
-    """How the host's delegations ended, by their place in its turn."""
+    """Map the places of the host's delegations in its turn to their ends."""
     ends = [e.body for e in recording.events if e.recipient == "host" and isinstance(e.body, DelegationEnded)]
     return {end.call: end for end in ends if isinstance(end, DelegationEnded)}
 
@@ -88,7 +88,7 @@ def test_the_command_prints_the_tree_the_report_the_log_and_what_to_try_next(tmp
     assert verified.returncode == 0, verified.stderr
 
 
-def test_a_folder_that_is_none_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
     log = tmp_path / "demo.db"
     result = CliRunner().invoke(cli, ["demo", str(tmp_path / "nowhere"), "--log", str(log)])
     assert result.exit_code == 2

@@ -335,7 +335,7 @@ def test_runs_are_made_again_in_other_processes_and_compared(callboard: Callboar
 
 
 @pytest.mark.slow
-def test_ctrl_c_tells_what_was_found_so_far_and_twice_leaves(tmp_path: Path) -> None:
+def test_ctrl_c_shows_the_findings_so_far_and_twice_leaves(tmp_path: Path) -> None:
     for jobs in ("1", "2"):
         with Terminal(
             tmp_path, "explore", "shop:endless", "--scheduler", "random", "--jobs", jobs

@@ -20,7 +20,7 @@ from tests.replay.exports.kit import bodies, events_of, exported, log_of
 
 
 def quiet(name: str, done: int, total: int) -> None:
-    """Shows no progress."""
+    """Show no progress."""
 
 
 async def imported(content: bytes, key: bytes | None = None) -> MemoryLog:

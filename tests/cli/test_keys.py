@@ -74,7 +74,7 @@ def test_the_line_end_of_a_text_file_is_not_part_of_the_key(
     assert read_key(str(tmp_path / "key")) == key
 
 
-def test_what_is_no_key_by_its_size_is_refused(tmp_path: Path) -> None:
+def test_a_key_file_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"\n", bytes(5_000)):
         (tmp_path / "key").write_bytes(content)
         with pytest.raises(

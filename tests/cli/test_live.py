@@ -46,7 +46,7 @@ def test_a_picture_is_drawn_over_itself_and_its_last_stays(events: list[Event]) 
     assert first.count("\x1b[1A") > 20
 
 
-def test_what_is_printed_meanwhile_goes_above_the_picture(events: list[Event]) -> None:
+def test_text_printed_meanwhile_goes_above_the_picture(events: list[Event]) -> None:
     out = io.StringIO()
     with LiveTree(out, is_live=True) as view, diverted(view):
         for event in events[:12]:

@@ -118,7 +118,7 @@ def test_the_current_folder_is_looked_at_first(folder: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("attribute", ["number", "needs", "wrong"])
-def test_what_is_no_agent_and_makes_none_is_refused(attribute: str) -> None:
+def test_an_attribute_that_neither_is_nor_makes_an_agent_is_refused(attribute: str) -> None:
     found = failure(f"agents_of_test:{attribute}")
     assert found.exit_code == USAGE
     assert "Agent" in found.message

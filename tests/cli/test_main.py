@@ -15,7 +15,7 @@ from tests.cli.conftest import Callboard
 COMMANDS = cli.list_commands(click.Context(cli)) if isinstance(cli, Commands) else []
 
 
-def test_help_lists_every_command_with_what_it_does(callboard: Callboard) -> None:
+def test_help_lists_every_command_with_its_description(callboard: Callboard) -> None:
     done = callboard("--help")
     assert done.exit_code == 0
     assert callboard("-h").stdout == done.stdout

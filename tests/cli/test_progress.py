@@ -67,7 +67,7 @@ def test_elsewhere_it_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.startswith("7 runs, ")
 
 
-def test_nothing_is_shown_of_what_is_over_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_is_shown_of_a_campaign_that_is_over_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert Progress(io.StringIO()).begins(Statistics())
     assert capsys.readouterr().err == ""
 

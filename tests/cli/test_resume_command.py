@@ -70,10 +70,10 @@ def of(events: list[Event], kind: type) -> list[Event]:
     return [event for event in events if isinstance(event.body, kind)]
 
 
-# --- what is left undone is finished ----------------------------------------------
+# --- unfinished work ----------------------------------------------------------------
 
 
-def test_what_was_left_undone_is_finished_printed_like_a_run_and_closed(
+def test_unfinished_work_is_finished_printed_like_a_run_and_closed(
     resume: Callboard, folder: Path, whole: list[Event], callboard: Callboard
 ) -> None:
     log = leave(folder, before(whole, ToolReturned))
@@ -110,7 +110,7 @@ def test_without_a_session_the_newest_that_was_not_closed_is_meant(
     )
 
 
-def test_what_was_there_before_is_not_told_again(resume: Callboard, folder: Path, whole: list[Event]) -> None:
+def test_earlier_events_are_not_shown_again(resume: Callboard, folder: Path, whole: list[Event]) -> None:
     leave(folder, before(whole, ToolReturned))
     said = resume(NAME, "survey:host").stderr
     assert lines_with(said, f"session {NAME} in")
@@ -202,9 +202,7 @@ def test_deadlines_count_while_the_session_does_not_run_and_can_be_extended(
     assert resume("put-off", "survey:host", "--extend", "1e10").exit_code == 0
 
 
-def test_a_limit_changes_what_it_names_and_the_others_stay(
-    resume: Callboard, folder: Path, whole: list[Event]
-) -> None:
+def test_a_limit_changes_and_the_others_stay(resume: Callboard, folder: Path, whole: list[Event]) -> None:
     log = leave(folder, before(whole, ToolReturned))
     assert resume(NAME, "survey:host", "--limit", "tokens=100k").exit_code == 0
     (resumed,) = of(rows_of(log, NAME), Resumed)
@@ -334,7 +332,7 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
         text=True,
     )
     assert run.stderr is not None
-    while "start" not in run.stderr.readline():  # what is shown is durable
+    while "start" not in run.stderr.readline():  # a shown line is durable
         pass
     run.send_signal(signal.SIGKILL)
     run.wait(timeout=15)

@@ -27,7 +27,7 @@ def test_every_other_sequence_loses_its_power_and_stays_visible() -> None:
     assert safe_text("\x9b2J\x90q\x9c") == "�2J�q�"
 
 
-def test_what_is_left_after_dropping_a_colour_is_no_sequence() -> None:
+def test_dropping_a_colour_leaves_no_sequence_behind() -> None:
     assert safe_text("\x1b\x1b[0m[2J") == "␛[2J"
     assert safe_text("\x1b[3\x1b[0m1m") == "␛[31m"
 

@@ -79,7 +79,7 @@ def test_hundreds_of_agents_fit_into_the_terminal() -> None:
     assert lines[-1].startswith("501 agents: 1 running, 500 ok")
 
 
-def test_who_is_at_work_or_failed_is_shown_before_who_is_done() -> None:
+def test_working_and_failed_agents_are_shown_before_finished_ones() -> None:
     tree = crowd(100)
     tree.nodes["host.77"].kind = ""
     tree.nodes["host.88"].kind = "budget"
@@ -89,7 +89,7 @@ def test_who_is_at_work_or_failed_is_shown_before_who_is_done() -> None:
     assert len(hidden) == 92
 
 
-def test_nobody_is_shown_without_those_above() -> None:
+def test_no_agent_is_shown_without_those_above() -> None:
     host, parent = node("host", state="delegating"), node("host.1", state="delegating")
     tree = tree_of(host, parent, *(node(f"host.1.{place}") for place in range(1, 50)))
     shown, _ = choose(list(tree.walk()), 6)

@@ -1,6 +1,6 @@
 """Small folders with known truth: ordinary ones from `truth/*.toml`, odd ones made here.
 
-What is true of a folder is written down beside it, by hand. Nothing here calls the code under test.
+The truth of a folder is written down beside it, by hand. Nothing here calls the code under test.
 """
 
 import os
@@ -16,7 +16,7 @@ _TRUTH = Path(__file__).parent / "truth"
 
 
 class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is true of a folder. See `truth/python.toml` for the keys."""
+    """The facts of one folder. See `truth/python.toml` for the keys."""
 
     framework: str
     basis: str
@@ -28,7 +28,7 @@ class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def ordinary() -> dict[str, Truth]:
-    """The folders that are files and nothing else."""
+    """Load the folders that consist of files only."""
     found: dict[str, Truth] = {}
     for path in sorted(_TRUTH.glob("*.toml")):
         found |= msgspec.convert(tomllib.loads(path.read_text()), dict[str, Truth])
@@ -66,7 +66,7 @@ def _huge_files(root: Path) -> Truth:
 
 
 def _strange_names(root: Path) -> Truth:
-    """Spaces, newlines, escape sequences, other alphabets, bytes that are no UTF-8, backslashes."""
+    """Make names with spaces, newlines, escape sequences, other alphabets, invalid UTF-8 and backslashes."""
     for folder in ("my package", "new\nline", "\x1b[31mred", "größe", "back\\slash"):
         (root / folder).mkdir()
         (root / folder / "__init__.py").write_text(f'"""Of {folder.split()[0].encode().hex()}."""\n')
@@ -80,7 +80,7 @@ def _strange_names(root: Path) -> Truth:
 
 
 def _links(root: Path) -> Truth:
-    """A loop, a link to the root's parent, one to a file outside, one that leads nowhere."""
+    """Make a loop, a link to the root's parent, links to files outside, and one that leads nowhere."""
     outside = root.parent / f"{root.name}-outside"
     outside.mkdir()
     (outside / "test_secret.py").write_text("import pytest\n\n\ndef test_secret():\n    pass\n")
@@ -111,7 +111,7 @@ def _pipes_and_sockets(root: Path) -> Truth:
 
 
 def _deep(root: Path) -> Truth:
-    """A hundred levels, with a test at the fortieth and one below what is walked."""
+    """Make a hundred levels, with a test at the fortieth and one below the deepest level that is walked."""
     path = root
     for level in range(100):
         path = path / f"level{level}"
@@ -134,7 +134,7 @@ def _many_modules(root: Path) -> Truth:
 
 
 def _unreadable_settings(root: Path) -> Truth:
-    """Manifests that break the rules of their formats, beside tests that are fine."""
+    """Write manifests that break the rules of their formats, beside a valid test."""
     (root / "pyproject.toml").write_text("[tool.pytest.ini_options\nbroken = \n")
     (root / "package.json").write_text("{'name': single quotes}")
     (root / "setup.cfg").write_text("no section = here\n")
@@ -158,7 +158,7 @@ ODD: Final[dict[str, Callable[[Path], Truth]]] = {
 
 
 def build(name: str, root: Path) -> Truth:
-    """Make the folder of this name in an empty folder, and say what is true of it."""
+    """Make the folder of this name in an empty folder, and return its truth."""
     root.mkdir(parents=True, exist_ok=True)
     if name in ODD:
         return ODD[name](root)

@@ -88,7 +88,7 @@ class Play:
 
 
 def validator_of(schema: object) -> Draft202012Validator:
-    """Checks reports; the schema itself is checked once."""
+    """Return a checker of reports; the schema itself is checked once."""
     return _validator_of(json.dumps(schema))
 
 
@@ -99,7 +99,7 @@ def _validator_of(schema: str) -> Draft202012Validator:
 
 
 def request_of(name: str, messages: list[dict[str, object]], turn: int = 1) -> ModelRequest:
-    """The request that a model gets with this conversation."""
+    """Build the request that a model gets with this conversation."""
     history: IntMap[Json] = IntMap()
     for place, message in enumerate(messages):
         history = history.put(place, Json(msgspec.json.encode(message)))

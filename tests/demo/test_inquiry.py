@@ -1,4 +1,4 @@
-"""Scripted models as generators: what they know, what they ask next, and that they end."""
+"""Scripted models as generators: their knowledge, their next questions, and their end."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Trees that nobody wrote for these tests: installed libraries, the standard library, and a large one."""
+"""Trees that were not written for these tests: installed libraries, the standard library, and a large one."""
 
 import sysconfig
 import time

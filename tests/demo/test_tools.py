@@ -1,4 +1,4 @@
-"""The tools as a model calls them: what they say, what they refuse, and that they never say too much."""
+"""The tools as a model calls them: their answers, their refusals, and the limits of their answers' length."""
 
 import json
 import os

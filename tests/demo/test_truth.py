@@ -1,4 +1,4 @@
-"""The agents' answers against what is known to be true of the folders."""
+"""The agents' answers against the known facts of the folders."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ AGENTS = ("tester", "packager", "reader", "surveyor", "host")
 
 
 class Stage(NamedTuple):
-    """A folder, what is true of it, and how every agent ended that looked at it."""
+    """A folder, its known facts, and the ending of every agent that looked at it."""
 
     name: str
     truth: Truth
@@ -56,7 +56,7 @@ def test_the_tester_names_the_other_frameworks_too_and_no_more(stage: Stage) -> 
     assert found["also"] == list(stage.truth.also)
 
 
-def test_the_tester_says_what_is_worth_a_note(stage: Stage) -> None:
+def test_the_tester_notes_the_remarkable_facts(stage: Stage) -> None:
     assert stage.truth.says in " ".join(map(str, listed(stage.report("tester")["notes"])))
 
 

@@ -20,7 +20,7 @@ from tests.cli.recorded import script, survey_host
 
 
 def states_after(events: Sequence[Event]) -> dict[str, ActorState]:
-    """The states after these events, each decision made when its event is met."""
+    """Fold these events into the states of their actors."""
     core = SessionCore()
     failures = {event.cause: event.body.error for event in events if isinstance(event.body, DeciderFailed)}
     for event in events:
@@ -30,7 +30,7 @@ def states_after(events: Sequence[Event]) -> dict[str, ActorState]:
 
 
 def survey() -> MemoryLog:
-    """A host that delegates twice, as a session `one`."""
+    """Record the session `one`, in which a host delegates twice."""
 
     async def main() -> MemoryLog:
         log = MemoryLog()
@@ -42,7 +42,7 @@ def survey() -> MemoryLog:
 
 
 def crashed() -> MemoryLog:
-    """The same, but the sub-agent's decider raises when its tool answers: `DeciderFailed` is in the log."""
+    """Record the survey with a sub-agent's decider that raises when its tool answers (`DeciderFailed`)."""
 
     def raising(state: AgentState, seq: int, body: AgentInput) -> Decision:
         if state.address == "host.1" and type(body) is ToolReturned:

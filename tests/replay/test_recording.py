@@ -49,7 +49,7 @@ def log() -> MemoryLog:
 
 
 def tampered() -> MemoryLog:
-    """A session whose event 3 has another time than its digest says."""
+    """Return the survey with another time in event 3 than its digest covers."""
     log = survey()
     tamper(log, "one", 3)
     return log

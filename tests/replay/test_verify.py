@@ -105,7 +105,7 @@ def test_the_last_output_of_a_closed_session_is_missed_and_of_an_open_one_is_not
 
 
 def renumbered(events: list[Event]) -> list[Event]:
-    """The events with seqs without gaps, and causes that follow."""
+    """Make the seqs of the events consecutive and adjust their causes."""
     seqs = {event.seq: seq for seq, event in enumerate(events, 1)}
     return [
         Event(seq, event.at, event.sender, event.recipient, seqs.get(event.cause, event.cause), event.body)

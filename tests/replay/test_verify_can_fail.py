@@ -71,7 +71,7 @@ def put(body: dict[str, object], path: tuple[str | int, ...], value: object) -> 
 
 
 def other(value: object) -> list[object]:
-    """Values of the same type that are not this one."""
+    """Return other values to put in place of this one, most of them of its type."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
@@ -83,7 +83,7 @@ def other(value: object) -> list[object]:
 
 
 def changes(event: Event) -> Iterator[tuple[str, Event]]:
-    """The event with one leaf of its body changed, wherever a message comes of it."""
+    """Change one leaf of the event's body at a time; keep the results that decode as a message."""
     body = json.loads(encode(event.body))
     for path, value in leaves(body):
         if path == ("type",):
@@ -162,7 +162,7 @@ def test_a_deleted_event_leaves_a_gap_that_is_named() -> None:
 
 
 def without(seq: int) -> list[Event]:
-    """The log without an event, everything after it renumbered so that no gap shows."""
+    """Drop one event from the log and renumber the later ones, so that no gap shows."""
     return [
         replace(e, seq=e.seq - (e.seq > seq), cause=e.cause - (e.cause > seq))
         for e in EVERYTHING
@@ -194,7 +194,7 @@ def test_swapped_neighbours_are_found() -> None:
 
 
 def is_unconnected(event: Event) -> bool:
-    """Whether nothing in the log names this event: neither a cause nor a body."""
+    """Return whether no event of the log has this one as its cause."""
     return all(later.cause != event.seq for later in EVERYTHING)
 
 

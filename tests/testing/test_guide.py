@@ -1,4 +1,4 @@
-"""docs/testing.md and docs/explore.md do what they say, followed one after the other in one folder."""
+"""Follow docs/testing.md and docs/explore.md in one folder, one after the other: each step works."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ PAGES = [ROOT / "docs" / "testing.md", ROOT / "docs" / "explore.md"]
 
 
 @pytest.mark.slow
-def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
+def test_the_guide_works_as_written(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     for page in PAGES:
         assert len(blocks(page.read_text())) > 5

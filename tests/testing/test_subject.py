@@ -74,7 +74,7 @@ def gives_strings() -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("value", [3, HOST, Scenario, needs, gives_three, gives_strings, None])
-def test_what_is_no_scenario_is_refused_and_told_what_is_one(value: object) -> None:
+def test_a_value_that_is_no_scenario_is_refused_with_the_right_type(value: object) -> None:
     with pytest.raises(MisuseError, match=r"a scenario is a callboard\.testing\.Scenario"):
         subject_of(value, "x:y")
 

@@ -39,13 +39,13 @@ RAN: list[str] = []
 
 @tool(effect="read")
 def look(path: str) -> str:
-    """What is there."""
+    """Read the contents of a path."""
     return f"contents of {path}"
 
 
 @tool(effect="read")
 async def peek(path: str, ctx: ToolContext) -> str:
-    """What is there, without waiting."""
+    """Read the contents of a path as a coroutine."""
     return f"{ctx.address} sees {path}"
 
 
@@ -62,7 +62,7 @@ HOST = Agent(
 
 
 def policy(request: ModelRequest) -> Step:
-    """Two children, one of which reports wrongly first; a tool that would act on the world."""
+    """Delegate to two children, one of which reports wrongly first; call a tool that acts on the world."""
     turn = request.turn
     if request.profile == "host":
         asked = call("task", agent="counter", prompt="count", output_schema=SCHEMA)
@@ -186,7 +186,7 @@ def test_a_tool_that_waits_is_refused_and_told_to_be_faked() -> None:
 
     @tool(effect="read")
     async def broken(url: str) -> str:
-        """Fails for a reason of its own."""
+        """Fail with an error of its own."""
         raise RuntimeError("no such page")
 
     agent = Agent("a", tools=[fetch, wrapped, broken])
@@ -212,7 +212,7 @@ def test_a_policy_that_waits_for_asyncio_is_refused() -> None:
 
 def test_a_fake_that_is_no_function_is_refused_when_the_scenario_is_made() -> None:
     with pytest.raises(MisuseError, match="the fake of tool 'save' is 3: give a fake"):
-        Scenario(HOST, policy, tools={"save": 3})  # type: ignore[dict-item]  # what is to be refused
+        Scenario(HOST, policy, tools={"save": 3})  # type: ignore[dict-item]  # the type error under test
 
 
 def test_a_simulation_without_a_policy_is_refused() -> None:
@@ -362,7 +362,7 @@ def test_faults_may_be_named_or_given() -> None:
         ({"approve": 3}, "approve=3: give a function"),
     ],
 )
-def test_a_scenario_of_wrong_things_says_what_is_wanted_where_it_is_made(
+def test_a_scenario_of_wrong_values_names_the_right_ones_where_it_is_made(
     given: dict[str, Any], said: str
 ) -> None:
     arguments: dict[str, Any] = {"agent": HOST, "policy": policy, **given}
@@ -371,7 +371,7 @@ def test_a_scenario_of_wrong_things_says_what_is_wanted_where_it_is_made(
 
 
 @pytest.mark.parametrize("scheduler", [None, 3])
-def test_a_scheduler_that_is_none_is_refused(scheduler: Any) -> None:
+def test_an_unknown_scheduler_is_refused(scheduler: Any) -> None:
     with pytest.raises(MisuseError, match=f"scheduler={scheduler}: give a name"):
         explore(HOST, policy, runs=1, scheduler=scheduler)
 

@@ -173,7 +173,7 @@ def test_an_agent_that_raises_during_recovery_ends_as_crashed(monkeypatch: pytes
     assert ended.kind == "crashed"
 
 
-def test_what_was_refused_to_a_stopped_agent_before_the_crash_is_refused_after_it() -> None:
+def test_a_request_of_an_agent_stopped_before_the_crash_is_refused_after_it() -> None:
     """End the log with the request of a stopped agent, without its refusal."""
     world = _until(SessionWorld(Scenario([profile("host", tools=["look"])], _looks, [ask()])), ModelReplied)
     world.say(Cancel("enough"))

@@ -228,7 +228,7 @@ def test_a_decision_costs_the_same_in_a_large_session(decision: Callable[[int], 
 
 
 @pytest.mark.slow
-def test_a_cancel_costs_what_it_stops() -> None:
+def test_a_cancel_costs_as_much_as_it_stops() -> None:
     small, large = session(SMALL), session(LARGE)
     few = measured(lambda: small.hears("client", Cancel()))
     many = measured(lambda: large.hears("client", Cancel()))

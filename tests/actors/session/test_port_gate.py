@@ -66,7 +66,7 @@ def test_a_granted_call_may_start_without_waiting_for_the_disk() -> None:
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
-def test_what_a_tool_does_to_the_world_decides_what_it_waits_for(effect: Effect) -> None:
+def test_the_effect_of_a_tool_decides_when_it_may_start(effect: Effect) -> None:
     gate = Counter()
     (start,) = gate.use("host", effect)
     announced = Post("host", ToolStarted(1, 0))

@@ -57,7 +57,7 @@ def test_what_the_supervisor_asks_for_is_never_cancelled() -> None:
         gate.cancelled(check)
 
 
-def test_a_grant_of_what_was_not_requested_is_refused() -> None:
+def test_a_grant_of_a_turn_that_was_not_requested_is_refused() -> None:
     gate = PortGate()
     gate.on_events([Event(1, 0, "host", "supervisor", 0, TurnRequested(1, 1, Need(5), "d"))])
     with pytest.raises(Diverged, match="event 3 grants a turn that its agent did not request"):

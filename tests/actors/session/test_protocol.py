@@ -198,7 +198,7 @@ def test_a_session_ends_within_any_budget(tokens: int) -> None:
         checked(session(Limits(tokens=tokens, max_parallel_calls=2)).run(in_random_order(seed)))
 
 
-# --- what is said -----------------------------------------------------------------
+# --- the words -----------------------------------------------------------------------
 
 
 def kinds(world: SessionWorld) -> list[str]:

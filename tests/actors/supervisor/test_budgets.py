@@ -15,7 +15,7 @@ ADDRESSES = ("host", "host.1", "host.1.1")
 
 
 Account = tuple[Budget, Usage, Need]
-"""What may be spent in a scope, what was, and what is reserved."""
+"""The limits of a scope, the usage so far, and the reservations."""
 
 
 def ancestry(*accounts: Account) -> list[Record]:

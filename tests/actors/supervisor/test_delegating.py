@@ -126,7 +126,7 @@ def test_the_schema_of_the_call_comes_before_that_of_the_profile() -> None:
     assert (by_profile.body.schema, by_call.body.schema) == (raw(SCHEMA), raw({"type": "array"}))
 
 
-# --- what is denied ---------------------------------------------------------------
+# --- denials ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])

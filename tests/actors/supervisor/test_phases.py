@@ -118,7 +118,7 @@ REFUSED: dict[type, list[str]] = {
     Delegate: ["host.7:DelegationEnded"],
     ReportBack: ["host.7:ReportJudged"],
 }
-"""What somebody unknown is told; to everything else there is no answer."""
+"""Answers to an unknown agent; every other message gets none."""
 
 IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     "new": {
@@ -156,7 +156,7 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
         Ask: ("closed", ["client:AskEnded"]),
     },
 }
-"""What is not here changes nothing and is answered as REFUSED says, after the end of a session not at all."""
+"""A message without a row changes nothing. Its answer is as in REFUSED, except after a session's end."""
 
 
 @pytest.mark.parametrize("kind", SAMPLES, ids=lambda kind: kind.__name__)

@@ -26,7 +26,7 @@ leaves = strings.map(lambda text: json.dumps(text, ensure_ascii=False)) | st.sam
 
 @st.composite
 def json_texts(draw: st.DrawFn, depth: int = 2) -> str:
-    """JSON as only a hostile program writes it: white space everywhere, numbers in odd forms."""
+    """Draw JSON texts as a hostile program writes them: white space everywhere, unusual numbers."""
     if depth == 0 or draw(st.booleans()):
         return draw(leaves)
     items = draw(st.lists(json_texts(depth - 1), max_size=3))
@@ -35,7 +35,7 @@ def json_texts(draw: st.DrawFn, depth: int = 2) -> str:
 
 @st.composite
 def bodies(draw: st.DrawFn) -> AnyMessage:
-    """A message, with a large value in every third."""
+    """Draw a message; about every third holds a large value."""
     text = draw(json_texts())
     if draw(st.integers(0, 2)) == 0:
         text = f"[{text},{' ' * 1_100}{draw(st.sampled_from(['1e2', text]))}]"
@@ -47,7 +47,7 @@ def bodies(draw: st.DrawFn) -> AnyMessage:
 
 
 def events_of(messages: Iterable[AnyMessage]) -> list[Event]:
-    """Events with these bodies; senders and recipients mean nothing here."""
+    """Make numbered events of these bodies; their senders and recipients have no meaning."""
     return [
         Event(seq, 1_700_000_000_000 + seq, "tools", "host\u2028", seq - 1, body)
         for seq, body in enumerate(messages, 1)
@@ -55,8 +55,6 @@ def events_of(messages: Iterable[AnyMessage]) -> list[Event]:
 
 
 def log_of(events: list[Event], key: bytes | None = None, session_id: str = "s") -> MemoryLog:
-    """A log that holds these events."""
-
     async def write() -> MemoryLog:
         log = MemoryLog(key)
         await log.open()
@@ -69,14 +67,14 @@ def log_of(events: list[Event], key: bytes | None = None, session_id: str = "s")
 
 
 def exported(log: MemoryLog, key: bytes | None = None, *, is_parsed: bool = False) -> bytes:
-    """The log's newest session as `jsonl`."""
+    """Export the newest session of the log as `jsonl`."""
     out = io.BytesIO()
     Recording.open(MemoryReader(log), key=key).export("jsonl", out, is_parsed=is_parsed)
     return out.getvalue()
 
 
 def digests_in(content: bytes, key: bytes = b"") -> list[str]:
-    """The digests that the lines of an export have by the formula; nothing of callboard is used."""
+    """Compute the digests of an export's lines from the formula alone, without callboard."""
     header, *lines = (json.loads(line) for line in content.decode("ascii").splitlines())
     previous, cuts, found = bytes.fromhex(header["origin"]), [], []
     for line in lines:

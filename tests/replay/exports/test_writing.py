@@ -62,7 +62,7 @@ def test_a_document_holds_the_header_and_the_events() -> None:
     assert found["session"] == "s"
 
 
-def test_a_path_gets_the_whole_file_or_none(tmp_path: Path) -> None:
+def test_a_path_gets_the_whole_file_or_no_file(tmp_path: Path) -> None:
     log = log_of(events_of([Cancel("one"), Cancel("two")]))
     path = tmp_path / "s.jsonl"
     Recording.open(MemoryReader(log)).export("jsonl", path)

@@ -13,7 +13,7 @@ Which = Callable[[Event], bool]
 
 
 def of_kind(kind: type, recipient: str = "", sender: str = "") -> Which:
-    """Events with a message of a kind, to and from these."""
+    """Return a test for events of this kind, to this recipient and from this sender if they are given."""
 
     def fits(event: Event) -> bool:
         is_from = not sender or event.sender == sender
@@ -23,12 +23,12 @@ def of_kind(kind: type, recipient: str = "", sender: str = "") -> Which:
 
 
 def find(log: Sequence[Event], which: Which, nth: int = 0) -> Event:
-    """The nth event of these."""
+    """Return the nth event that fits."""
     return [event for event in log if which(event)][nth]
 
 
 def edited(log: Sequence[Event], which: Which, **fields: Any) -> Log:
-    """The log with fields of these messages changed."""
+    """Change fields of the messages that fit."""
     return [
         _with(event, body=msgspec.structs.replace(event.body, **fields)) if which(event) else event
         for event in log
@@ -36,7 +36,7 @@ def edited(log: Sequence[Event], which: Which, **fields: Any) -> Log:
 
 
 def limited(log: Sequence[Event], which: Which, **limits: Any) -> Log:
-    """The log in which these Begins say other limits."""
+    """Change limits in the Begins that fit."""
     found = []
     for event in log:
         if which(event):
@@ -48,18 +48,18 @@ def limited(log: Sequence[Event], which: Which, **limits: Any) -> Log:
 
 
 def appended(log: Sequence[Event], sender: str, recipient: str, cause: int, body: AnyMessage) -> Log:
-    """The log with one more event."""
+    """Append one event to the log."""
     return [*log, Event(len(log) + 1, log[-1].at, sender, recipient, cause, body)]
 
 
 def again(log: Sequence[Event], which: Which) -> Log:
-    """The log with one of these events a second time, at its end."""
+    """Append the first event that fits a second time."""
     event = find(log, which)
     return appended(log, event.sender, event.recipient, event.cause, event.body)
 
 
 def swapped(log: Sequence[Event], one: Event, other: Event) -> Log:
-    """The log with two events in each other's place, and what they caused still caused by them."""
+    """Swap two events, and keep each event's cause pointing at the event that caused it."""
     seqs = {one.seq: other.seq, other.seq: one.seq}
     found = [_with(event, cause=seqs.get(event.cause, event.cause)) for event in log]
     found[one.seq - 1], found[other.seq - 1] = (
@@ -70,7 +70,7 @@ def swapped(log: Sequence[Event], one: Event, other: Event) -> Log:
 
 
 def inserted(log: Sequence[Event], after: Event, recipient: str, body: AnyMessage) -> Log:
-    """The log with one more output of the decision that posted `after`, right behind it."""
+    """Insert one more output of the decision that posted `after`, right behind it."""
     found = []
     for event in log:
         shifted = event
@@ -90,7 +90,7 @@ def _shifted(seq: int, after: int) -> int:
 
 
 def elsewhere(log: Sequence[Event], which: Which, recipient: str) -> Log:
-    """The log in which these events went to somebody else."""
+    """Send the events that fit to another recipient."""
     return [_with(event, recipient=recipient) if which(event) else event for event in log]
 
 

@@ -17,19 +17,19 @@ NAMES = ("a", "b", "c")
 
 
 def collect(state: tuple[str, ...], sender: str, message: str) -> tuple[tuple[str, ...], Posts]:
-    """Keeps what it gets, in order."""
+    """Keep the messages in the order of their delivery."""
     return (*state, message), ()
 
 
 def collector(*messages: str, inboxes: str = "channel") -> Program:
-    """One actor that gets these messages, each from a sender of its own: n! runs, n! ends."""
+    """Make one actor that gets each of these messages from its own sender: n! runs, n! ends."""
     empty: tuple[str, ...] = ()
     starts = [Send(f"s{number}", "c", message) for number, message in enumerate(messages)]
     return Program({"c": Actor(empty, collect)}, starts, inbox="actor" if inboxes == "actor" else "channel")
 
 
 def apart(*names: str, messages: int = 2) -> Program:
-    """Actors that have nothing to do with each other: many runs, one partial order."""
+    """Make actors that share no messages: many runs, one partial order."""
     empty: tuple[str, ...] = ()
     starts = [Send("s", name, f"m{number}") for name in names for number in range(messages)]
     return Program({name: Actor(empty, collect) for name in names}, starts)
@@ -65,11 +65,11 @@ def all_runs(make_world: Callable[[], World], scheduler: Scheduler, runs_max: in
 
 
 Table = dict[tuple[str, int, int], tuple[int, list[str]]]
-"""(actor, state, message) -> the next state, and to whom the message less one is posted."""
+"""(actor, state, message) -> the next state, and the recipients of the message less one."""
 
 
 def table_actor(name: str, table: Table, wakes: bool) -> Actor[int, int]:
-    """An actor that does what a table says. A message counts down, so every run ends."""
+    """Make an actor that follows a table. Every message counts down, so every run ends."""
 
     def step(state: int, sender: str, message: int) -> tuple[int, Posts]:
         if message < 0:
@@ -110,7 +110,7 @@ class RandomProgram:
 
 @st.composite
 def worlds(draw: st.DrawFn, kinds: Sequence[str] = ("channel", "actor", "network", "lossy")) -> RandomProgram:
-    """Up to three actors whose states decide what they post, and a few messages to start with."""
+    """Draw up to three actors that post by their states, and a few messages to start with."""
     names = NAMES[: draw(st.integers(2, 3))]
     keys = [(name, state, message) for name in names for state in range(3) for message in range(3)]
     values = st.tuples(st.integers(0, 2), st.lists(st.sampled_from(names), max_size=2))

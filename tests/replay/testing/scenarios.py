@@ -17,7 +17,7 @@ PROFILES = (
 
 
 def policy(request: ModelRequest) -> Reply:
-    """Children, a grandchild, a race, tools of three kinds, an invalid report and a valid one."""
+    """Use children, a grandchild, a race, three kinds of tools, an invalid report and a valid one."""
     turn, who = request.turn, request.profile
     if who == "host" and turn == 1:
         asked = (task("kid", "count", output_schema=SCHEMA), task("racer", "race", copies=2))
@@ -40,21 +40,21 @@ TWO = Scenario(
 
 
 def rich() -> SessionWorld:
-    """The rich session, over."""
+    """Run the rich session to its end."""
     return SessionWorld(RICH).run()
 
 
 def cancelled() -> SessionWorld:
-    """The rich session, cancelled while its grandchild's model and its child's tool are at work."""
+    """Cancel the rich session while its grandchild's model and its child's tool are at work."""
     world = SessionWorld(RICH)
     while not any(one.agent == "host.1.1" for one in world.of(CallModel)):
         world.make(next(move for move in world.moves() if not move.strand.startswith("tool host.1")))
     world.cancel()
-    while moves := world.moves():  # ports are slower than everybody else
+    while moves := world.moves():  # ports are slower than every actor
         world.make(next((move for move in moves if move.kind == "deliver"), moves[0]))
     return world
 
 
 def closed() -> SessionWorld:
-    """The rich session, closed."""
+    """Run the rich session and close it."""
     return rich().close().run()

@@ -44,7 +44,7 @@ def test_up_to_eight_actors_fit_into_eighty_columns() -> None:
         assert "->" in lines[1]
 
 
-def test_with_too_many_lanes_each_line_says_from_whom_to_whom() -> None:
+def test_with_too_many_lanes_each_line_names_sender_and_recipient() -> None:
     steps = [step(n, f"a{n}", f"a{n + 1}", f"a{n + 1} handles m from a{n}") for n in range(1, 30)]
     assert chart(steps)[0] == "  1  a1 > a2: a2 handles m from a1"
     assert len(chart(steps)) == 29

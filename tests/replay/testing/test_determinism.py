@@ -46,7 +46,7 @@ def clock() -> object:
 
 
 def float_sum() -> object:
-    """Sixty sums: one of eight numbers often comes out the same in two orders.
+    """Compute sixty sums: one sum of eight numbers often comes out the same in two orders.
 
     Added by hand: from Python 3.12 on `sum` makes up for most of the error.
     """
@@ -63,7 +63,10 @@ PLANTED: dict[str, Callable[[], object]] = {
 
 
 def program(planted: Callable[[], object] | None, to: str = "") -> Parts:
-    """A clerk who counts, and a gate. planted: what gets into the clerk's state, or to whom it is posted."""
+    """Make a clerk that counts, and a gate.
+
+    planted: makes a part of the clerk's state, or its message if `to` is given.
+    """
 
     def step(state: tuple[int, object], sender: str, message: str) -> tuple[tuple[int, object], Posts]:
         posts = [("gate", f"{planted()}" if to and planted else "done")] if message == "go" else []
@@ -118,7 +121,7 @@ def sound_session() -> Parts:
 
 
 def session(planted: Callable[[], object]) -> Parts:
-    """A session whose agents' decider puts what is planted into their state, from their second turn on."""
+    """Make a session whose agents' decider puts the planted value into their state in their second turn."""
     real: Callable[[ActorState, Event], Decision] = vars(session_memory)["step"]
 
     def step(state: ActorState, event: Event) -> Decision:
@@ -170,7 +173,7 @@ SESSIONS = {
 
 @pytest.fixture(autouse=True)
 def _real_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What scenarios plant here is taken away again."""
+    """Restore the real step after a scenario has planted another one."""
     monkeypatch.setitem(vars(session_memory), "step", vars(session_memory)["step"])
 
 
@@ -232,7 +235,7 @@ def test_one_run_is_made_again_as_its_schedule_says() -> None:
 
 
 @pytest.mark.slow
-def test_a_campaign_is_ended_from_outside_and_keeps_what_it_has_seen() -> None:
+def test_a_campaign_ended_from_outside_keeps_its_findings() -> None:
     asked = itertools.count()
     found = explore_twice(sound_program, Plan(runs=40), lambda seen: next(asked) < 5, processes=1)
     assert (found.statistics.runs, found.is_stopped, found.is_exhausted) == (5, True, False)

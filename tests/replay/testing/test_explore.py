@@ -90,7 +90,7 @@ def test_a_goal_that_no_run_reached_is_a_failure_of_the_campaign() -> None:
     assert lines(found)[0] == "never reached: 4 comes first"
 
 
-def test_figures_say_what_was_tried() -> None:
+def test_figures_count_the_tried_schedules() -> None:
     figures = explore(collector("1", "2", "3").world, scheduler="random").figures
     assert (figures.runs, figures.orders, figures.ends, figures.at_rest) == (6, 6, 6, 6)
     assert (figures.longest, figures.widest, figures.strands) == (3, 3, 3)
@@ -122,7 +122,7 @@ def test_a_counterexample_is_kept_as_it_was_found_if_one_wants_that() -> None:
     assert not one.is_minimal
 
 
-def test_the_lines_have_the_rule_the_chart_who_overtook_whom_and_how_to_see_it_again() -> None:
+def test_the_lines_have_the_rule_the_chart_the_overtaking_and_how_to_see_it_again() -> None:
     program, rules = cache(False)
     found = explore(program.world, rules, scenario="cache")
     (one,) = found.counterexamples

@@ -5,7 +5,7 @@ from callboard.replay.testing.world import Step
 
 
 def steps(*parts: str) -> Sequence[Step]:
-    """Steps as "sender>recipient cause [touched]"."""
+    """Parse steps of the form "sender>recipient cause [touched]"."""
     found = []
     for seq, part in enumerate(parts, 1):
         strand, cause, *touched = part.split()
@@ -39,7 +39,7 @@ def test_a_message_and_its_answer_do_not_race() -> None:
     assert Order(steps("x>a 0", "a>b 1", "b>a 2")).races() == []
 
 
-def test_what_is_posted_to_oneself_does_not_race_with_what_posted_it() -> None:
+def test_a_post_to_oneself_does_not_race_with_its_cause() -> None:
     assert Order(steps("x>a 0", "a>a 1")).races() == []
 
 

@@ -22,7 +22,7 @@ cases = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES]
 
 @pytest.mark.slow
 @cases
-def test_a_known_bug_is_found_whatever_the_seed_and_its_trace_is_small_and_replays(case: Case) -> None:
+def test_a_known_bug_is_found_with_every_seed_and_its_trace_is_small_and_replays(case: Case) -> None:
     program, monitors = case.make(False)
     sizes = []
     for seed in range(5):

@@ -22,12 +22,12 @@ def test_no_interactive_session_breaks_a_rule() -> None:
 
 
 class Dies(SessionMachine):
-    """Its process dies often, and whoever may ask does."""
+    """A machine whose process dies often, and whose client asks as often as it may."""
 
     scenario = replace(RICH, faults=faults("crash", most=3, fault_mixes=0))
 
 
-def test_nobody_asks_a_process_that_has_died() -> None:
+def test_a_process_that_has_died_is_not_asked() -> None:
     machine = Dies()
     machine.open()
     (ask,) = [rule for rule in machine.rules if rule.function.__name__ == "ask"]

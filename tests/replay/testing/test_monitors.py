@@ -24,7 +24,7 @@ def count(world: ProgramWorld) -> int:
 
 
 def ticking(until: int) -> Program:
-    """An actor that posts to itself until it has counted so far."""
+    """Make an actor that posts to itself until it has counted so far."""
 
     def step(state: int, sender: str, message: str) -> tuple[int, Posts]:
         return state + 1, [("t", "tick")] if state + 1 < until else ()
@@ -52,13 +52,13 @@ def test_at_rest_does_not_look_at_a_run_that_was_ended_by_its_bound() -> None:
     assert (found.violation, found.is_at_rest, len(found.made)) == (None, False, 50)
 
 
-def test_what_is_hot_at_rest_is_a_violation() -> None:
+def test_a_hot_state_at_rest_is_a_violation() -> None:
     cold = eventually("two", lambda world: count(world) == 2)
     assert run(collector("1", "2"), cold).violation is None
     assert run(collector("1", "2", "3"), cold).violation == Violation("two", 3)
 
 
-def test_what_is_hot_for_more_than_five_times_n_fair_steps_is_a_violation() -> None:
+def test_a_state_hot_for_more_than_five_times_n_fair_steps_is_a_violation() -> None:
     for last, is_broken in ((121, False), (122, True)):  # hot from step 21 on: for 100 steps, and for 101
         rule = eventually("it ends", lambda world, last=last: world.states["t"] >= last)  # type: ignore[misc]
         found = run(ticking(10_000), rule, steps=20)

@@ -53,7 +53,7 @@ def test_the_name_of_a_message_does_not_depend_on_what_others_have_done_with_the
         assert strands(world) == []
 
 
-def test_a_lossy_network_may_lose_what_is_under_way_which_is_a_fault() -> None:
+def test_a_lossy_network_may_lose_a_message_under_way_which_is_a_fault() -> None:
     world = network("1", is_lossy=True)
     assert [(move.strand, move.kind) for move in world.moves()] == [
         ("s>c 1", "deliver"),
@@ -71,7 +71,7 @@ def test_a_duplicating_network_delivers_again_and_keeps_equal_messages_once() ->
     assert world.states["c"] == ("1", "1")
 
 
-def test_the_digest_is_of_states_and_of_what_is_under_way_whatever_the_order() -> None:
+def test_the_digest_is_of_states_and_messages_under_way_in_any_order() -> None:
     one, other = network("1", "2"), network("2", "1")
     assert one.digest() == other.digest()
     take(one, "s>c 1")

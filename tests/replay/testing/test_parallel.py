@@ -72,7 +72,7 @@ def test_a_violation_ends_the_campaign_and_a_goal_is_met_if_one_job_met_it() -> 
 
 
 def broken_in_one() -> Found:
-    """Broken in the process that comes first to a file that is named by the environment."""
+    """Return a broken result in the first process that creates the file named by the environment."""
     try:
         os.close(os.open(os.environ["CALLBOARD_TEST_FLAG"], os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -92,7 +92,7 @@ def test_the_first_job_that_breaks_a_rule_stops_the_others(
 
 
 @pytest.mark.slow
-def test_jobs_that_are_told_to_stop_hand_in_what_they_have() -> None:
+def test_jobs_that_are_asked_to_stop_hand_in_their_findings() -> None:
     shares = explore_in_parallel(
         fine, Plan(scheduler="pct", runs=1 << 40), 2, lambda glance: glance.runs < 200
     )
@@ -102,7 +102,7 @@ def test_jobs_that_are_told_to_stop_hand_in_what_they_have() -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_fails_or_dies_ends_the_campaign_with_what_it_said() -> None:
+def test_a_job_that_fails_or_dies_ends_the_campaign_with_its_message() -> None:
     with pytest.raises(CallboardError, match="failed: ValueError: no luck"):
         explore_in_parallel(failing, Plan(), 2)
     with pytest.raises(CallboardError, match="a process of the campaign has ended"):

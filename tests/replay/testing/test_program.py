@@ -142,7 +142,7 @@ def test_the_trace_ends_with_the_step_that_raised() -> None:
     assert [one.recipient for one in world.trace()] == ["a"]
 
 
-def test_what_is_posted_to_nobody_is_misuse() -> None:
+def test_a_post_to_an_unknown_actor_is_misuse() -> None:
     with pytest.raises(MisuseError, match="s posts to 'x', there is a"):
         Program({"a": forward()}, [Send("s", "x", "m")])
 
@@ -156,7 +156,7 @@ def test_coverage_is_role_state_and_message() -> None:
     assert set(world.coverage()) == {("worker", "new", "m"), ("worker", "old", "n")}
 
 
-def test_both_worlds_can_be_covered_copied_and_asked_what_they_touch() -> None:
+def test_both_worlds_can_be_covered_copied_and_asked_for_touched_state() -> None:
     assert isinstance(collector("1").world(), Covers)
     for world in (collector("1").world(), Network({"a": forward()}).world()):
         assert isinstance(world, Forks)

@@ -12,7 +12,7 @@ TWO = Program({"c": Actor(EMPTY, collect)}, [Send("s1", "c", "m1"), Send("s2", "
 FINE = [always("m2 is not first", lambda world: world.states["c"][:1] != ("m2",))]
 
 
-def test_the_later_step_and_what_it_needs_come_first() -> None:
+def test_the_later_step_and_its_causes_come_first() -> None:
     steps = [
         Step(1, "s1>c", "deliver", "s1", "c", "m1"),
         Step(2, "s2>d", "deliver", "s2", "d", "m2"),

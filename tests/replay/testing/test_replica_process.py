@@ -42,7 +42,7 @@ def test_a_twin_has_the_hash_seed_it_is_given() -> None:
 
 
 @pytest.mark.slow
-def test_a_twin_makes_runs_and_tells_what_came_of_them() -> None:
+def test_a_twin_makes_runs_and_returns_their_results() -> None:
     schedule = Schedule(("s1>c", "s0>c", "s2>c"))
     notes = StepDigests()
     replay(letters()[0], schedule, [notes])

@@ -145,7 +145,7 @@ class Early:
     """Looks at runs that do not end, and finds fault with those that have a step."""
 
     def begin(self, steps: int) -> None:
-        """Nothing to forget."""
+        """Begin without a state to reset."""
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         return None

@@ -57,7 +57,7 @@ def packed(body: object) -> str:
         pytest.param(packed(b"\0" * 60_000_000), marks=pytest.mark.slow),
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str) -> None:
+def test_a_value_that_is_no_schedule_is_refused(text: str) -> None:
     with pytest.raises(BadSchedule, match="copy the whole line"):
         parse(text)
 

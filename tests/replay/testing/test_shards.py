@@ -45,7 +45,7 @@ def test_a_goal_is_unmet_if_no_share_met_it_and_broken_rules_go_before_goals() -
     assert merge_shards([*shares, broken], Plan(), 0.0).unmet_goals == ()
 
 
-def test_a_share_that_is_told_to_end_keeps_what_it_has() -> None:
+def test_a_share_that_is_asked_to_end_keeps_its_findings() -> None:
     share = run_shard(WORLD, [], Plan(), lambda seen: seen.runs < 7)
     assert (share.statistics.runs, share.is_stopped, share.is_exhausted) == (7, True, False)
 

@@ -31,7 +31,7 @@ def small(program: Program, *monitors: Monitor[ProgramWorld], steps: int = 50) -
 
 
 def crowd(size: int = 9) -> Program:
-    """Many senders to one actor, and others that have nothing to do with it."""
+    """Make many senders to one actor, and another actor with senders of its own."""
     starts = [Send(f"s{number}", "c", f"m{number}") for number in range(size)]
     starts += [Send("user", "other", "ask"), Send("bad", "other", "crash")]
     actors = {"c": Actor(EMPTY, collect), "other": Actor(EMPTY, collect)}
@@ -125,7 +125,7 @@ def test_a_search_without_the_means_says_so() -> None:
 
 
 @pytest.mark.parametrize("completes", [True, False])
-def test_a_guess_leaves_out_what_is_not_there(completes: bool) -> None:
+def test_a_guess_leaves_out_missing_steps(completes: bool) -> None:
     found = run_candidate(crowd(2).world, ["s1>c", "s9>c", "s1>c"], [], completes=completes, steps=50)
     assert found.strands == (["s1>c", "s0>c", "user>other", "bad>other"] if completes else ["s1>c"])
     assert found.since == [0] * len(found.strands)
@@ -171,7 +171,7 @@ def test_an_order_that_does_not_decide_since_more_comes_is_told_without_that_cla
     assert (found.races, found.decided_by) == (((1, 2),), ())
 
 
-def test_a_search_without_time_keeps_what_was_found_and_says_so() -> None:
+def test_a_search_without_time_keeps_its_finding_and_says_so() -> None:
     rule = always("less than three", lambda world: len(world.states["c"]) < 3)
     run = perform(crowd().world(), [rule], last, last)
     at_once = shrink(crowd().world, run, [rule], is_over=lambda: True)

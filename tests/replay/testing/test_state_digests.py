@@ -18,7 +18,7 @@ from tests.replay.testing.programs import collect, collector
 
 
 def notes_of(world: Any, seed: int = 0) -> StepDigests:
-    """Of one run, in an order of which nothing is said."""
+    """Record the digests of one run in an order that depends on the seed."""
     notes = StepDigests()
     perform(world, [notes], lambda offered: offered[seed % len(offered)], lambda offered: offered[0])
     return notes
@@ -77,7 +77,7 @@ def test_a_world_without_states_is_noted_by_its_digest() -> None:
 
 @dataclass(frozen=True)
 class Odd:
-    """What JSON has, and what it has not."""
+    """Values with and without a counterpart in JSON."""
 
     names: frozenset[str]
     places: tuple[int, ...]

@@ -48,9 +48,9 @@ def test_ping_pong_to_one_with_loss_and_duplicates_has_14_states() -> None:
 
 
 def two_phase_commit(managers: int) -> Network:
-    """Gray and Lamport's: messages are never taken from the network; everyone may decide for themselves.
+    """Make the model of Gray and Lamport: messages stay in the network; every participant may decide alone.
 
-    The published count is of a model without actors. It is the same here: what it calls an action is a
+    The published count is of a model without actors. It is the same here: each of its actions is a
     message that an actor sends itself, and its one message to all is one to each, sent at once.
     """
     names = [f"rm{number}" for number in range(managers)]

@@ -1,4 +1,4 @@
-"""What the strategies draw is what they say, shrinks to the simplest session, and breaks no rule."""
+"""The strategies draw sessions as documented, shrink to the simplest one, and break no rule."""
 
 import sys
 from collections import Counter
@@ -57,7 +57,7 @@ def test_schemas_accept_the_right_report_and_no_wrong_one() -> None:
 @pytest.mark.slow
 @QUICK
 @given(rosters())
-def test_a_roster_has_a_host_and_nobody_delegates_in_circles(roster: tuple[object, ...]) -> None:
+def test_a_roster_has_a_host_and_no_agent_delegates_in_circles(roster: tuple[object, ...]) -> None:
     names = [getattr(who, "name", "") for who in roster]
     assert names[0] == "host"
     for index, who in enumerate(roster):
@@ -116,7 +116,7 @@ def test_a_fault_plan_has_the_kinds_it_was_asked_for(wrong: Faults) -> None:
 
 @QUICK
 @given(st.lists(st.integers(0, 9), max_size=5))
-def test_an_order_picks_what_it_was_given_and_then_the_oldest(picks: list[int]) -> None:
+def test_an_order_picks_the_given_choices_and_then_the_oldest(picks: list[int]) -> None:
     order = Order(picks)
     assert [order(10) for _ in range(len(picks) + 2)] == [*picks, 0, 0]
     assert repr(Order([1, 2])) == "Order([1, 2])"

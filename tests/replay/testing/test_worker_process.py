@@ -9,7 +9,7 @@ from callboard.replay.testing.worker_process import check_named, start
 
 
 def tell(connection: Connection, names: list[str]) -> None:
-    """What a process finds at its start."""
+    """Send the process's signal handling and environment at its start."""
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     connection.send((ignored, [os.environ.get(name) for name in names]))
 

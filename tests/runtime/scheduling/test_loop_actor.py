@@ -417,7 +417,7 @@ def test_an_actor_that_cannot_be_started_is_not_registered() -> None:
 # Stopping
 
 
-def test_a_stop_lets_what_was_posted_before_be_handled_and_refuses_what_was_posted_behind() -> None:
+def test_a_stop_lets_earlier_messages_be_handled_and_refuses_later_ones() -> None:
     async def main() -> None:
         actor = Recorder.spawn()
         ref = actor.actor_ref
@@ -452,7 +452,7 @@ def test_a_stopped_actor_refuses_every_message() -> None:
     asyncio.run(main())
 
 
-def test_an_actor_can_stop_itself_after_what_it_has_posted_to_itself() -> None:
+def test_an_actor_can_stop_itself_after_its_own_posts() -> None:
     async def main() -> None:
         actor = Recorder.spawn()
 

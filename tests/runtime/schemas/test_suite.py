@@ -30,7 +30,7 @@ REFUSED_FOR = {
     "must be a JSON object": (2, 18),
     "leave $schema out": (2, 5),
 }
-"""Schemas that are refused, by what is said first, and their tests."""
+"""Numbers of refused schemas and of their tests, by the first problem."""
 
 DIFFERENCES = {
     "pattern: pattern with Unicode property escape requires unicode mode": (

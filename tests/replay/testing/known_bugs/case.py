@@ -13,8 +13,7 @@ Actors: TypeAlias = dict[str, Actor[Any, Any]]
 class Case(NamedTuple):
     """make(is_fixed): the program and its rules. smallest: steps of the smallest trace, worked out by hand.
 
-    source: where the bug comes from; each is written anew, for actors. steps: N, where the default is not
-    meant.
+    source: the origin of the bug; each is rewritten for actors. steps: N, if it differs from the default.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Lookups that are never answered in a ring that changes while they are under way.
 
 loop  a node joins and tells the manager before its successor knows of it; the one stabilisation that follows
-      then changes nothing, and a lookup for a key that was handed over runs around the ring for ever
+      then changes nothing, and a lookup for a key that was handed over runs around the ring forever
 lost  a node that leaves drops the lookups that its predecessor still sends to it
 """
 

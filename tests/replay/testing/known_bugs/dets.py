@@ -21,7 +21,7 @@ Kind = Literal["insert", "insert_new", "delete", "contents"]
 
 
 class Table(NamedTuple):
-    """disk: what is stored. delayed: updates that wait for the end of the delay, with who asked."""
+    """disk: the stored items. delayed: updates that wait for the end of the delay, with their senders."""
 
     disk: frozenset[int] = frozenset()
     delayed: tuple[tuple[str, str], ...] = ()
@@ -71,7 +71,7 @@ class Server(NamedTuple):
 
 
 def asks(*kinds: str, expects: object = None) -> Actor[int, object]:
-    """A client that makes its requests one after the other. expects: the last answer."""
+    """Make a client that sends its requests one after the other. expects: the last answer is one of these."""
 
     def step(asked: int, sender: str, message: object) -> tuple[int, Posts]:
         if asked and asked == len(kinds):
@@ -95,7 +95,7 @@ CLIENTS: dict[int, Actors] = {
 
 
 def dets(number: int, is_fixed: bool) -> tuple[Program, Monitors]:
-    """The program of one bug."""
+    """Make the program of one bug and its monitors."""
     clients = CLIENTS[number]
     table = Table(frozenset({0})) if number == 4 else Table()
     server = Server(0 if is_fixed else number)
@@ -111,7 +111,7 @@ def dets(number: int, is_fixed: bool) -> tuple[Program, Monitors]:
 
 
 def close_twelve_times(closed: int, sender: str, message: object) -> tuple[int, Posts]:
-    """What runs before the others in bug 5: it waits for each answer, and then lets them go."""
+    """Close the table twelve times before the clients of bug 5 start, waiting for each answer."""
     if closed == 12:
         return closed, [(name, "go") for name in CLIENTS[5]]
     return closed + 1, [("table", "close")]

@@ -18,7 +18,7 @@ class Manager(NamedTuple):
 
 
 def storage(is_fixed: bool) -> tuple[Program, Monitors]:
-    """A report of a node that has failed is counted, so the manager believes that it has replicas enough."""
+    """Make a manager that counts the reports of failed nodes as replicas."""
 
     def manager(state: Manager, sender: str, message: object) -> tuple[Manager, Posts]:
         match message:
@@ -60,7 +60,7 @@ def storage(is_fixed: bool) -> tuple[Program, Monitors]:
 
 
 def commit(is_fixed: bool) -> tuple[Program, Monitors]:
-    """A participant that voted yes gives up when it has waited for long."""
+    """Make a two-phase commit in which a participant that voted yes gives up after a long wait."""
 
     def coordinator(votes: int, sender: str, message: str) -> tuple[int, Posts]:
         if message == "begin":
@@ -94,7 +94,7 @@ def commit(is_fixed: bool) -> tuple[Program, Monitors]:
 
 
 def philosophers(is_fixed: bool, count: int = 4) -> tuple[Program, Monitors]:
-    """Each takes the left fork, then the right one; all may end up with one. Fixed: one is left-handed."""
+    """Make philosophers that take their left fork first; each may get only one. Fixed: one is left-handed."""
     Fork = tuple[str, ...]
 
     def fork(queue: Fork, sender: str, message: str) -> tuple[Fork, Posts]:
@@ -130,7 +130,7 @@ def philosophers(is_fixed: bool, count: int = 4) -> tuple[Program, Monitors]:
 
 
 def cache(is_fixed: bool) -> tuple[Program, Monitors]:
-    """A reader fills the cache with what it read before a write whose invalidation came first."""
+    """Make a reader that caches a value read before a write whose invalidation came first."""
     Cached = tuple[int | None, int]
 
     def store(value: int, sender: str, message: object) -> tuple[int, Posts]:

@@ -9,12 +9,12 @@ Pair = tuple[int, int]
 
 
 def says(*messages: object) -> Actor[int, object]:
-    """An actor that sends these to the memory when it is told to go."""
+    """Make an actor that sends these to the memory for each message it gets."""
     return Actor(0, lambda state, sender, message: (state, [("memory", one) for one in messages]))
 
 
 def reorder(setters: int, is_fixed: bool) -> tuple[Program, Monitors]:
-    """Setters write a, then b; a checker must see both or none."""
+    """Make setters that write a, then b, and a checker that must see both or neither."""
 
     def memory(state: Pair, sender: str, message: str) -> tuple[Pair, Posts]:
         a, b = state
@@ -35,7 +35,7 @@ def reorder_case(setters: int) -> Case:
 
 
 def twostage(is_fixed: bool, pairs: int) -> tuple[Program, Monitors]:
-    """A writer sets data2 from data1 in a second step; a reader reads them in two steps too."""
+    """Make a writer that sets data2 from data1 in a second step, and a reader with two steps too."""
 
     def memory(state: Pair, sender: str, message: str) -> tuple[Pair, Posts]:
         one, two = state
@@ -75,7 +75,7 @@ def twostage(is_fixed: bool, pairs: int) -> tuple[Program, Monitors]:
 
 
 def token_ring(is_fixed: bool) -> tuple[Program, Monitors]:
-    """x1 = x3 + 1, x2 = x1, x3 = x2, each by its own thread; a fourth finds them equal when all are done."""
+    """Set x1 = x3 + 1, x2 = x1, x3 = x2, each in its own thread; a fourth finds them equal at the end."""
     Ring = tuple[int, int, int, frozenset[str]]
 
     def memory(state: Ring, sender: str, message: str) -> tuple[Ring, Posts]:
@@ -101,7 +101,7 @@ def token_ring(is_fixed: bool) -> tuple[Program, Monitors]:
 
 
 def account(is_fixed: bool) -> tuple[Program, Monitors]:
-    """Two clients add to a balance: read, then write; one update is lost."""
+    """Make two clients that add to a balance by a read and a write; one update is lost."""
 
     def memory(balance: int, sender: str, message: object) -> tuple[int, Posts]:
         match message:
@@ -128,7 +128,7 @@ def account(is_fixed: bool) -> tuple[Program, Monitors]:
 
 
 def needle(is_fixed: bool, steps: int = 20) -> tuple[Program, Monitors]:
-    """A child does all its steps before a cancel that was under way from the start."""
+    """Make a child that does all its steps before a cancel that was under way from the start."""
     Child = tuple[str, int]
 
     def child(state: Child, sender: str, message: object) -> tuple[Child, Posts]:

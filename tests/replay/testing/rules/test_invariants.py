@@ -54,7 +54,7 @@ PAIR = SessionWorld(TWO).run().log
 
 
 def below(address: str) -> Which:
-    """The Begins of an agent and of those below it."""
+    """Return a test for the Begins of an agent and of those below it."""
     return lambda event: isinstance(event.body, Begin) and event.recipient.startswith(address)
 
 
@@ -89,7 +89,7 @@ def answered_after_its_end() -> Log:
 
 
 def without_room() -> Log:
-    """The closing turn of the host needs more than its budget has left."""
+    """Let the closing turn of the host need more than its budget has left."""
     log = edited(RICH, of_kind(SessionOpened), limits=Limits(tokens=100_000))
     return edited(log, of_kind(Delegate, sender="host.1"), closing=Need(100_000, 0))
 
@@ -141,7 +141,7 @@ def test_a_log_that_breaks_one_rule_breaks_that_rule_and_no_other(name: str) -> 
     assert found[0].detail
 
 
-def test_an_answer_of_somebody_who_had_ended_breaks_its_rule() -> None:
+def test_an_answer_of_an_ended_agent_breaks_its_rule() -> None:
     found = check_log(answered_after_its_end())
     assert {breach.name for breach in found} == {"answer-in-time"}
 
@@ -176,7 +176,7 @@ def test_recorded_sessions_break_no_rule(name: str) -> None:
     assert check_log(golden(name), is_at_rest=True) == []
 
 
-def test_what_is_open_is_a_breach_only_of_a_log_to_which_nothing_comes() -> None:
+def test_open_work_is_a_breach_only_in_a_log_that_is_at_rest() -> None:
     asked = find(RICH, of_kind(Begin)).seq
     assert check_log(RICH[:asked]) == []
     assert {breach.name for breach in check_log(RICH[:asked], is_at_rest=True)} == {"one-life"}
@@ -209,7 +209,7 @@ def test_a_log_can_be_checked_in_one_pass(seed: int) -> None:
 
 
 def fanned_out(agents: int, calls_at_once: int) -> Log:
-    """The log of a host that delegates to so many at once, most of whom wait for a model call."""
+    """Record a host that delegates to so many agents at once, most of which wait for a model call."""
     asked = calls(*(task("kid") for _ in range(agents)))
     made = Scenario(
         (profile("host", ["kid"]), profile("kid")),
@@ -221,7 +221,7 @@ def fanned_out(agents: int, calls_at_once: int) -> Log:
 
 
 def steps_to_check(log: Log) -> int:
-    """How many calls of functions it takes to check a log."""
+    """Count the function calls that checking a log takes."""
     steps = 0
 
     def count(frame: object, event: str, argument: object) -> None:

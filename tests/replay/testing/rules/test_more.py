@@ -106,7 +106,7 @@ def test_recorded_sessions_break_none_of_them(name: str) -> None:
 
 
 def fan_out(request: ModelRequest) -> Reply:
-    """Three delegations with one schema: the check of the first is the check of all."""
+    """Delegate three times with one schema: the check of the first is the check of all."""
     if request.profile != "host":
         return calls(("report_back", {"n": 1}))
     return Reply("done") if request.turn > 1 else calls(*[task("kid", output_schema=SCHEMA)] * 3)
@@ -124,8 +124,8 @@ def test_delegations_that_wait_in_silence_break_no_rule_and_count() -> None:
     assert [breach.detail for breach in found] == ["host has 3 children in turn 1"]
 
 
-def test_a_delegation_that_nobody_handles_any_more_does_not_count() -> None:
-    """Behind the close of its session nothing is taken on, whatever was being looked at."""
+def test_a_delegation_after_the_close_does_not_count() -> None:
+    """After the close of its session no delegation begins, even if its schema was being checked."""
     last = max(one.seq for one in SHARED if isinstance(one.body, Delegate))
     check = find(SHARED, of_kind(CheckSchema))
     assert isinstance(check.body, CheckSchema)
@@ -142,7 +142,7 @@ def test_a_delegation_that_nobody_handles_any_more_does_not_count() -> None:
 
 
 def two_teams(request: ModelRequest) -> Reply:
-    """A team with two helpers, and one with one helper; whoever leads uses all that it may."""
+    """Run a team with two helpers and one with one helper; each leader uses its whole allowance."""
     if request.turn > 1 or request.profile == "helper":
         return Reply("done")
     if request.profile == "host":
@@ -152,7 +152,7 @@ def two_teams(request: ModelRequest) -> Reply:
 
 
 def in_line() -> SessionWorld:
-    """The second helper of the first team waits for its team's budget and the session's; another one asks."""
+    """Let the second helper of the first team wait for its team's budget; then another helper asks."""
     people = [
         profile("host", ["pair", "single"]),
         profile("pair", ["helper"], limits=Limits(tokens=4_300)),
@@ -182,7 +182,7 @@ def test_who_waits_for_two_budgets_is_not_passed_by_one_below_the_wider_one() ->
     ]
 
 
-def test_an_ask_that_nobody_cancelled_does_not_end_as_cancelled() -> None:
+def test_an_ask_that_was_not_cancelled_does_not_end_as_cancelled() -> None:
     log = edited(RICH, of_kind(AskEnded), kind="cancelled")
     assert [breach.name for breach in check_log(log, is_at_rest=True, kinds=(Cancelled,))] == ["cancelled"]
 

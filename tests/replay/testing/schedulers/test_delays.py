@@ -25,7 +25,7 @@ def test_one_delay_puts_one_turn_back() -> None:
     assert "bcabcabcabca" in runs
 
 
-def test_who_is_new_waits_for_those_who_were_there() -> None:
+def test_a_new_strand_waits_for_the_earlier_ones() -> None:
     turns = Turns()
     first = turns.first(OFFERED[:2])
     turns.to_back(first)

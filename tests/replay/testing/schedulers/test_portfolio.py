@@ -13,13 +13,13 @@ def test_every_name_has_a_scheduler_and_portfolio_is_the_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "nonsense", "random:2", "pct:two", "pct:-1", "portfolio:3"])
-def test_a_name_that_is_none_is_refused_with_those_there_are(name: str) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(MisuseError, match="take one of portfolio, random, pos"):
         scheduler_named(name)
 
 
 def ends(name: str, runs: int = 200) -> int:
-    """Different ends of some runs of four messages that race."""
+    """Count the different ends of some runs of four messages that race."""
     scheduler, found = scheduler_named(name), set()
     for _ in range(runs):
         world = collector("1", "2", "3", "4").world()

@@ -11,7 +11,7 @@ from tests.replay.testing.edited_logs import edited, of_kind
 from tests.replay.testing.scenarios import RICH
 
 
-def test_whoever_is_stopped_has_its_calls_given_up() -> None:
+def test_a_stopped_agent_has_its_calls_given_up() -> None:
     world = SessionWorld(RICH)
     while not any(one.agent == "host.1.1" for one in world.of(CallModel)):
         world.make(next(move for move in world.moves() if not move.strand.startswith("tool host.1")))
@@ -27,7 +27,7 @@ def test_whoever_is_stopped_has_its_calls_given_up() -> None:
 
 
 def died_with_a_write_under_way() -> SessionWorld:
-    """A process that ends when a write tool has started; another one has just gone on."""
+    """Crash a process when a write tool has started, and resume the session in another one."""
     world = SessionWorld(replace(RICH, faults=faults("crash", fault_mixes=0)))
     while not world.of(ToolStarted):
         world.make(world.moves()[0])
@@ -51,7 +51,7 @@ def test_a_write_that_had_started_is_not_told_as_if_it_had_not() -> None:
     assert violation.rule == RESUMED
 
 
-def test_what_was_asked_for_after_the_crash_is_not_lost_to_it() -> None:
+def test_a_call_made_after_the_crash_is_not_lost_to_it() -> None:
     world = died_with_a_write_under_way()
     start = world.made[-1].start
     fresh = [one for one in world.log[start:] if isinstance(one.body, CallModel | CallTool)]

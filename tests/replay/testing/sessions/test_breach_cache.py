@@ -16,7 +16,7 @@ from tests.replay.testing.scenarios import RICH, TWO
 
 
 def breach(detail: str) -> list[Breach]:
-    """A finding of this detail."""
+    """Make one finding with this detail."""
     return [Breach("some", "A rule.", 1, detail)]
 
 
@@ -50,7 +50,7 @@ def test_equal_objects_that_are_not_the_same_are_looked_at_again() -> None:
 
 
 @given(st.integers(1, 4), st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=40))
-def test_a_memory_of_any_size_tells_what_was_found(most: int, asked: list[list[int]]) -> None:
+def test_a_cache_of_any_size_returns_the_findings(most: int, asked: list[list[int]]) -> None:
     objects, verdicts = [object() for _ in range(4)], BreachCache(most)
     for places in asked:
         told = verdicts.of([objects[index] for index in places], partial(breach, str(places)))
@@ -59,7 +59,7 @@ def test_a_memory_of_any_size_tells_what_was_found(most: int, asked: list[list[i
         assert sum(kept) <= max(most, *kept)
 
 
-def test_what_was_given_lives_as_long_as_its_verdict() -> None:
+def test_the_given_objects_live_as_long_as_their_verdict() -> None:
     verdicts = BreachCache()
     for number in range(100):  # lists that are gone give their identity to the next ones
         assert verdicts.of([[number]], partial(breach, str(number))) == breach(str(number))

@@ -62,7 +62,7 @@ def test_after_a_crash_a_session_goes_on_to_its_end() -> None:
     assert world.ended.kind == "answered"
 
 
-def test_what_was_lost_is_gone_from_the_log_and_happens_again() -> None:
+def test_lost_events_are_gone_from_the_log_and_happen_again() -> None:
     world = until(SessionWorld(CRASHING), "model host/1")
     length = len(world.log)
     make(world, "fault crash")
@@ -74,7 +74,7 @@ def test_what_was_lost_is_gone_from_the_log_and_happens_again() -> None:
     assert breaches_of(finish(world)) == []
 
 
-def test_a_session_that_lost_all_begins_anew() -> None:
+def test_a_session_that_lost_all_begins_again() -> None:
     world = SessionWorld(CRASHING)
     make(world, "fault crash")
     while any(move.strand == "fault lose one" for move in world.moves()):
@@ -123,7 +123,7 @@ def test_a_write_tool_whose_start_was_lost_has_not_run() -> None:
     assert breaches_of(finish(world)) == []
 
 
-def test_whoever_is_fenced_appends_nothing_and_the_other_goes_on() -> None:
+def test_a_fenced_process_appends_nothing_and_the_other_goes_on() -> None:
     world = until(SessionWorld(SAVING), "tool host/1.1")
     world.make(world.offers["tool host/1.0"])
     before, durable = list(world.log), world.durable

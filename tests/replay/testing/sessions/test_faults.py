@@ -1,4 +1,4 @@
-"""Every kind of fault strikes, does what it says, and breaks no rule; a fault mix thins them out."""
+"""Every kind of fault strikes, has its stated effect, and breaks no rule; a fault mix thins them out."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ ABLE = replace(RICH, asks=[ask(schema=SCHEMA, limits=Limits(deadline_s=1_000))])
 
 
 def injected(kind: str, seed: int = 0, scenario: Scenario = ABLE) -> SessionWorld:
-    """The session in which the first chance of a fault is taken, then played to its end."""
+    """Take the first chance of a fault, then play the session to its end."""
     also = ("cancel",) if kind in ("unstarted", "finished") else ()
     world = SessionWorld(replace(scenario, faults=faults(kind, *also, most=2, fault_mixes=0)))
     choose = in_random_order(seed)

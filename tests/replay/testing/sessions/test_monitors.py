@@ -43,7 +43,7 @@ def test_good_sessions_break_nothing(make: Callable[[], SessionWorld]) -> None:
         assert monitor.at_rest(world, len(world.made)) is None
 
 
-def test_what_is_left_is_named() -> None:
+def test_the_remaining_work_is_named() -> None:
     world = rich()
     world.timers[7] = ("timer grace", 3)
     assert NothingLeft().breach(world) == "1 timers"
@@ -124,7 +124,7 @@ def test_replaying_now_and_then_looks_at_one_run_in_so_many() -> None:
 
 
 def changed(world: SessionWorld, seq: int, **fields: object) -> dict[int, ModelRequest]:
-    """The requests of a session with one of them changed."""
+    """Change one of the requests of a session."""
     asked = world.asked[seq]
     parts = {
         name: getattr(asked, name)
@@ -162,7 +162,7 @@ def test_recorded_requests_break_no_rule(name: str) -> None:
 
 
 def named(log: list[Event], nth: int, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> list[Event]:
-    """The log in which the nth wish of the host for a turn names other events."""
+    """Let the nth turn request of the host name other events."""
     wishes = [event for event in log if isinstance(event.body, TurnRequested) and event.sender == "host"]
     wanted = wishes[nth]
     assert isinstance(wanted.body, TurnRequested)
@@ -244,7 +244,7 @@ def test_a_campaign_of_a_good_session_finds_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A supervisor that forgets the last copy of a race when another one wins."""
+    """Plant a bug: the supervisor forgets the last copy of a race when another one wins."""
     from callboard.actors.supervisor import ending as supervisor_ending
 
     stop_one = supervisor_ending.stop_one
@@ -293,7 +293,7 @@ def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
     assert replay(Worlds(ENDLESS), one.schedule, rules).violation == one.violation
 
 
-def test_what_is_open_in_an_unfinished_session_is_no_breach() -> None:
+def test_open_work_in_an_unfinished_session_is_no_breach() -> None:
     found = explore(Worlds(ENDLESS), session_monitors(1), runs=5, bounds=Bounds(6))
     assert found.counterexamples == ()
     assert (found.figures.unfinished, found.is_ok) == (5, False)

@@ -25,7 +25,7 @@ def test_no_name_has_the_number_of_an_event_in_it() -> None:
     assert {made.move.label for made in world.made} == {made.move.label for made in other.made}
 
 
-def test_titles_say_what_and_of_whom() -> None:
+def test_titles_name_the_message_and_its_agent() -> None:
     titles = [title(event) for event in SessionWorld(TWO).run().log]
     assert "Delegate 1.0 of host" in titles
     assert "Ask r1" in titles

@@ -62,7 +62,7 @@ def test_the_same_moves_lead_to_the_same_log_and_digest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_log_verifies_whatever_the_order(seed: int) -> None:
+def test_every_log_verifies_in_every_order(seed: int) -> None:
     world = SessionWorld(RICH).run(in_random_order(seed))
     assert Verifier(world.log).run() is None
     assert breaches_of(world) == []
@@ -105,7 +105,7 @@ def test_two_steps_that_commute_lead_to_one_digest() -> None:
     assert both[0] == both[1]
 
 
-def test_the_trace_names_who_posted_what_was_handled() -> None:
+def test_the_trace_names_the_sender_of_each_handled_event() -> None:
     world = SessionWorld(RICH).run(in_random_order(3))
     for step, made in zip(world.trace(), world.made, strict=True):
         assert step.cause < step.seq
@@ -115,7 +115,7 @@ def test_the_trace_names_who_posted_what_was_handled() -> None:
             assert handled, "whoever posted it had made a step before"
 
 
-def test_a_clock_that_nobody_pushes_stands_still_until_nothing_else_can_happen() -> None:
+def test_a_clock_stands_still_until_nothing_else_can_happen() -> None:
     busy = ModelFailure("overloaded", is_retryable=True)
 
     def policy(request: ModelRequest) -> Reply:
@@ -200,7 +200,7 @@ def test_what_the_client_wants_comes_one_after_the_other() -> None:
     assert [made.move.kind for made in world.made].count("client") == 2
 
 
-def test_a_world_heals_and_tells_what_it_has_seen() -> None:
+def test_a_world_heals_and_reports_its_coverage() -> None:
     world = SessionWorld(Scenario(DONE.profiles, DONE.policy, [ask()], faults=faults(fault_mixes=0)))
     assert isinstance(world, Heals)
     assert isinstance(world, Covers)
@@ -212,7 +212,7 @@ def test_a_world_heals_and_tells_what_it_has_seen() -> None:
     assert ("supervisor", "asking", "Finished") in world.coverage()
 
 
-def test_looking_says_what_is_not_there() -> None:
+def test_looking_names_a_missing_item() -> None:
     world = SessionWorld(Scenario(DONE.profiles, DONE.policy))
     with pytest.raises(LookupError, match="0 asks have ended"):
         _ = world.ended

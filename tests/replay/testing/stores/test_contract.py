@@ -57,7 +57,7 @@ class FailsTheWholeBatch(MemoryLog):
 
 
 class StoresHalf(MemoryLog):
-    """Of an append that is refused, what came before the fault stays."""
+    """A store that keeps the part of a refused append before the fault."""
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         answers = await super().append(batch)
@@ -196,7 +196,7 @@ class Faulty:
 
 
 def cases() -> Iterator[Callable[[StorePlace], None]]:
-    """The quick cases of the contract, with the first of their parameters."""
+    """Return the quick cases of the contract, each with the first of its parameters."""
     contract = StoreContract()
     for name, case in inspect.getmembers(contract, inspect.ismethod):
         marks = getattr(case, "pytestmark", [])
@@ -247,8 +247,8 @@ def test_it():
 
 
 @pytest.mark.slow
-def test_cases_tell_what_they_compared_also_where_no_plugin_is_loaded(tmp_path: Path) -> None:
-    """pytest rewrites the assertions of distributions with plugins by itself, but only if it loads those."""
+def test_cases_show_the_compared_values_also_without_plugins(tmp_path: Path) -> None:
+    """Load no plugins: pytest rewrites a distribution's assertions itself only if it loads its plugins."""
     (tmp_path / "test_it.py").write_text(REWRITTEN)
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
