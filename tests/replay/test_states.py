@@ -100,7 +100,7 @@ def test_a_decision_that_raises_only_now_is_a_divergence_that_names_its_event() 
             recording.state(seq, "host.1")
         assert recording.state(seq - 1, "host.1") is not None
         patch.setattr(step_module, "decide_supervisor", _raising)
-        patch.setattr(step_module, "decide_in_turn", _raising)
+        patch.setattr(step_module, "decide_together", _raising)
         with pytest.raises(Diverged, match="supervisor raises ValueError on event 1,"):
             recording.state(seq, SUPERVISOR)
 

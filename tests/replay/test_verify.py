@@ -76,7 +76,7 @@ def test_a_supervisor_that_raises_is_found_at_its_event(monkeypatch: pytest.Monk
             raise ValueError("alone")
         return decide_supervisor(state, seq, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(step_module, "decide_in_turn", raising)
+    monkeypatch.setattr(step_module, "decide_together", raising)
     monkeypatch.setattr(step_module, "decide_supervisor", raising_once)
     found = Verifier(EVERYTHING).run()
     assert found is not None
