@@ -271,7 +271,7 @@ def test_d12_a_huge_structured_output_is_an_error_and_not_a_stall() -> None:
 
 
 @pytest.mark.slow
-def test_d13_what_a_log_holds_is_not_compressed_so_nothing_unfolds(tmp_path: Path) -> None:
+def test_d13_a_log_holds_no_compressed_data_that_could_unfold(tmp_path: Path) -> None:
     blank = " " * 5_000_000
 
     @tool(effect="read")

@@ -155,7 +155,7 @@ def test_an_interrupted_call_is_held_for_a_person_if_its_tool_says_so() -> None:
     assert question.is_repeat
 
 
-def test_an_interrupted_call_is_told_to_the_model_otherwise() -> None:
+def test_an_interrupted_call_is_not_held_for_a_person_otherwise() -> None:
     assert not [body for body in resumed(interrupted("before")) if isinstance(body, RequestApproval)]
 
 

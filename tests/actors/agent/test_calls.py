@@ -190,7 +190,7 @@ def test_a_prompt_may_be_content_blocks() -> None:
     assert bytes(body.prompt) == b'[{"type":"text","text":"dig"}]'
 
 
-def test_task_is_an_unknown_tool_for_one_that_may_not_delegate() -> None:
+def test_task_is_an_unknown_tool_for_an_agent_that_may_not_delegate() -> None:
     agent = AgentHarness()
     agent.begins(who=profile("loner", tools=["look"]))
     assert kinds(agent.calls("task")) == ["TurnRequested"]

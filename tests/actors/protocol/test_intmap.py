@@ -19,7 +19,7 @@ def filled(*keys: int) -> IntMap[str]:
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(STEPS)
-def test_it_holds_what_a_dict_would_hold(steps: list[tuple[str, int, int]]) -> None:
+def test_a_map_has_the_same_items_as_a_dict(steps: list[tuple[str, int, int]]) -> None:
     made: IntMap[int] = IntMap()
     model: dict[int, int] = {}
     for what, key, value in steps:
@@ -92,7 +92,7 @@ def test_equality_does_not_depend_on_the_way_there(keys: list[int], chance: obje
     assert filled(*keys).put(3, "other") != filled(*keys).put(3, "another")
 
 
-def test_an_empty_one_is_false_and_knows_nothing() -> None:
+def test_an_empty_map_is_false_and_has_no_items() -> None:
     assert not IntMap()
     assert IntMap().get(0) is None
     assert IntMap().first() is None

@@ -14,7 +14,7 @@ def value(raw: Json) -> dict[str, object]:
     return msgspec.json.decode(raw, type=dict[str, object])
 
 
-def test_the_delegation_tool_lists_who_can_be_asked_and_for_what() -> None:
+def test_the_delegation_tool_lists_the_agents_with_their_descriptions() -> None:
     tool = value(prompts.task_tool((("finder", "finds facts"), ("writer", ""))))
     assert tool["name"] == "task"
     assert "- finder: finds facts\n- writer: no description" in str(tool["description"])
@@ -77,7 +77,9 @@ def test_a_schema_without_fields_is_wrapped_as_anything(schema: bytes) -> None:
         ),
     ],
 )
-def test_who_has_to_report_is_told_so_behind_its_instructions(instructions: Json, noted: object) -> None:
+def test_an_agent_that_owes_a_report_reads_so_after_its_instructions(
+    instructions: Json, noted: object
+) -> None:
     assert msgspec.json.decode(prompts.with_report_note(instructions)) == noted
 
 

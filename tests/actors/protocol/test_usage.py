@@ -25,7 +25,7 @@ def test_all_kinds_of_tokens_count_against_a_budget() -> None:
     assert Usage(1, 20, 300, 4_000, 50_000, cost=7, calls=1, unknown_calls=1).tokens == 54_321
 
 
-def test_a_call_without_known_prices_costs_nothing_that_is_known() -> None:
+def test_a_call_without_known_prices_has_no_known_cost() -> None:
     usage = Usage(10, 20)
     assert priced(usage, None) == usage
     assert bound(10, 20, None) == Need(30, 0)
