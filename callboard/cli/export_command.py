@@ -14,7 +14,7 @@ from callboard.cli.percent import percent_on
 from callboard.cli.recordings import find_session, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
-from callboard.runtime.log.addresses import file_of
+from callboard.runtime.log.reading import file_of
 
 
 @click.command("export", cls=Command)

@@ -18,9 +18,9 @@ from callboard.cli.output import talk
 from callboard.cli.percent import percent_on
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
-from callboard.runtime.log.addresses import file_of
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog
+from callboard.runtime.log.reading import file_of
 
 _BATCH_EVENTS: Final = 500
 _SUFFIXES: Final = ("", "-wal", "-shm", ".lock")

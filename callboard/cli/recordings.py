@@ -6,15 +6,15 @@ from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log import reading
-from callboard.runtime.log.addresses import SQLITE, file_of, scheme_of
 from callboard.runtime.log.protocol import Head, LogReader, SessionRow
+from callboard.runtime.log.reading import file_of, is_memory
 
 _LISTED = 5
 
 
 def open_reader(log: str) -> LogReader:
     """Open the log for reading. Fails if it does not exist, and names the logs in that folder."""
-    path = file_of(log) if scheme_of(log) == SQLITE else None
+    path = None if is_memory(log) else file_of(log)
     if path is None or path.is_file():
         return reading.open_reader(log, *log_keys())
     folder = path if path.is_dir() else path.parent

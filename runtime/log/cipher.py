@@ -7,13 +7,8 @@
               "callboard/1 check"                    its first 8 bytes are kept to recognise the key
     associated data = MessagePack of ["event", session, seq], ["title", session] or ["blob", digest]
 
-So a body that is moved to another place, of the same or of another session, does not decrypt. Nonces are
-drawn at random, never counted: after a crash the same seq may be written again with another body. One key is
-good for 2^32 of them (NIST SP 800-38D, 8.3), which is what a session can hold.
-
-Not encrypted: session ids, times, addresses, causes, sizes, and the digests, which are computed over the
-plain text. A guess of a whole event, or of a whole large value, can be confirmed by its digest; a digest key
-prevents that for events. Losing the key loses the log: the key is stored nowhere.
+So a body that is moved to another place, of the same or of another session, does not decrypt. docs/log.md
+says which parts are not encrypted.
 """
 
 import os
@@ -45,8 +40,8 @@ class Cipher:
         self._sessions: dict[str, Any] = {}
         self._blobs = self._aead(self._derive(b"callboard/1 blobs"))
         check = self._derive(b"callboard/1 check")[:8]
+        # Kept in the log: the kind of encryption, and a check by which the key is recognised.
         self.description = f"{_NAME} {salt.hex()} {check.hex()}"
-        """Kept in the log: the kind of encryption, and a check by which the key is recognised."""
 
     def seal_event(self, session_id: str, seq: int, body: bytes) -> bytes:
         """Return the stored form of a body."""
@@ -131,6 +126,8 @@ def check_size(key: bytes) -> None:
         )
 
 
+# Nonces are drawn at random, never counted: after a crash the same seq may be written again with another
+# body. One key is good for 2^32 of them (NIST SP 800-38D, 8.3), which is as many as a session can hold.
 def _seal(aead: Any, text: bytes, place: tuple[object, ...]) -> bytes:
     nonce = os.urandom(_NONCE_BYTES)
     sealed: bytes = aead.encrypt(nonce, text, _pack(place))

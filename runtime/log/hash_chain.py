@@ -14,13 +14,8 @@
     cuts      array of [offset int, digest bin], in the order of the text: see large_values.py
 
 MessagePack with every item in its shortest form is injective (two different events never give the same
-bytes) and exists for every language, so ten lines recompute a chain from the tables:
-
-    hash = hashlib.blake2b(digest_size=32, person=b"callboard/1")
-    hash.update(msgpack.packb([session, seq, previous, at, sender, recipient, cause, body, cuts]))
-
-Without a key the chain shows damage, and edits that did not recompute it. With a key it shows every edit made
-without that key. A tail that was cut off shows only against a later head, which is why every outcome has one.
+bytes) and exists for every language, so ten lines recompute a chain from the tables. docs/log.md says which
+changes are found.
 """
 
 from collections import deque
@@ -37,22 +32,16 @@ from callboard.runtime.log.large_values import BODY_BYTES_MAX, Cut, cut
 from callboard.runtime.log.protocol import Head, Sealed
 
 DIGEST_BYTES: Final = 32
-KEY_BYTES_MAX: Final = 64
-"""Limit of BLAKE2b (RFC 7693, 2.5)."""
+KEY_BYTES_MAX: Final = 64  # limit of BLAKE2b (RFC 7693, 2.5)
 
+# Of an event that cannot be written: a lone surrogate, a number too large.
 UNWRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
-"""Exceptions of sealing for an event that cannot be written: a lone surrogate, a number too large."""
-
 _NUMBER_MAX: Final = (1 << 63) - 1
-
 _pack = msgspec.msgpack.Encoder().encode
 
 
 class Sealing(NamedTuple):
-    """The computed parts of consecutive events, in their order.
-
-    bodies: the stored texts. cuts: the values that were cut out of a body, by its place in this list.
-    """
+    """The stored texts and digests of consecutive events. cuts: those of a body, by its place."""
 
     bodies: list[bytes]
     digests: list[bytes]
@@ -72,14 +61,11 @@ class HashChain:
             raise MisuseError(f"a digest key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
         self._empty = blake2b(digest_size=DIGEST_BYTES, person=b"callboard/1", key=key or b"")
         check = blake2b(digest_size=8, person=b"callboard/key", key=key or b"")
+        # Kept in the log to recognise its key. Reveals nothing of the key itself.
         self.key_check = "" if key is None else check.hexdigest()
-        """Kept in the log to recognise its key. Reveals nothing of the key itself."""
 
     def seal(self, session_id: str, previous: bytes, event: Event) -> Sealed:
-        """Return an event in its stored form, with its digest.
-
-        Raises one of `UNWRITABLE` if it cannot be written.
-        """
+        """Return an event in its stored form, with its digest. Raises one of `UNWRITABLE`."""
         bodies, digests, cuts = self.seal_all(session_id, previous, (event,))
         envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
         return Sealed(*envelope, bodies[0], cuts.get(0, ()), digests[0])
@@ -102,18 +88,8 @@ class HashChain:
                 if cuts:
                     all_cuts[len(bodies)], places = cuts, _places(cuts)
             state = fresh()
-            packed = (
-                session_id,
-                event.seq,
-                previous,
-                event.at,
-                event.sender,
-                event.recipient,
-                event.cause,
-                body,
-                places,
-            )
-            state.update(_pack(packed))
+            named = (event.at, event.sender, event.recipient, event.cause)
+            state.update(_pack((session_id, event.seq, previous, *named, body, places)))
             previous = state.digest()
             bodies.append(body)
             digests.append(previous)
@@ -171,13 +147,12 @@ class HashChain:
         if kept == self.key_check:
             return
         if kept:
-            made = f"was made with {'another' if self.key_check else 'a'} digest key; give that key"
-        else:
-            made = (
-                "says that it was made without a digest key; leave the key out. If it was made with one, "
-                "the log was rewritten"
-            )
-        raise WrongKey(f"{where} {made}")
+            other = "another" if self.key_check else "a"
+            raise WrongKey(f"{where} was made with {other} digest key; give that key")
+        raise WrongKey(
+            f"{where} says that it was made without a digest key; leave the key out. If it was made with "
+            f"one, the log was rewritten"
+        )
 
 
 def _check(events: Sequence[Event]) -> None:

@@ -1,18 +1,9 @@
 """Large JSON values are cut out of a body's text and kept once, under the digest of their bytes.
 
-A body stays JSON text that a SQLite shell can show, and a profile, a schema or a report that travels through
-five messages is on disk once.
-
-Rules
-  - Only bodies of more than 1 KiB are looked at, and of those only the fields of the message itself that
-    hold foreign JSON (`Json`, or a tuple of `Json`), each of at least 1 KiB. Everything else stays inline.
-  - In the stored text `null` stands where a value was cut out, so the text is still JSON. Where that is
-    (an offset into the stored bytes) and which blob belongs there are kept beside the text, never in it:
-    no name or mark inside a body means anything, so no user's data can be mistaken for a reference.
-  - Splicing gives back exactly the bytes that were encoded.
-
-To find the offsets, the message is encoded once more with the byte 0xFF, which UTF-8 never has, in place of
-each large value (the encoder copies `Json` unread), and the text is split there.
+A profile, a schema or a report that travels through five messages is on disk once. Of bodies of more than
+1 KiB, the fields that hold foreign JSON (`Json`, or a tuple of `Json`) of at least 1 KiB are cut out. `null`
+stands in their place, so the text is still JSON. Their offsets and digests are kept beside the text, never in
+it: no user's data can be mistaken for a reference. Splicing gives back exactly the bytes that were encoded.
 """
 
 from collections.abc import Iterable
@@ -25,14 +16,11 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage
 
-BODY_BYTES_MAX: Final = 1_024
-"""Size up to which bodies are stored unchanged, at the price of one comparison."""
-
-PIECE_BYTES_MIN: Final = 1_024
-"""Smallest value that is cut out: a blob costs some 90 bytes of its own (row, index, offset)."""
-
+BODY_BYTES_MAX: Final = 1_024  # size up to which bodies are stored unchanged, at the price of one comparison
+PIECE_BYTES_MIN: Final = 1_024  # a blob costs some 90 bytes of its own (row, index, offset)
 _HOLE: Final = b"null"
-# Not a search for the value's own bytes, which could find them in another field.
+# To find the offsets, the message is encoded again with the byte 0xFF, which UTF-8 never has, for each large
+# value (the encoder copies `Json` unread). The value's own bytes could be found in another field.
 _PLACEHOLDER_BYTE: Final = b"\xff"
 _PLACEHOLDER: Final[Json] = msgspec.Raw(_PLACEHOLDER_BYTE)
 
@@ -72,7 +60,6 @@ def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
 
 
 def _taken(value: object, large: list[Json]) -> object:
-    """Return the placeholder for a large `Json`, which is added to `large`; any other value unchanged."""
     if isinstance(value, msgspec.Raw) and len(value) >= PIECE_BYTES_MIN:
         large.append(value)
         return _PLACEHOLDER

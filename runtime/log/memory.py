@@ -12,11 +12,20 @@ import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.append_rules import no_session, refusal, session_exists
 from callboard.runtime.log.checked_pages import checked_pages
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import GENESIS, Append, Head, Sealed, SessionRow, Stored
+from callboard.runtime.log.protocol import (
+    GENESIS,
+    Append,
+    Head,
+    Sealed,
+    SessionRow,
+    Stored,
+    no_session,
+    refusal,
+    session_exists,
+)
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
 # the garbage collector walks it.
@@ -24,18 +33,13 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Sealed).decode
 
 
-class _Session:
-    """A session's rows and head."""
-
-    __slots__ = ("created_ms", "epoch", "head", "origin", "rows", "title")
-
-    def __init__(self, created_ms: int, title: str, origin: bytes) -> None:
-        self.created_ms = created_ms
-        self.title = title
-        self.origin = origin
-        self.epoch = 1
-        self.head = Head(0, origin)
-        self.rows: list[bytes] = []
+class _Session(msgspec.Struct, eq=False):
+    created_ms: int
+    title: str
+    origin: bytes
+    head: Head
+    epoch: int = 1
+    rows: list[bytes] = []
 
 
 class MemoryLog:
@@ -46,51 +50,43 @@ class MemoryLog:
         self._is_open = False
         self._sessions: dict[str, _Session] = {}
         self._blobs: dict[bytes, bytes] = {}
+        self._reader = MemoryReader(self)
 
     async def open(self) -> None:
-        """Open the log; see `EventLog.open`."""
         self._is_open = True
 
     async def close(self) -> None:
-        """Close the log; see `EventLog.close`."""
         self._is_open = False
 
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
-        """Create a session; see `EventLog.create`."""
         self._check_open()
         if session_id in self._sessions:
             raise session_exists(session_id)
-        self._sessions[session_id] = _Session(created_ms, title, origin)
+        self._sessions[session_id] = _Session(created_ms, title, origin, Head(0, origin))
         return 1
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Take a session over; see `EventLog.take_over`."""
         session = self._session(session_id)
-        MemoryReader(self).check_chain(session_id, self._hash_chain)
+        self._reader.check_chain(session_id, self._hash_chain)
         session.epoch += 1
         return session.epoch, session.head
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """Append a batch; see `EventLog.append`."""
         self._check_open()
         return [self._append(part) for part in batch]
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Return events of a session; see `EventLog.read`."""
         self._check_open()
-        return MemoryReader(self).events(session_id, start, limit)
+        return self._reader.events(session_id, start, limit)
 
     async def head(self, session_id: str) -> Head:
-        """Return the head of a session; see `EventLog.head`."""
         return self._session(session_id).head
 
     async def sessions(self) -> list[SessionRow]:
-        """Return all sessions; see `EventLog.sessions`."""
         self._check_open()
-        return MemoryReader(self).sessions()
+        return self._reader.sessions()
 
     async def delete(self, session_id: str) -> int:
-        """Delete a session; see `EventLog.delete`."""
         session = self._session(session_id)
         del self._sessions[session_id]
         rows = (_unpack(row) for other in self._sessions.values() for row in other.rows)
@@ -104,9 +100,7 @@ class MemoryLog:
 
     def _session(self, session_id: str) -> _Session:
         self._check_open()
-        if session_id not in self._sessions:
-            raise no_session(session_id)
-        return self._sessions[session_id]
+        return self._reader.session(session_id)
 
     def _append(self, part: Append) -> Head | Exception:
         session = self._sessions.get(part.session_id)
@@ -150,7 +144,6 @@ class MemoryReader:
         """Do nothing: there is nothing to close."""
 
     def sessions(self) -> list[SessionRow]:
-        """Return all sessions; see `LogReader.sessions`."""
         rows = [
             SessionRow(session_id, session.epoch, session.head.seq, session.created_ms, session.title)
             for session_id, session in list(self._log._sessions.items())
@@ -159,33 +152,27 @@ class MemoryReader:
         return sorted(rows, key=lambda row: -row.created_ms)
 
     def head(self, session_id: str) -> Head:
-        """Return the head of a session; see `LogReader.head`."""
-        return self._session(session_id).head
+        return self.session(session_id).head
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Return events of a session; see `LogReader.events`."""
         return [self._stored(row) for row in self._rows(session_id, start, limit)]
 
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
     ) -> list[Stored]:
-        """Return events of one actor; see `LogReader.events_of`."""
         rows = self._rows(session_id, first, max(0, last - first + 1))
         own = (row for row in rows if address in (row.recipient, row.sender))
         return [self._stored(row) for row in islice(own, limit)]
 
     def origin(self, session_id: str) -> bytes:
-        """Return the digest before the first event; see `LogReader.origin`."""
-        return self._session(session_id).origin
+        return self.session(session_id).origin
 
     def key_check(self) -> str:
-        """Return the check value of the digest key; see `LogReader.key_check`."""
         return self._log._hash_chain.key_check
 
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-        """Yield rows with checked digests; see `LogReader.checked_pages`."""
 
         def read(start: int, limit: int) -> list[Sealed]:
             return [self._with_values(row) for row in self._rows(session_id, start, limit)]
@@ -194,7 +181,6 @@ class MemoryReader:
         return checked_pages(hash_chain, session_id, origin, read, upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """Check every digest of a session; see `LogReader.verify_chain`."""
         return self.check_chain(session_id, self._keyed_chain(key), head)
 
     def _keyed_chain(self, key: bytes | None) -> HashChain:
@@ -204,18 +190,19 @@ class MemoryReader:
 
     def check_chain(self, session_id: str, hash_chain: HashChain, head: Head | None = None) -> Head:
         """Check every digest with a hash chain that holds the key."""
-        session = self._session(session_id)
+        session = self.session(session_id)
         rows = map(self._with_values, self._rows(session_id, 1, session.head.seq))
         return hash_chain.verify(session_id, session.origin, rows, session.head.seq, head)
 
-    def _session(self, session_id: str) -> _Session:
+    def session(self, session_id: str) -> _Session:
+        """Return the kept session. Raises SessionNotFound."""
         if session_id not in self._log._sessions:
             raise no_session(session_id)
         return self._log._sessions[session_id]
 
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
         at = max(start, 1) - 1
-        return map(_unpack, self._session(session_id).rows[at : at + limit])
+        return map(_unpack, self.session(session_id).rows[at : at + limit])
 
     def _with_values(self, row: Sealed) -> Sealed:
         """Return the row with its large values, under the digests that their bytes have."""

@@ -1,44 +1,12 @@
 """Opening a log for writing, by its address."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
 
-from callboard.runtime.log.addresses import MEMORY, SQLITE, file_of, opener_for
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.preparation import Durability
-
-
-class LogOptions(NamedTuple):
-    """How to open a log. The parameters of `open_log`."""
-
-    durability: Durability = "full"
-    key: bytes | None = None
-    force: bool = False
-    encryption_key: bytes | None = None
-
-
-def _memory(_: str | Path, options: LogOptions) -> EventLog:
-    return MemoryLog(options.key)
-
-
-def _sqlite(address: str | Path, options: LogOptions) -> EventLog:
-    return SQLiteLog(
-        file_of(address),
-        options.durability,
-        options.key,
-        force=options.force,
-        encryption_key=options.encryption_key,
-    )
-
-
-OPENERS: Final[Mapping[str, Callable[[str | Path, LogOptions], EventLog]]] = {
-    SQLITE: _sqlite,
-    MEMORY: _memory,
-}
-"""The stores by the scheme of their addresses. Another store is one more line."""
 
 
 def open_log(
@@ -57,5 +25,6 @@ def open_log(
     encryption_key: at least 32 random bytes, with which bodies, large values and titles are encrypted. A log
     in memory uses only `key`. Raises MisuseError for an unknown scheme.
     """
-    options = LogOptions(durability, key, force, encryption_key)
-    return opener_for(address, OPENERS)(address, options)
+    if is_memory(address):
+        return MemoryLog(key)
+    return SQLiteLog(file_of(address), durability, key, force=force, encryption_key=encryption_key)

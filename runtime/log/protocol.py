@@ -1,11 +1,10 @@
 """The protocols of a store.
 
-A session is one stream of events, numbered from 1 without gaps. The store neither numbers nor orders
-events: it accepts events that continue a session's head, or refuses all of them. Each session is
-answered on its own, so that one fenced or broken session does not fail the others of its batch.
+A session is one stream of events, numbered from 1 without gaps. The store accepts events that continue a
+session's head, or refuses all of them, without failing the other sessions of a batch.
 
-Writing is asynchronous and belongs to one owner; reading (`LogReader`) is synchronous, needs no event
-loop and no ownership, and is the only access that replay has.
+Writing is asynchronous and belongs to one owner. Reading needs no event loop and no ownership, and is the
+only access that replay has.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +13,11 @@ from typing import Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkab
 
 import msgspec
 
+from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import Cut
 
-GENESIS: Final = bytes(32)
-"""The origin of a hash chain, for a session that is not a fork."""
+GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
 
 class Head(NamedTuple):
@@ -28,8 +27,7 @@ class Head(NamedTuple):
     digest: bytes
 
 
-EMPTY: Final = Head(0, GENESIS)
-"""The head of a new session."""
+EMPTY: Final = Head(0, GENESIS)  # the head of a new session
 
 
 class Append(NamedTuple):
@@ -84,14 +82,12 @@ class EventLog(Protocol):
 
         Raises StoreLocked, StoreUnreadable, StoreTooNew, StoreReadOnly, StoreFailed, WrongKey, CorruptLog.
         """
-        ...
 
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
         """Create an empty session and return its epoch (1). Raises SessionExists.
 
         origin: the digest that its first event continues; for a fork, that of the event it forks at.
         """
-        ...
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         """Raise the session's epoch, so that earlier writers append nothing from now on.
@@ -99,40 +95,32 @@ class EventLog(Protocol):
         Checks every digest before, as no session continues from a damaged log. Returns the new epoch and the
         head. Raises SessionNotFound, CorruptLog.
         """
-        ...
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
         """Store each session's events, all or none, durably; one answer per session, in order.
 
-        A wrong head or an old epoch is an answer (WrongHead, Fenced), not an exception, and so is a missing
-        session (SessionNotFound) or an event that cannot be written (StoreFailed). An exception means that no
-        event of the batch is known to be stored (StoreFailed). A caller that is cancelled does not stop the
-        commit: its events may still be stored.
+        A wrong head (WrongHead), an old epoch (Fenced), a missing session (SessionNotFound) and an event that
+        cannot be written (StoreFailed) are answers. An exception (StoreFailed) means that no event of the
+        batch is known to be stored. A cancelled caller does not stop the commit.
         """
-        ...
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         """Return up to `limit` events from seq `start`. Raises SessionNotFound."""
-        ...
 
     async def head(self, session_id: str) -> Head:
         """Return the head of a session. Raises SessionNotFound."""
-        ...
 
     async def sessions(self) -> list[SessionRow]:
         """Return all sessions, newest first."""
-        ...
 
     async def delete(self, session_id: str) -> int:
         """Delete a session: its events, and the large values that no other session has.
 
         Returns the number of its events. Raises SessionNotFound.
         """
-        ...
 
     async def close(self) -> None:
         """Give up ownership. Acknowledged events stay."""
-        ...
 
 
 class LogReader(Protocol):
@@ -140,18 +128,15 @@ class LogReader(Protocol):
 
     def sessions(self) -> list[SessionRow]:
         """Return all sessions, newest first."""
-        ...
 
     def head(self, session_id: str) -> Head:
         """Return the head of a session. Raises SessionNotFound."""
-        ...
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         """Return up to `limit` events from seq `start`; fewer means the end.
 
         Raises SessionNotFound, CorruptLog.
         """
-        ...
 
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
@@ -160,15 +145,12 @@ class LogReader(Protocol):
 
         Raises SessionNotFound, CorruptLog.
         """
-        ...
 
     def origin(self, session_id: str) -> bytes:
         """Return the digest that the session's first event continues. Raises SessionNotFound."""
-        ...
 
     def key_check(self) -> str:
         """Return the check value of the digest key; empty if there is none. It says nothing about the key."""
-        ...
 
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
@@ -178,26 +160,19 @@ class LogReader(Protocol):
         known: a head that was acknowledged earlier; rows up to it must contain it. Raises CorruptLog at the
         first event that is not as it was written, SessionNotFound, WrongKey.
         """
-        ...
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         """Check every digest and return the head. Raises CorruptLog with the first bad seq.
 
         head: one that was acknowledged earlier, such as that of an outcome; the log must still contain it.
         """
-        ...
 
     def close(self) -> None:
         """Close the log. Safe to call twice."""
-        ...
 
-    def __enter__(self) -> Self:
-        """Return the reader itself."""
-        ...
+    def __enter__(self) -> Self: ...
 
-    def __exit__(self, *exception: object) -> None:
-        """Close the reader."""
-        ...
+    def __exit__(self, *exception: object) -> None: ...
 
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -210,10 +185,41 @@ class FileReader(LogReader, Protocol):
 
     def check_wal(self) -> None:
         """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
-        ...
 
     def copy_to(
         self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
     ) -> None:
         """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
-        ...
+
+
+def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
+    """Return the error for events that do not continue a session of this epoch and head, else None."""
+    if part.epoch != epoch:
+        return fenced(part.session_id, part.epoch, epoch)
+    if part.expected_head != head:
+        return WrongHead(
+            f"session {part.session_id} ends at event {head}, not at {part.expected_head}: "
+            f"another writer has appended to it; read its log before you continue"
+        )
+    for seq, event in enumerate(part.events, head + 1):
+        if event.seq != seq:
+            return WrongHead(f"session {part.session_id}: event {event.seq} came where {seq} was next")
+    return None
+
+
+def fenced(session_id: str, mine: int, current: int) -> Fenced:
+    """Return the error for a writer of an old epoch."""
+    return Fenced(
+        f"session {session_id} was taken over: its epoch is {current}, this writer's is {mine}; "
+        f"the writer of epoch {current} continues it"
+    )
+
+
+def no_session(session_id: str) -> SessionNotFound:
+    """Return the error for a missing session."""
+    return SessionNotFound(f"no session {session_id!r} in this log; `callboard sessions` lists its sessions")
+
+
+def session_exists(session_id: str) -> SessionExists:
+    """Return the error for creating a session twice."""
+    return SessionExists(f"there is a session {session_id!r} already; resume it, or choose another id")

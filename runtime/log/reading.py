@@ -1,28 +1,42 @@
-"""Opening a log for reading, by its address. Imports nothing that could write."""
+"""Addresses of logs, and opening one for reading. Imports nothing that could write.
 
-from collections.abc import Callable, Mapping
+An address is a path, `":memory:"`, or a URL such as `sqlite:///callboard.db`.
+"""
+
+import os
+import re
 from pathlib import Path
 from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.runtime.log.addresses import MEMORY, SQLITE, file_of, opener_for
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
-
-def _memory(address: str | Path, key: bytes | None, encryption_key: bytes | None) -> LogReader:
-    raise MisuseError(f"{address} has no events yet: read a log in memory with MemoryReader(log)")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 
-def _sqlite(address: str | Path, key: bytes | None, encryption_key: bytes | None) -> LogReader:
-    return SQLiteReader(file_of(address), key, encryption_key)
+def is_memory(address: str | Path) -> bool:
+    """Return whether an address stands for a log in memory."""
+    return os.fspath(address) == ":memory:"
 
 
-READERS: Final[Mapping[str, Callable[[str | Path, bytes | None, bytes | None], LogReader]]] = {
-    SQLITE: _sqlite,
-    MEMORY: _memory,
-}
-"""The readers by the scheme of their addresses. Another store is one more line."""
+def file_of(address: str | Path) -> Path:
+    """Return the file of a path or of a `sqlite` URL. Raises MisuseError for any other URL.
+
+    As SQLAlchemy writes them: sqlite:///relative.db, sqlite:////absolute/path.db. Nothing is unescaped.
+    """
+    url = _URL.fullmatch(os.fspath(address))
+    if url is None:
+        return Path(address)
+    if url[1].lower() != "sqlite":
+        raise MisuseError(
+            f'{url[1]}:// is not a store that callboard knows; give a path, ":memory:", or one of: sqlite://'
+        )
+    if not re.fullmatch("/.+", url[2], re.DOTALL):
+        raise MisuseError(
+            f"{address} names no file: write sqlite:///callboard.db or sqlite:////absolute/path.db"
+        )
+    return Path(url[2][1:])
 
 
 def open_reader(
@@ -33,4 +47,6 @@ def open_reader(
     address: a path, or `sqlite:///callboard.db`. key, encryption_key: see `open_log`. Raises StoreError,
     WrongKey, CorruptLog, and MisuseError for an unknown scheme.
     """
-    return opener_for(address, READERS)(address, key, encryption_key)
+    if is_memory(address):
+        raise MisuseError(f"{address} has no events yet: read a log in memory with MemoryReader(log)")
+    return SQLiteReader(file_of(address), key, encryption_key)

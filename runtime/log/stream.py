@@ -5,42 +5,30 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from callboard.actors.protocol.errors import SessionFailed, StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.protocol import Append, Head
 
-EVERYTHING: Final = 1 << 62
-"""A seq that no session reaches."""
+EVERYTHING: Final = 1 << 62  # a seq that no session reaches
 
 OnDurable = Callable[[Head], None]
 OnFailure = Callable[[Exception], None]
 
 
-class Stream:
+class Stream(msgspec.Struct, eq=False):
     """A session that is being written."""
 
-    __slots__ = (
-        "_tickets",
-        "_waiters",
-        "callbacks",
-        "epoch",
-        "error",
-        "failures",
-        "head",
-        "session_id",
-        "staged",
-    )
-
-    def __init__(self, session_id: str, epoch: int, head: Head) -> None:
-        self.session_id = session_id
-        self.epoch = epoch
-        self.head = head
-        self.staged: list[Event] = []
-        self.error: Exception | None = None
-        self.callbacks: list[OnDurable] = []
-        self.failures: list[OnFailure] = []
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._tickets = 0
+    session_id: str
+    epoch: int
+    head: Head
+    staged: list[Event] = []
+    error: Exception | None = None
+    callbacks: list[OnDurable] = []
+    failures: list[OnFailure] = []
+    _waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+    _tickets: int = 0
 
     def take(self) -> Append:
         """Return all staged events as one append, and forget them."""

@@ -1,8 +1,7 @@
 """Pipelined group commit: events posted while one batch is written become the next batch.
 
 Rules
-  - `stage` never waits. It notes the events and starts a write if none is under way.
-  - The events of one call of `stage` are in one batch and in one transaction.
+  - `stage` never waits. The events of one call of it are in one batch and in one transaction.
   - A session that the log refuses is dead in this writer; the others of its batch are not. If the whole batch
     fails, every session in it is dead. Waiting callers get the error, staged events are dropped, and staging
     more raises the error again.
@@ -22,16 +21,14 @@ from typing import Final
 from callboard.actors.protocol.errors import Fenced, SessionFailed, SessionNotFound, StoreFailed, StoreLocked
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.protocol import EMPTY, Append, EventLog, Head
-from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream, release
+from callboard.runtime.log.stream import EVERYTHING, OnDurable, OnFailure, Stream
 
-UNDURABLE_MAX: Final = 8_192
-"""Events that may wait for the disk, over all sessions; beyond that `is_full`, and ports pause."""
+UNDURABLE_MAX: Final = 8_192  # events of all sessions that may wait for the disk before ports pause
 
 # One event leads to the next, and a commit for each would make a caller that waits for the last one wait for
 # all of them: the close of a session is one commit with a batch that stays open, two without, 0.6 ms each. A
 # pass of an idle loop takes 0.02 ms.
-PASSES_MAX: Final = 3
-"""Passes of the loop for which a batch of up to `FEW` events stays open while more come in."""
+PASSES_MAX: Final = 3  # of the loop, for which a batch of up to `FEW` events stays open while more come in
 FEW: Final = 64
 
 # The store's thread needs the interpreter lock between its calls into SQLite. A waiting thread may demand it
@@ -41,10 +38,8 @@ FEW: Final = 64
 # events; with naps every 5 ms 0.14 s at most, 4 ms the median. A hundred agents whose models answer at once
 # take 5 % longer with naps every 3 ms. With one every 20 ms they take 4 % longer: more is left to write when
 # they are done.
-NAP_EVERY_S: Final = 0.005
-"""Time after the start of a commit, or after a nap, from which on `stage` naps again."""
-NAP_FOR_S: Final = 0.000_05
-"""Shortest nap; with waking up it takes some 100 us."""
+NAP_EVERY_S: Final = 0.005  # after the start of a commit, or after a nap, `stage` naps again
+NAP_FOR_S: Final = 0.000_05  # shortest nap; with waking up it takes some 100 us
 
 
 class GroupWriter:
@@ -72,8 +67,7 @@ class GroupWriter:
         self._never_free.acquire()
         self._is_closed = False
         self._process = os.getpid()
-        self.undurable = 0
-        """Number of events that were staged and are not durable yet."""
+        self.undurable = 0  # number of events that were staged and are not durable yet
 
     # --- sessions -----------------------------------------------------------------
 
@@ -126,12 +120,9 @@ class GroupWriter:
             self._ready.append(stream)
         staged += events
         self.undurable += len(events)
-        if self._task is None:
-            self._begin()
-        else:
+        if self._task is not None:
             self._nap_if_due()
-
-    def _begin(self) -> None:
+            return
         loop = asyncio.get_running_loop()
         self._rested = loop.time()
         self._task = loop.create_task(self._write(), name="callboard group writer")
@@ -140,8 +131,11 @@ class GroupWriter:
     def _usable(self, session_id: str, epoch: int) -> Stream:
         stream = self._streams.setdefault(session_id, Stream(session_id, epoch, EMPTY))
         stream.epoch = stream.epoch or epoch
-        if self._is_closed or stream.error is not None or epoch != stream.epoch:
-            raise self._refusal(stream, epoch)
+        stream.check()
+        if self._is_closed:
+            raise StoreFailed(f"session {session_id}: the writer is closed, nothing more is stored")
+        if epoch != stream.epoch:
+            raise Fenced(f"session {session_id} is written under epoch {stream.epoch}, not {epoch}")
         return stream
 
     def _nap_if_due(self) -> None:
@@ -150,13 +144,6 @@ class GroupWriter:
         if now - self._rested > NAP_EVERY_S:
             self._never_free.acquire(timeout=NAP_FOR_S)  # always in vain; half the steps of `Event.wait`
             self._rested = now
-
-    def _refusal(self, stream: Stream, epoch: int) -> Exception:
-        if stream.error is not None:
-            return stream.error.with_traceback(None)
-        if self._is_closed:
-            return StoreFailed(f"session {stream.session_id}: the writer is closed, nothing more is stored")
-        return Fenced(f"session {stream.session_id} is written under epoch {stream.epoch}, not {epoch}")
 
     def durable(self, session_id: str) -> Head:
         """Return the head that is on disk. Raises SessionNotFound."""
@@ -177,13 +164,6 @@ class GroupWriter:
             self._room.append(then)
         else:
             then()
-
-    async def wait_room(self) -> None:
-        """Wait until the writer is no longer full."""
-        while self.is_full:
-            future = asyncio.get_running_loop().create_future()
-            self.when_room(partial(release, future))
-            await future
 
     async def flush(self) -> None:
         """Wait until all staged events are durable or have failed. Raises StoreLocked in a forked child."""
@@ -256,7 +236,6 @@ class GroupWriter:
     def _settle(
         self, streams: list[Stream], batch: list[Append], answers: Sequence[Head | Exception]
     ) -> None:
-        """Give each session of a batch its answer."""
         self.undurable -= sum(len(part.events) for part in batch)
         for stream, answer in zip(streams, answers, strict=True):
             if stream.error is not None:
@@ -281,7 +260,6 @@ class GroupWriter:
                 return
 
     def _kill(self, stream: Stream, error: Exception) -> None:
-        """End a session: drop its staged events and wake all callers that wait."""
         stream.error = error
         self.undurable -= len(stream.staged)
         stream.staged = []
@@ -292,7 +270,6 @@ class GroupWriter:
             self._notify(partial(self._on_failure, stream.session_id, error), "reporting a dead session")
 
     def _notify(self, callback: Callable[[], None], doing: str) -> None:
-        """Call back; report an exception to the loop instead of raising it."""
         try:
             callback()
         except Exception as error:

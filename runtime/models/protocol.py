@@ -20,11 +20,9 @@ OnText: TypeAlias = Callable[[str], None]
 class ModelAnswer(Part, frozen=True):
     """The result of one call.
 
-    content: the model's content blocks, a JSON list, verbatim.
-    stop_reason: the service's word for why the answer ended.
-    usage: the tokens used, without cost; None if they are not known.
-    failure: the reason if there is no answer.
-    model: the model that answered.
+    content: the model's content blocks, a JSON list, verbatim. stop_reason: the service's word for its end.
+    usage: the tokens used, without cost; None if they are not known. failure: the reason if there is no
+    answer. model: the model that answered.
     """
 
     content: Json = NULL
@@ -40,7 +38,6 @@ class Checkable(Protocol):
 
     def check(self) -> None:
         """Raise MisuseError if no call can work, for example without a key. Called before a session opens."""
-        ...
 
 
 class Model(Protocol):
@@ -49,15 +46,12 @@ class Model(Protocol):
     @property
     def spec(self) -> ModelSpec:
         """Return its name in the log, with its parameters and prices."""
-        ...
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         """Answer the request, at once or later."""
-        ...
 
     async def aclose(self) -> None:
         """Release its resources. A runtime that used it calls this; a later `call` may open them again."""
-        ...
 
 
 def is_model(value: object) -> TypeGuard[Model]:

@@ -3,21 +3,10 @@
     anthropic:claude-sonnet-5      Claude over the Messages API; `claude-sonnet-5` alone means the same
     scripted:survey:policy         the script, policy or model `policy` of the module `survey`
 
-To add a provider, write one file and one line:
-
-  1. a class, or a function, that takes the name after the colon and returns a `callboard.Model`:
-
-         class LocalModel:
-             def __init__(self, name: str) -> None: ...
-
-  2. an entry point in the pyproject.toml of the package:
-
-         [project.entry-points."callboard.models"]
-         local = "my_package.local_model:LocalModel"
-
-`callboard run survey:host "..." --model local:tiny` then calls `LocalModel("tiny")`. Do not import a heavy or
-optional library at the top of the file. If it must be there, name the extra that installs it in brackets,
-`local = "my_package.local_model:LocalModel [local]"`, and the error for a missing library says so.
+A provider is a class, or a function, that takes the name after the colon and returns a `callboard.Model`, and
+an entry point of its package: `local = "my_package.local_model:LocalModel"` in the group `callboard.models`.
+If an optional library must be imported at the top of its file, name the extra that installs it,
+`"my_package.local_model:LocalModel [local]"`, and the error for a missing library says so.
 """
 
 from functools import cache
@@ -31,7 +20,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "callboard.models"
-
 _CLAUDE: Final = "claude-"
 
 
@@ -97,7 +85,6 @@ def _made(entry: "EntryPoint", text: str, name: str) -> Model:
 
 
 def _advice(entry: "EntryPoint") -> str:
-    """Say how to install the libraries of a provider."""
     package = entry.dist.name if entry.dist else "its package"
     extras = f"[{','.join(entry.extras)}]" if entry.extras else ""
     return f"install it again: pip install '{package}{extras}'"

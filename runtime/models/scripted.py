@@ -4,10 +4,8 @@
     ScriptedModel({"host": [call("task", ...), "Done."], "explorer": ["Found it."]})
     ScriptedModel(lambda request: call("add", a=1, b=2) if request.turn == 1 else "3")
 
-The step depends on the agent, the turn and the attempt alone: the n-th turn of an agent gets the n-th step of
-its script. So parallel agents, several sessions, a resumed session in a new process and a fork all get the
-same answers. A retryable failure belongs to the turn of the step after it; a list among the steps holds all
-attempts of one turn.
+The step depends on the agent, the turn and the attempt alone (see `script`). So parallel agents, several
+sessions, a resumed session in a new process and a fork all get the same answers.
 
 A request without a step ends its agent as `model_error` with a text that says so. `assert_done()` raises for
 such requests, and for steps that were never played.
@@ -33,11 +31,8 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.script import Script
 from callboard.runtime.sanitize import clean_text, to_json
 
-MAX_PROBLEMS: Final = 100
-"""The number of problems kept for `assert_done`."""
-
-MAX_ASKED_BYTES: Final = 300
-"""The bytes of the last message that a problem shows."""
+MAX_PROBLEMS: Final = 100  # the number of problems kept for `assert_done`
+MAX_ASKED_BYTES: Final = 300  # the bytes of the last message that a problem shows
 
 
 class _ToolUse(msgspec.Struct, frozen=True, tag="tool_use", tag_field="type", gc=False):
@@ -53,8 +48,6 @@ _encode = msgspec.json.Encoder().encode
 class Call:
     """A tool call by the model. Its id is made when it is played."""
 
-    __slots__ = ("input", "tool")
-
     def __init__(self, tool: str, /, **arguments: object) -> None:
         self.tool = tool
         self.input = to_json(arguments, what=f"The arguments of {tool}")
@@ -66,12 +59,9 @@ class Call:
 class Reply:
     """One answer: text and then tool calls, or content blocks.
 
-    stop_reason: by default `tool_use` if there are calls, else `end_turn`.
-    usage: the tokens used; None takes the model's default.
+    stop_reason: by default `tool_use` if there are calls, else `end_turn`. usage: None takes the model's.
     content: the blocks of a Messages API answer, sent unchanged, instead of text and calls.
     """
-
-    __slots__ = ("calls", "content", "stop_reason", "text", "usage")
 
     def __init__(
         self,
@@ -159,8 +149,7 @@ class ScriptedModel:
     """A model that answers from a script.
 
     script: a list of steps for one agent; a dict with a list for each address or profile name, where the
-    address goes first; or a function of the request.
-    name: the model's name in the log.
+    address goes first; or a function of the request. name: the model's name in the log.
     max_tokens, prices: as for a real model, for budgets.
     usage: the tokens of each reply without its own usage; None counts one token in and one out.
 
@@ -178,7 +167,7 @@ class ScriptedModel:
         prices: Prices | None = None,
         usage: Usage | None = None,
     ) -> None:
-        self._spec = ModelSpec(name, max_tokens, prices=prices)
+        self.spec = ModelSpec(name, max_tokens, prices=prices)
         self._usage = usage or _NOMINAL
         self._problems: list[str] = []
         self._only: Script | None = None
@@ -187,11 +176,6 @@ class ScriptedModel:
             self._scripts = {key: Script(steps, _KINDS) for key, steps in script.items()}
         else:
             self._only = Script(script, _KINDS, is_plain=True)
-
-    @property
-    def spec(self) -> ModelSpec:
-        """Return its name in the log, with its prices."""
-        return self._spec
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         """Answer with the step for this request, at once unless the policy is async."""
@@ -230,12 +214,12 @@ class ScriptedModel:
 
     def _answer(self, request: ModelRequest, step: object, on_text: OnText) -> ModelAnswer:
         if isinstance(step, ModelFailure):
-            return ModelAnswer(failure=step, model=self._spec.name)
+            return ModelAnswer(failure=step, model=self.spec.name)
         reply = _reply(step)
         if reply.text:
             on_text(clean_text(reply.text))
         usage = reply.usage or self._usage
-        return ModelAnswer(_content(reply, request), reply.stop_reason, usage, model=self._spec.name)
+        return ModelAnswer(_content(reply, request), reply.stop_reason, usage, model=self.spec.name)
 
     def _broken(self, request: ModelRequest, error: Exception) -> ModelAnswer:
         """Return the failure for a faulty script, and keep it for `assert_done`."""
@@ -246,7 +230,7 @@ class ScriptedModel:
         )
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(text)
-        return ModelAnswer(failure=ModelFailure("script_error", text), model=self._spec.name)
+        return ModelAnswer(failure=ModelFailure("script_error", text), model=self.spec.name)
 
 
 def _reply(step: object) -> Reply:
@@ -265,7 +249,6 @@ def _has_calls(content: Json | None) -> bool:
 
 
 def _content(reply: Reply, request: ModelRequest) -> Json:
-    """Return the blocks of a reply in the form of the Messages API."""
     if reply.content is not None:
         return reply.content
     blocks: list[Json | _ToolUse] = [text_block(clean_text(reply.text))] if reply.text else []
@@ -278,6 +261,5 @@ def _content(reply: Reply, request: ModelRequest) -> Json:
 
 
 def _asked(request: ModelRequest) -> str:
-    """Return the last message, cut, to show what a failed script was asked."""
     last = bytes(request.messages[-1]) if request.length else b"nothing"
     return last[:MAX_ASKED_BYTES].decode(errors="replace") + ("..." if len(last) > MAX_ASKED_BYTES else "")

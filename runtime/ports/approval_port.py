@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Literal
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
@@ -63,14 +63,8 @@ class ApprovalPort:
         finally:
             question._answer.cancel()
         note = self._board.secrets.redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX)
-        return ApprovalGiven(
-            body.turn,
-            body.call,
-            "approved" if answer.is_approved else "denied",
-            note,
-            question.digest,
-            body.is_repeat,
-        )
+        said: Literal["approved", "denied"] = "approved" if answer.is_approved else "denied"
+        return ApprovalGiven(body.turn, body.call, said, note, question.digest, body.is_repeat)
 
     async def _question(self, request: Event, body: RequestApproval) -> Approval:
         (stored,) = await self._log.read(self._board.session_id, request.seq, 1)
@@ -101,7 +95,6 @@ class ApprovalPort:
         return await question._answer
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """Deny a call if the question about it failed."""
         request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, RequestApproval):
             told = self._board.secrets.redactor.told(error)

@@ -29,9 +29,9 @@ from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.secrets.registry import LiveText
 from callboard.runtime.sessions.board import Board
 
-USAGE_MAX: Final = 2**53
-"""A count from here on is a mistake; other languages cannot read it exactly."""
+USAGE_MAX: Final = 2**53  # a count from here on is a mistake; other languages cannot read it exactly
 
+# The fields of a `ModelAnswer`, in order, with their types, for models that mypy does not check.
 _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("content", (Json,)),
     ("stop_reason", (str,)),
@@ -39,18 +39,12 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("failure", (ModelFailure, type(None))),
     ("model", (str,)),
 )
-"""The fields of a `ModelAnswer`, in order, with their types, for models that mypy does not check."""
-
+# The types of these fields in most answers. Answers with a subclass are checked field by field.
 _USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
-"""The types of these fields in most answers. Answers with a subclass are checked field by field."""
-
 _WHOLE: Final = {int}
-
+# The service may have finished the call, and its use is not known.
 _GIVEN_UP: Final = ModelReplied(0, 0, "cancelled")
-"""Started, and given up: whether the service has finished the call, and what it used, is not known."""
-
-_TEXT_CHARS_MAX: Final = 1_000
-"""Characters of a service's failure, reason or name."""
+_TEXT_CHARS_MAX: Final = 1_000  # characters of a service's failure, reason or name
 
 logger = logging.getLogger("callboard.models")
 
@@ -124,14 +118,12 @@ class ModelPort:
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
 
     def _let_in(self, request: Event) -> bool:
-        """Post the answer that waits until the actors are idle, if there is one."""
         answer = self._waiting.pop(request.seq, None)
         if answer is not None:
             self._post(request, answer)
         return answer is not None
 
     def _expired(self, seq: int, limit_s: float) -> None:
-        """Answer a call that took too long, with that as its failure."""
         request = self._board.gate.open.get(seq)
         if request is not None:
             why = f"no answer within {limit_s:g} s (model_timeout_s)"
@@ -139,7 +131,6 @@ class ModelPort:
             self._answer(request, ModelAnswer(failure=failure))
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """Answer a call that ended in an exception, with that as its failure."""
         request = self._board.gate.open.get(seq)
         if request is not None:
             self._answer(request, self._crashed(error))
@@ -148,7 +139,6 @@ class ModelPort:
         self._post(request, self._made(answer))
 
     def _post(self, request: Event, reply: ModelReplied) -> None:
-        """Post a reply as the answer to this request, unless it has one."""
         gate = self._board.gate
         if gate.may_answer(request.seq):
             wish = gate.wish_of(request)
@@ -192,7 +182,6 @@ class ModelPort:
         )
 
     def _short(self, text: str) -> str:
-        """Clean a text and cut it."""
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.
         return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
 

@@ -10,7 +10,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.messages import CallTool, ToolReturned, ToolStatus
 from callboard.runtime.agent import Agent
-from callboard.runtime.ports.shared_tasks import SharedTasks
+from callboard.runtime.ports.tasks import SharedTasks
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
@@ -87,7 +87,6 @@ class ToolPort:
         self._answer(request, call, outcome.status, outcome.output)
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        """Answer a call whose run ended in an exception, such as GeneratorExit."""
         request = self._board.gate.open.get(seq)
         if request is not None and isinstance(request.body, CallTool):
             why = text_json(f"{request.body.tool} ended with {type(error).__name__}")

@@ -13,8 +13,7 @@ from typing import Final
 
 from callboard.runtime.sanitize import clean_text
 
-_CORE_CHARS_MIN: Final = 8
-"""Base64 characters below which a core is too short to differ from other text."""
+_CORE_CHARS_MIN: Final = 8  # base64 characters below which a core is too short to differ from other text
 
 
 def encodings_of(value: str) -> tuple[str, ...]:
@@ -30,7 +29,6 @@ def encodings_of(value: str) -> tuple[str, ...]:
 
 
 def _written(value: str) -> Iterator[str]:
-    """Yield the value as JSON, Python, URLs and HTML write it."""
     for in_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield in_json
         yield in_json.replace("/", "\\/")

@@ -1,4 +1,4 @@
-"""Patterns of keys that have a form of their own: a fixed start, and enough characters after it.
+"""Patterns of keys that have a form of their own, and a quick test that shows for most text that it has none.
 
 Words in capitals, passwords in addresses, 40 hexadecimal digits and values named `password` are not here: in
 the source code and logs that agents read, those are rarely secrets, and a model that reads a changed file
@@ -8,6 +8,12 @@ https://docs.github.com/en/code-security/secret-scanning/introduction/supported-
 
 from typing import Final
 
+# All keys, and most values, have so many characters of words and numbers in a row, or the mark.
+RUN_CHARS: Final = 20
+BLOCK_MARK: Final = b"-----BEGIN"
+_WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=.:"
+
+# Expressions of RE2 by name. If there is a group, only that part is the secret.
 KEY_PATTERNS: Final[dict[str, str]] = {
     "anthropic-key": r"\bsk-ant-[A-Za-z0-9_-]{20,}",
     "openai-key": (
@@ -37,4 +43,18 @@ KEY_PATTERNS: Final[dict[str, str]] = {
         r"(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?"
     ),
 }
-"""Expressions of RE2 by name. If there is a group, only that part is the secret."""
+_RUN_TABLE: Final = bytes(0x61 if byte in _WORD else 0x20 for byte in range(256))
+_RUN: Final = b"a" * RUN_CHARS
+
+
+# RE2 releases the interpreter lock for every search. If the store's thread waits for it, each search wakes
+# that thread in vain: a search of a message takes 0.9 us alone and 8 us then. This test keeps the lock and
+# takes 0.3 us (160 bytes, CPython 3.11).
+def may_hold_key(data: bytes) -> bool:
+    """Return whether the text can hold a key: it has a run of such characters, or the mark.
+
+    >>> may_hold_key(b"nothing to see here, nothing at all"), may_hold_key(b"key: AKIA" + b"X" * 16)
+    (False, True)
+    """
+    # `find`, not `in`: for `in` CPython first tries the bytes as a number and drops the error.
+    return data.translate(_RUN_TABLE).find(_RUN) >= 0 or data.find(BLOCK_MARK) >= 0

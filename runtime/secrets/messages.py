@@ -1,12 +1,9 @@
 """Redaction of messages from ports and clients, before they are posted.
 
-Rules
-  - Every text and every JSON value of a message is searched, in messages of every kind. Only names that are
-    looked up again (of agents, tools, models, requests) are refused instead of changed.
-  - A model's signed blocks go back to its service unchanged, or not at all: an altered one would be refused
-    there in every later turn. So a secret in one ends the call.
-  - A model's parameters and a server tool's definition, which could not work without the secret, are refused
-    as well, and the error says where the secret belongs.
+Every text and every JSON value of a message is searched. Refused instead of changed are names that are looked
+up again (of agents, tools, models, requests), and a model's parameters and a server tool's definition, which
+could not work without the secret. A model's signed blocks go back to its service unchanged: an altered one
+would be refused there in every later turn. So a secret in one ends the call.
 """
 
 import typing
@@ -23,9 +20,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.secrets.redactor import Redactor
 
-SIGNED_CODE: Final = "secret_in_signed_block"
-"""Code of the `ModelFailure` of a call whose answer cannot be logged."""
-
+SIGNED_CODE: Final = "secret_in_signed_block"  # of the failure of a call whose answer cannot be logged
 _PROFILE: Final = msgspec.json.Decoder(Profile)
 _BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _ANY: Final = msgspec.json.Decoder()
@@ -122,7 +117,6 @@ def _is_signed(value: object) -> bool:
 
 
 def _clean(redactor: Redactor, value: object) -> object:
-    """Return the value without secrets; the same object if it has none."""
     if isinstance(value, str):
         return redactor.text(value)
     if isinstance(value, msgspec.Raw):

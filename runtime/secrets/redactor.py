@@ -1,12 +1,10 @@
 """Finds secrets in text and JSON, and puts `[secret:NAME]` in their place.
 
 Rules
-  - One search with all patterns and values finds whether a text has any secret. Nearly all texts have none,
-    and need no second search.
+  - One search with all patterns and values finds whether a text has any secret. Nearly all texts have none.
   - Text is cut after it was searched, never before: half a secret is not recognised. `kept` does both.
   - JSON keeps its bytes, its key order and its spacing apart from the strings (and numbers) that change.
-  - Values can be added at any time and from any thread. They are never removed: old texts still hold a value
-    that was changed.
+  - Values can be added at any time and from any thread. They are never removed: old texts still hold them.
 """
 
 import json
@@ -22,16 +20,12 @@ import re2
 
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.secrets.encodings import encodings_of
-from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
-from callboard.runtime.secrets.prefilter import may_hold_key
+from callboard.runtime.secrets.key_patterns import KEY_PATTERNS, may_hold_key
 from callboard.runtime.secrets.refs import SecretPattern, checked_secret_name, checked_value
 
-PATTERN_CHARS: Final = 4_096
-"""Characters behind a cut that are searched for the rest of a secret that began before it."""
-
+PATTERN_CHARS: Final = 4_096  # behind a cut that are searched for the rest of a secret that began before it
 _KEYS: Final = frozenset(KEY_PATTERNS.values())
-_MEMORY: Final = 64 * 2**20
-"""Bytes that RE2 may use for the table of one search."""
+_MEMORY: Final = 64 * 2**20  # bytes that RE2 may use for the table of one search
 
 _TOKEN: Final = re.compile(
     rb'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<key>[ \t\r\n]*+:)?|(?P<number>-?[0-9][0-9.eE+-]*+)', re.DOTALL
@@ -96,7 +90,6 @@ class Redactor:
                 self._build()
 
     def _build(self) -> None:
-        """Compile all searches."""
         # Other threads read meanwhile: each attribute is replaced in one step, the search for all of them
         # last.
         by_name: dict[str, list[str]] = {}
@@ -117,7 +110,6 @@ class Redactor:
         return self._is_in(_bytes(text))
 
     def _is_in(self, data: bytes) -> bool:
-        """Return whether text without escapes holds a secret."""
         if self._any is None or (self._are_keys and not may_hold_key(data)):
             return False
         return self._any.search(data) is not None
@@ -159,24 +151,21 @@ class Redactor:
                 at = found.end
         return b"".join([*parts, data[at:end]])
 
-    def spans(self, data: bytes) -> Iterator[_Found]:
-        """Yield the places of secrets in order. Those that overlap are one, named after the first."""
+    def spans(self, data: bytes) -> list[_Found]:
+        """Return the places of secrets in order. Those that overlap are one, named after the first."""
         found = [
             _Found(*_secret_in(match, one.group), one.name)
             for one in self._searches
             for match in one.regexp.finditer(data)
         ]
         found.sort(key=lambda each: (each.start, -each.end))
-        last: _Found | None = None
+        merged: list[_Found] = []
         for each in found:
-            if last is not None and each.start < last.end:
-                last = last._replace(end=max(last.end, each.end))
-                continue
-            if last is not None:
-                yield last
-            last = each
-        if last is not None:
-            yield last
+            if merged and each.start < merged[-1].end:
+                merged[-1] = merged[-1]._replace(end=max(merged[-1].end, each.end))
+            else:
+                merged.append(each)
+        return merged
 
     # --- JSON ---------------------------------------------------------------------
 
@@ -187,7 +176,9 @@ class Redactor:
             return value
         parts: list[bytes] = []
         at, changed_keys = 0, False
-        for token in self._tokens_with(data):
+        tokens = list(_TOKEN.finditer(data))
+        texts = [_text_of(token) for token in tokens]
+        for token in (tokens[place] for place in self._places_with(texts, 0, len(texts))):
             clean = _encode(self.text(_text_of(token).decode()))
             parts += [data[at : token.start()], clean, token["key"] or b""]
             at, changed_keys = token.end(), changed_keys or token["key"] is not None
@@ -207,12 +198,6 @@ class Redactor:
         escaped = [_decode(text) for text in _STRING.findall(data) if b"\\" in text]
         return self.finds("\n".join(escaped))
 
-    def _tokens_with(self, data: bytes) -> list["re.Match[bytes]"]:
-        """Return the strings and numbers that hold a secret, in order."""
-        tokens = list(_TOKEN.finditer(data))
-        texts = [_text_of(token) for token in tokens]
-        return [tokens[place] for place in self._places_with(texts, 0, len(texts))]
-
     def _places_with(self, texts: list[bytes], start: int, end: int) -> Iterator[int]:
         """Yield the places of texts that hold a secret. One search can rule out half of them at once."""
         if not self._is_in(b"\n".join(texts[start:end])):
@@ -231,7 +216,6 @@ def placeholder(name: str) -> str:
 
 
 def _text_of(token: "re.Match[bytes]") -> bytes:
-    """Return the text of a string, or the digits of a number."""
     text = token["string"]
     if text is None:
         return token["number"]

@@ -1,8 +1,7 @@
 """References to secrets by name, and patterns of secrets.
 
-A `SecretRef` holds the place of a value, never the value: it can be printed, compared and passed around. The
-value is read every time that a tool asks for it with `ctx.secret("NAME")`, so it may change while a session
-runs.
+A `SecretRef` holds the place of a value, never the value. It is read every time that a tool asks for it with
+`ctx.secret("NAME")`, so it may change while a session runs.
 """
 
 import os
@@ -15,12 +14,8 @@ import re2
 
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 
-MIN_CHARS: Final = 6
-"""Characters of the shortest secret: ordinary text would hold a shorter one by chance."""
-
-MAX_CHARS: Final = 16_384
-"""Characters of the longest secret: a private key has about 3,000."""
-
+MIN_CHARS: Final = 6  # characters of the shortest secret: ordinary text would hold a shorter one by chance
+MAX_CHARS: Final = 16_384  # characters of the longest secret: a private key has about 3,000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _QUOTED: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[^Az]")
 _ANCHOR: Final = re.compile(r"\^|\$|\\[Az]")
@@ -82,8 +77,6 @@ class SecretPattern:
     >>> SecretPattern("employee", r"EMP-[0-9]{6}")
     SecretPattern('employee')
     """
-
-    __slots__ = ("name", "regexp")
 
     def __init__(self, name: str, pattern: str) -> None:
         self.name = checked_secret_name(name)

@@ -1,7 +1,7 @@
 """The secrets of a runtime: their places, and how they are kept out of everything it writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Protocol, runtime_checkable
 
 from callboard.actors.protocol.codec import encode
@@ -104,7 +104,7 @@ class Secrets:
         return let_in
 
     def admitted(self, body: AnyMessage) -> AnyMessage:
-        """Return one message without secrets. Raises InvalidPrompt for one in a name."""
+        """Return one message without secrets, as `admit` does."""
         return redact_message(self.redactor, body)
 
     def refuse_in(self, what: str, name: str) -> None:
@@ -115,33 +115,23 @@ class Secrets:
         """Return the live text of one model call of an agent, which shows no secret."""
         return LiveText(self, address, show)
 
-    def stream_buffer(self) -> StreamBuffer:
-        """Return the buffer for one stream of text."""
-        return StreamBuffer(self.redactor, by_line=self._has_own)
-
 
 class LiveText:
-    """Live text of an agent for its watchers; most calls have none."""
-
-    __slots__ = ("_address", "_buffer", "_secrets", "_show")
+    """Live text of an agent for its watchers."""
 
     def __init__(self, secrets: Secrets, address: str, show: Callable[[str, str], object]) -> None:
-        self._secrets = secrets
-        self._address = address
-        self._show = show
-        self._buffer: StreamBuffer | None = None
+        self._show = partial(show, address)
+        self._buffer = StreamBuffer(secrets.redactor, by_line=secrets._has_own)
 
     def take(self, piece: str) -> None:
         """Add a piece, and show the text that is safe."""
-        if self._buffer is None:
-            self._buffer = self._secrets.stream_buffer()
         if text := self._buffer.take(piece):
-            self._show(self._address, text)
+            self._show(text)
 
     def end(self) -> None:
         """Show the rest."""
-        if self._buffer is not None and (text := self._buffer.rest()):
-            self._show(self._address, text)
+        if text := self._buffer.rest():
+            self._show(text)
 
 
 @cache
@@ -149,5 +139,4 @@ def _key_patterns() -> tuple[SecretPattern, ...]:
     return tuple(SecretPattern(name, pattern) for name, pattern in KEY_PATTERNS.items())
 
 
-NO_SECRETS = Secrets(finds_keys=False)
-"""Finds no secrets: for boards and tools outside of a runtime."""
+NO_SECRETS = Secrets(finds_keys=False)  # finds no secrets: for boards and tools outside of a runtime

@@ -1,9 +1,8 @@
 """A buffer for live text, which arrives in pieces: text that could be the start of a secret waits.
 
 The waiting text is short: an end that is the start of a known value, or that looks like a part of a key
-(letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. So
-words appear whole instead of in pieces. At most `MAX_CHARS` wait: a longer pattern is not found in live
-text, while in the log, which gets text whole, it is.
+(letters, digits and a few signs without a space), or, for a user's own patterns, the unfinished line. A
+pattern that is longer than `MAX_CHARS` is not found in live text, but in the log, which gets text whole.
 """
 
 import re
@@ -11,9 +10,7 @@ from typing import Final
 
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
 
-MAX_CHARS: Final = 4 * PATTERN_CHARS
-"""Most characters that wait for a pattern. A known value waits to its end, at any length."""
-
+MAX_CHARS: Final = 4 * PATTERN_CHARS  # that wait for a pattern; a known value waits to its end
 _KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_.+/=:~-]*+\Z")
 _LINE_TAIL: Final = re.compile(r"[^\n]*+\Z")
 _OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)[\s\S]*\Z")

@@ -11,9 +11,7 @@ from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 
-MAX_PROGRESS_CHARS: Final = 2_000
-"""Characters of one progress text; a longer one is cut."""
-
+MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer one is cut
 _LOG = logging.getLogger("callboard.tools")
 
 
@@ -30,23 +28,6 @@ class ToolContext:
     >>> ToolContext(address="host.1", idempotency_key="key-1").is_cancelled
     False
     """
-
-    __slots__ = (
-        "_is_cancelled",
-        "_is_over",
-        "_lock",
-        "_loop",
-        "_news",
-        "_on_progress",
-        "_secrets",
-        "address",
-        "call_id",
-        "deadline",
-        "idempotency_key",
-        "session_id",
-        "timeout_s",
-        "tool",
-    )
 
     def __init__(
         self,
@@ -152,7 +133,6 @@ class ToolContext:
 
 
 def _secrets_of(values: Mapping[str, str]) -> Secrets:
-    """Return the secrets of a test, given by value."""
     if not values:
         return NO_SECRETS
     refs = [SecretRef(name, get=functools.partial(str, value)) for name, value in values.items()]

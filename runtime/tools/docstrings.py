@@ -47,17 +47,13 @@ def _summary(lines: list[str]) -> str:
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each parameter with its text, from all sections."""
     for at, line in enumerate(lines):
         if found := _REST_ENTRY.match(line):
             yield found[1], _joined(found[2], lines[at + 1 :], 0)
         elif _SECTION.match(line):
             is_numpy = at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]) is not None
-            yield from (
-                _section(lines[at + 2 :], _NUMPY_ENTRY)
-                if is_numpy
-                else _section(lines[at + 1 :], _GOOGLE_ENTRY)
-            )
+            entry = _NUMPY_ENTRY if is_numpy else _GOOGLE_ENTRY
+            yield from _section(lines[at + 1 + is_numpy :], entry)
 
 
 def _section(lines: list[str], entry: re.Pattern[str]) -> Iterator[tuple[str, str]]:
@@ -73,7 +69,6 @@ def _section(lines: list[str], entry: re.Pattern[str]) -> Iterator[tuple[str, st
 
 
 def _starts_section(lines: list[str], at: int) -> bool:
-    """Return True if this line is the heading of a section in Google or NumPy style."""
     is_underlined = at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1].strip()) is not None
     return is_underlined or (_indent(lines[at]) == 0 and _HEADING.match(lines[at]) is not None)
 

@@ -7,10 +7,9 @@
     is cancelled             read tools `cancelled`; others `interrupted`, since their effect is unknown
     is cancelled, not begun  `cancelled`
 
-An async tool runs inside the task that awaits `run`. Its first step is made at once, and a timer is set only
-if it waits. Cancelled or timed out, it may clean up for `grace_s`; then it is closed. A sync tool runs on a
-daemon thread with a copy of the context variables. No thread can be ended from outside: its cancel flag is
-set, and after the grace the thread is given up.
+An async tool runs inside the task that awaits `run`. Cancelled or timed out, it may clean up for `grace_s`;
+then it is closed. A sync tool runs on a daemon thread with a copy of the context variables. No thread can be
+ended from outside: its cancel flag is set, and after the grace the thread is given up.
 """
 
 import asyncio
@@ -21,21 +20,19 @@ import logging
 import threading
 import types
 from collections.abc import Awaitable, Coroutine, Generator
-from typing import Final
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
-from callboard.runtime.tools.arguments import Bound
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
+from callboard.runtime.tools.signature import Bound
 from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
 from callboard.runtime.tools.tool import Tool
 
-GRACE_S: Final = 5.0
-"""Seconds that a cancelled tool has to end: half of an outcome's `cancel_grace_s`."""
-
+GRACE_S: Final = 5.0  # seconds that a cancelled tool has to end: half of an outcome's `cancel_grace_s`
 _LOG = logging.getLogger("callboard.tools")
 
 
@@ -63,7 +60,6 @@ class ToolRunner:
         """Call the tool. Arguments that do not fit have an outcome at once; await the others in a task.
 
         timeout_s: seconds, unless the tool's own limit is lower. max_chars: characters of the output.
-        redactor: removes secrets from the output.
         The awaited call never raises an error of the tool, and gives a cancelled task an outcome. Only a
         task that is cancelled before its first step raises CancelledError: nothing has started then.
         KeyboardInterrupt on the main thread passes through.
@@ -87,28 +83,16 @@ class _TimedOut(Exception):
     """The time limit of a call is over."""
 
 
-class _Call:
+class _Call(NamedTuple):
     """One call on its way to its outcome."""
 
-    __slots__ = ("call", "ctx", "grace_s", "max_chars", "redactor", "timeout_s", "tool")
-
-    def __init__(
-        self,
-        tool: Tool,
-        call: Bound,
-        ctx: ToolContext,
-        timeout_s: float,
-        max_chars: int,
-        grace_s: float,
-        redactor: Redactor,
-    ) -> None:
-        self.redactor = redactor
-        self.tool = tool
-        self.call = call
-        self.ctx = ctx
-        self.timeout_s = timeout_s
-        self.max_chars = max_chars
-        self.grace_s = grace_s
+    tool: Tool
+    call: Bound
+    ctx: ToolContext
+    timeout_s: float
+    max_chars: int
+    grace_s: float
+    redactor: Redactor
 
     # --- async tools --------------------------------------------------------------
 
@@ -139,7 +123,6 @@ class _Call:
             raise
 
     def _after(self, error: BaseException) -> ToolOutcome:
-        """Return the outcome of a call that raised on the loop."""
         if isinstance(error, GeneratorExit):  # the task itself is thrown away
             raise error
         task = asyncio.current_task()
@@ -183,10 +166,8 @@ class _Call:
         self.ctx.cancel()
         if threads.give_up(job):
             return self.raised(_TimedOut())
-        text = (
-            f"{self.tool.name} was not started: no thread was free for {self.timeout_s:g} s; try again later"
-        )
-        return failed(text, self.max_chars)
+        text = f"was not started: no thread was free for {self.timeout_s:g} s; try again later"
+        return failed(f"{self.tool.name} {text}", self.max_chars)
 
     async def _stopped_thread(
         self, threads: Threads, job: Job, answered: "asyncio.Future[ToolOutcome]"
@@ -194,9 +175,8 @@ class _Call:
         """Return the outcome of a cancelled call: its own if it ends within the grace."""
         self.ctx.cancel()
         if not job.is_started and not threads.give_up(job):
-            return ToolOutcome(
-                "cancelled", failed(f"{self.tool.name} was cancelled before it started").output
-            )
+            text = f"{self.tool.name} was cancelled before it started"
+            return ToolOutcome("cancelled", failed(text).output)
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([answered], timeout=self.grace_s)
         if answered.done():

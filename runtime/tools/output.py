@@ -24,12 +24,8 @@ from callboard.runtime.secrets.registry import NO_SECRETS
 
 Status: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 
-NO_OUTPUT: Final = to_json("(no output)")
-"""The result of a tool that returned None. It claims neither success nor "nothing found"."""
-
-MAX_ERROR_CHARS: Final = 2_000
-"""Characters of an exception's message that reach the model."""
-
+NO_OUTPUT: Final = to_json("(no output)")  # of a tool that returned None; not a claim of success
+MAX_ERROR_CHARS: Final = 2_000  # characters of an exception's message that reach the model
 _NOTICE_ROOM = 130
 _NOTHING: Final = NO_SECRETS.redactor
 _BLOCK_KEYS: Final = {
@@ -71,13 +67,11 @@ def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> To
     try:
         if isinstance(value, str):
             return ToolOutcome("ok", to_json(cut(value, max_chars, redactor)))
-        if type(value) is int:
-            return ToolOutcome("ok", to_json(cut(str(value), max_chars, redactor)))
         if isinstance(value, Blocks):
             return ToolOutcome("ok", _blocks(value.blocks, max_chars, redactor))
         if _is_blocks(value):
             return ToolOutcome("ok", _blocks(value, max_chars, redactor))
-        text = bytes(to_json(value, what="it")).decode()
+        text = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
         return ToolOutcome("ok", to_json(cut(text, max_chars, redactor)))
     except Exception as error:
         said = str(error) if isinstance(error, InvalidPrompt) else describe(error, redactor)
@@ -115,7 +109,6 @@ def describe(error: BaseException, redactor: Redactor = _NOTHING) -> str:
 
 
 def _unfinished(value: object) -> str:
-    """Return the reason why a value that has still to run is no result; empty for other values."""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that it was never awaited
         return "it is a coroutine; declare the function with async def"

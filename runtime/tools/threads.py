@@ -1,33 +1,28 @@
 """Daemon threads for functions that may never return.
 
-Python cannot end a thread from outside. `concurrent.futures` joins its threads when the interpreter ends:
-one hanging tool hangs the whole program, and its place stays taken. Here threads are daemons, and another
-thread takes the place of one that is given up.
+`concurrent.futures` joins its threads when the interpreter ends: one hanging tool hangs the whole program.
+Here threads are daemons, and another thread takes the place of one that is given up.
 """
 
 import collections
 import contextlib
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-MAX_THREADS: Final = 32
-"""Functions that run at a time."""
-
-MAX_STUCK: Final = 1_000
-"""Threads that were given up and still run. Places beyond so many are not filled again."""
+MAX_THREADS: Final = 32  # functions that run at a time
+MAX_STUCK: Final = 1_000  # threads that were given up and still run; beyond so many, places stay empty
 
 
+@dataclass(eq=False)
 class Job:
     """A function that waits for a thread, runs, or has run. An exception of it is lost."""
 
-    __slots__ = ("is_done", "is_given_up", "is_started", "run")
-
-    def __init__(self, run: Callable[[], None]) -> None:
-        self.run = run
-        self.is_started = False
-        self.is_done = False
-        self.is_given_up = False
+    run: Callable[[], None]
+    is_started: bool = False
+    is_done: bool = False
+    is_given_up: bool = False
 
 
 class Threads:
@@ -40,13 +35,8 @@ class Threads:
         self._jobs: collections.deque[Job] = collections.deque()
         self._count = 0
         self._idle = 0
-        self._stuck = 0
+        self.stuck = 0  # threads that were given up and still run
         self._is_closed = False
-
-    @property
-    def stuck(self) -> int:
-        """Return the number of threads that were given up and still run."""
-        return self._stuck
 
     def submit(self, job: Job) -> None:
         """Run the job as soon as a thread is free."""
@@ -58,7 +48,7 @@ class Threads:
         """Give up a job. Return True if it had started; else it never will."""
         with self._changed:
             if job.is_started and not job.is_given_up and not job.is_done:
-                self._stuck += 1
+                self.stuck += 1
                 job.is_given_up = True
                 self._find_thread()
             job.is_given_up = True
@@ -73,7 +63,7 @@ class Threads:
     def _find_thread(self) -> None:
         if self._idle >= len(self._jobs):
             self._changed.notify()
-        elif self._count - min(self._stuck, MAX_STUCK) < self._max:
+        elif self._count - min(self.stuck, MAX_STUCK) < self._max:
             self._count += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
@@ -84,7 +74,7 @@ class Threads:
             with self._changed:
                 job.is_done = True
                 if job.is_given_up:  # another thread has its place
-                    self._stuck -= 1
+                    self.stuck -= 1
                     self._count -= 1
                     return
 

@@ -22,14 +22,20 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import Approval, Effect, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.sanitize import check_json, clean_text, to_json
-from callboard.runtime.tools.arguments import Bound, DictSignature, Function, Signature
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import described
-from callboard.runtime.tools.signature import context_parameter, typed_signature, undecorated
+from callboard.runtime.tools.signature import (
+    Bound,
+    DictSignature,
+    Function,
+    Signature,
+    context_parameter,
+    typed_signature,
+    undecorated,
+)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OWN_KEYS = frozenset({"name", "description", "input_schema"})
-
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -37,8 +43,7 @@ R_co = TypeVar("R_co", covariant=True)
 class Tool:
     """A tool with a ready JSON schema; `@tool` makes one with a schema from a signature.
 
-    name: 1 to 64 letters, digits, `_` and `-`.
-    input_schema: of an object. The model reads it unchanged.
+    name: 1 to 64 letters, digits, `_` and `-`. input_schema: of an object. The model reads it unchanged.
     function: a sync one runs on a thread, an async one on the loop. It gets the arguments as one dict and, if
         a parameter is annotated `ToolContext`, the context. Arguments are checked for missing names and,
         where `additionalProperties` is false, for unknown ones. The function checks the rest.
@@ -70,15 +75,16 @@ class Tool:
         if effect not in get_args(Effect):
             raise InvalidAgent(f"tool {name}: effect is read, idempotent or write, not {effect!r}")
         if approval not in get_args(Approval):
-            raise InvalidAgent(
-                f"tool {name}: approval is never, before, interrupted or always, not {approval!r}"
-            )
+            words = "never, before, interrupted or always"
+            raise InvalidAgent(f"tool {name}: approval is {words}, not {approval!r}")
         if timeout_s is not None and not 0 < timeout_s < math.inf:
             raise InvalidAgent(f"tool {name}: timeout_s is a positive number of seconds, not {timeout_s!r}")
         if not isinstance(description, str):
             raise InvalidAgent(f"tool {name}: description is text, not {description!r:.100}")
         schema = _object_of(name, "input_schema", input_schema)
         self.name = name
+        self.description = clean_text(description)
+        self.input_schema = schema
         self.effect: Effect = effect
         self.timeout_s = timeout_s
         self.function = function
@@ -86,20 +92,10 @@ class Tool:
         self._signature = signature or DictSignature(
             name, _checked_schema(name, schema), context_parameter(function)
         )
-        self._spec = ToolSpec(name, clean_text(description), schema, effect, _extra(name, extra), approval)
+        self._spec = ToolSpec(name, self.description, schema, effect, _extra(name, extra), approval)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
-
-    @property
-    def description(self) -> str:
-        """Return the description for the model."""
-        return self._spec.description
-
-    @property
-    def input_schema(self) -> Json:
-        """Return the JSON schema of the arguments."""
-        return self._spec.input_schema
 
     def spec(self) -> ToolSpec:
         """Return the tool's description for the log and the model."""
@@ -171,17 +167,8 @@ def tool(
         _check_function(own_name, function)
         signature = typed_signature(function, own_name)
         told = described(undecorated(function).__doc__).summary if description is None else description
-        made: FunctionTool[P, R_co] = FunctionTool(
-            own_name,
-            told,
-            signature.schema,
-            function,
-            effect,
-            timeout_s,
-            extra,
-            approval=approval,
-            signature=signature,
-        )
+        given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
+        made: FunctionTool[P, R_co] = FunctionTool(*given, approval=approval, signature=signature)
         functools.update_wrapper(made, function, updated=())
         return made
 
@@ -218,7 +205,6 @@ def _check_function(name: str, function: Function) -> None:
 
 
 def _object_of(name: str, key: str, value: Mapping[str, object] | Json) -> Json:
-    """Encode a JSON object in its own key order. Raises InvalidAgent."""
     try:
         data = check_json(bytes(value)) if isinstance(value, msgspec.Raw) else to_json(dict(value))
     except (InvalidPrompt, TypeError, ValueError) as error:

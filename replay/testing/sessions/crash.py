@@ -16,8 +16,7 @@ from callboard.actors.protocol.messages import RULES, CallTool, Resumed, Session
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.acting import Acting, Down
 from callboard.replay.testing.world import Move
-from callboard.runtime.log.append_rules import refusal
-from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.protocol import Append, refusal
 
 RESUME: Final = "resume"
 SESSION: Final = "simulated"

@@ -1,8 +1,7 @@
 """Complete copies of a log in one file, also of a live one.
 
-A copy is made from one snapshot, by SQLite itself: pages by its backup API, or the rows of one session from
-a read-only attachment. A copy needs no WAL and says so (`wal_marker`), even if its origin does. An encrypted
-log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
+A copy is made from one snapshot. It needs no WAL and says so (`wal_marker`), even if its origin does. An
+encrypted log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
 """
 
 import sqlite3
@@ -10,8 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from callboard.runtime.log.append_rules import no_session
-from callboard.runtime.log.protocol import Progress
+from callboard.runtime.log.protocol import Progress, no_session
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, make_tables, set_page_format
 
 _PAGES: Final = 2_048

@@ -6,6 +6,7 @@ that stays open keeps SQLite from reusing the WAL (118 MiB after 20,000 inserts,
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import msgspec
@@ -30,8 +31,7 @@ _DAMAGED: Final = (
     "AND typeof(cause) = 'integer' AND typeof(digest) = 'blob' AND sender IS NOT NULL "
     "AND recipient IS NOT NULL AND body IS NOT NULL) ORDER BY id LIMIT 1"
 )
-PAGE_EVENTS: Final = 2_000
-"""Rows of one read: bounds the memory that a long session takes."""
+PAGE_EVENTS: Final = 2_000  # rows of one read: bounds the memory that a long session takes
 
 _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
@@ -86,18 +86,11 @@ def _stored(
     names, blobs = _Names(), Blobs(connection, bytes, cipher)
     if not all(map(_is_sound, page)):
         raise _damaged_event(connection, session_id, entry)
-    return [
-        Stored(
-            seq,
-            at,
-            names[sender],
-            names[recipient],
-            cause,
-            body if cuts is None else _whole(session_id, seq, body, cuts, blobs),
-            digest,
-        )
-        for seq, at, sender, recipient, cause, body, digest, cuts in _opened(page, session_id, cipher)
-    ]
+    rows = []
+    for seq, at, sender, recipient, cause, body, digest, cuts in _opened(page, session_id, cipher):
+        whole = body if cuts is None else _whole(session_id, seq, body, cuts, blobs)
+        rows.append(Stored(seq, at, names[sender], names[recipient], cause, whole, digest))
+    return rows
 
 
 def sealed_rows(
@@ -112,8 +105,7 @@ def sealed_rows(
 
     blobs: gives digests instead of values.
     """
-    names = _Names()
-    rows = []
+    names, rows = _Names(), []
     page = _opened(_page(connection, session_id, entry, start, limit), session_id, blobs.cipher)
     for seq, at, sender, recipient, cause, body, digest, cuts in page:
         found_cuts: tuple[Cut, ...] = ()
@@ -144,11 +136,22 @@ def whole_rows(
 
 
 def all_sealed(
-    connection: sqlite3.Connection, session_id: str, entry: SessionEntry, cipher: Cipher | None
+    connection: sqlite3.Connection,
+    session_id: str,
+    entry: SessionEntry,
+    cipher: Cipher | None,
+    reported: Callable[[str, int], AbstractContextManager[None]] = lambda session_id, start: nullcontext(),
 ) -> Iterator[Sealed]:
-    """Yield all rows of a session for a check of their digests, page by page. Raises CorruptLog."""
+    """Yield all rows of a session for a check of their digests, page by page. Raises CorruptLog.
+
+    reported: given the session and the first seq of a page, names its errors.
+    """
     start, blobs = 1, Blobs(connection, cipher=cipher)
-    while rows := sealed_rows(connection, session_id, entry, start, PAGE_EVENTS, blobs):
+    while True:
+        with reported(session_id, start):
+            rows = sealed_rows(connection, session_id, entry, start, PAGE_EVENTS, blobs)
+        if not rows:
+            return
         yield from rows
         start = rows[-1].seq + 1
 
@@ -184,26 +187,17 @@ def _rows(
 
 
 def _is_sound(row: _Row) -> bool:
-    """Return whether the fields of a row have their types."""
-    return (
-        type(row[1]) is int
-        and type(row[4]) is int
-        and type(row[6]) is bytes
-        and row[2] is not None
-        and row[3] is not None
-        and row[5] is not None
-    )
+    kinds = (type(row[1]), type(row[4]), type(row[6]))
+    return kinds == (int, int, bytes) and None not in (row[2], row[3], row[5])
 
 
 def _damaged_event(connection: sqlite3.Connection, session_id: str, entry: SessionEntry) -> CorruptLog:
-    """Return the error for the first event of a session that has a field of another type."""
     first = entry.number << SEQ_BITS
     row = connection.execute(_DAMAGED, (first | 1, first | SEQ_MAX)).fetchone()
     return corrupt(session_id, row[0] if row else entry.head, "holds a field of another type")
 
 
 def _opened(page: list[_Row], session_id: str, cipher: Cipher | None) -> Iterable[_Row]:
-    """Return the rows with decrypted bodies. Raises CorruptLog."""
     return page if cipher is None else (_decrypted(row, session_id, cipher) for row in page)
 
 

@@ -1,18 +1,5 @@
 """The default store: one SQLite file, one owner, WAL with an fsync per commit.
 
-    owner            the right to write: flock on <path>.lock, and never in a forked child
-    thread           aiosqlite's connection and thread, and all of its private parts
-    preparation      settings, a new log, the change of owners
-    schema, meta     tables and versions; how a log was made
-    file_identity    the files behind the path
-    wal_marker       whether the file is complete, its owner's name, and when the WAL is written back
-    store            batches and sessions: plain functions on that thread
-    rows             all rows of a batch in one statement, its large values in another
-    batch_insert     the whole batch, with its heads, in one
-    *_queries        rows to sessions and events, shared with the readers
-    reader           reading without owning, with wal (damage that SQLite does not see) and copy
-    cipher           encryption of bodies, large values and titles
-
 A caller may be cancelled at any time: functions that were handed to the thread run whole. Leaving without
 `close` is safe too: everything acknowledged is in the file, and the thread, a daemon, is stopped when the log
 is collected or the interpreter ends.
@@ -20,6 +7,7 @@ is collected or the interpreter ends.
 
 import asyncio
 import contextlib
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,13 +18,13 @@ from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.file_identity import FileIdentity
 from callboard.runtime.log.sqlite.meta import find_cipher
 from callboard.runtime.log.sqlite.owner import Owner
 from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
+from callboard.runtime.log.stream import release
 
 T = TypeVar("T")
 
@@ -69,7 +57,6 @@ class SQLiteLog:
         self._held: _Held | None = None
 
     async def open(self) -> None:
-        """Take ownership; see `EventLog.open`."""
         if self._held is not None:
             raise MisuseError(f"{self.path} is open already")
         path = self.path.resolve()  # two names of one file (a link) must give one lock
@@ -96,31 +83,24 @@ class SQLiteLog:
             await held.leave()
 
     async def create(self, session_id: str, created_ms: int, title: str, origin: bytes = GENESIS) -> int:
-        """Create a session; see `EventLog.create`."""
         return await self._run(lambda store: store.create(session_id, created_ms, title, origin))
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Take a session over; see `EventLog.take_over`."""
         return await self._run(lambda store: store.take_over(session_id))
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """Append a batch; see `EventLog.append`."""
         return await self._run(lambda store: store.append(batch))
 
     async def read(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Return events of a session; see `EventLog.read`."""
         return await self._run(lambda store: store.read(session_id, start, limit))
 
     async def head(self, session_id: str) -> Head:
-        """Return the head of a session; see `EventLog.head`."""
         return await self._run(lambda store: store.head(session_id))
 
     async def sessions(self) -> list[SessionRow]:
-        """Return all sessions; see `EventLog.sessions`."""
         return await self._run(lambda store: store.sessions())
 
     async def delete(self, session_id: str) -> int:
-        """Delete a session: overwrite its pages in the file, then cut the file; see `EventLog.delete`."""
         return await self._run(lambda store: store.delete(session_id))
 
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:
@@ -146,20 +126,13 @@ class _Held:
 
     async def open(self, durability: Durability, hash_chain: HashChain, encryption_key: bytes | None) -> None:
         """Open the file and prepare it."""
-        path, is_contested = self.owner.path, self.owner.is_contested
+        path, is_contested, key = self.owner.path, self.owner.is_contested, encryption_key
 
         def opened() -> SQLiteStore:
             owner = prepare(
-                connection,
-                path,
-                durability,
-                hash_chain,
-                is_contested=is_contested,
-                encryption_key=encryption_key,
+                connection, path, durability, hash_chain, is_contested=is_contested, encryption_key=key
             )
-            return SQLiteStore(
-                connection, path, hash_chain, owner, find_cipher(connection, path, encryption_key)
-            )
+            return SQLiteStore(connection, path, hash_chain, owner, find_cipher(connection, path, key))
 
         try:
             connection = await self.thread.connect()
@@ -174,7 +147,7 @@ class _Held:
             self.on_abandon.detach()
         loop = asyncio.get_running_loop()
         left = loop.create_future()
-        self._stop(lambda: loop.call_soon_threadsafe(_settle, left))
+        self._stop(lambda: loop.call_soon_threadsafe(release, left))
         await left
 
     def abandon(self) -> None:
@@ -192,6 +165,35 @@ class _Held:
         self.thread.stop(self.store.leave if self.store else lambda: None, left)
 
 
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+class FileIdentity:
+    """The database and its WAL as they are when the log is opened.
+
+    SQLite goes on writing to a file that was removed or replaced: its name is not asked again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._wal = f"{path}-wal"
+        self._found = self._find()
+        self._is_lost = False
+
+    def check(self) -> None:
+        """Raise StoreFailed if one of the paths has another file now, and from then on always."""
+        if self._is_lost or self._found is None or self._find() != self._found:
+            self._is_lost = True
+            raise StoreFailed(
+                f"{self._path} or its WAL was removed, replaced or moved while it was open: nothing more is "
+                f"stored in it. Put the files back if you have them, open the log again, then resume"
+            )
+
+    def check_again(self) -> None:
+        """Raise StoreFailed if `check` has raised before. Asks no file system."""
+        if self._is_lost:
+            self.check()
+
+    def _find(self) -> tuple[int, int, int, int] | None:
+        try:
+            database, wal = os.stat(self._path), os.stat(self._wal)  # noqa: PTH116  (half the time of Path.stat)
+        except OSError:
+            return None
+        return (database.st_dev, database.st_ino, wal.st_dev, wal.st_ino)

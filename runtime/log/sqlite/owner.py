@@ -1,16 +1,15 @@
 """The owner of a SQLite log: one process, by `flock` on a file of its own beside the database.
 
-`flock` belongs to the open file, so it is gone when the owner dies, however it dies, and a second opener in
-the same process is refused too. A forked child shares the open file: it is refused by its process id, and it
-closes its copy of the descriptor at once, so that it cannot hold the lock when the owner is gone. The lock
-file stays when the owner leaves: removing it would let two owners lock two files of one name.
+`flock` is gone when the owner dies, however it dies, and refuses a second opener in the same process too. A
+forked child is refused by its process id, and closes its copy of the descriptor at once, so that it cannot
+hold the lock when the owner is gone. The lock file stays when the owner leaves: removing it would let two
+owners lock two files of one name.
 
-A process that was stopped, or hangs, keeps its lock. Another one may take the log from it by force: it opens
-the log in spite of the lock and writes its own name into it (`wal_marker`), by which the former owner's next
-transaction is refused. Then it puts a lock file of its own in the place of the former one (`seize`).
+Another process may take the log by force from one that hangs: it opens the log in spite of the lock and
+writes its own name into it (`wal_marker`), by which the former owner's next transaction is refused. Then it
+puts a lock file of its own in the place of the former one (`seize`).
 
-`flock` does not see a removed lock file, and some network file systems ignore it. Owner names catch that too,
-and so do epochs: a session that was taken over refuses its former writer.
+`flock` does not see a removed lock file, and some network file systems ignore it. Owner names catch that too.
 """
 
 import errno
@@ -149,7 +148,6 @@ def _refused(path: Path, other: str, error: OSError) -> StoreError:
 
 
 def _is_file(path: Path, descriptor: int) -> bool:
-    """Return whether the path still names the open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

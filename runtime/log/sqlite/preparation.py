@@ -23,14 +23,9 @@ from callboard.runtime.log.sqlite.wal_marker import (
 
 Durability = Literal["full", "process"]
 
-WAL_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Size to which the WAL's file is cut after a long transaction, or a long reader, has made it longer."""
-
-BUSY_TIMEOUT_MS: Final = 30_000
-"""How long to wait for a lock that a sqlite3 shell holds. DBOS waits as long."""
-
-CONTEST_TIMEOUT_MS: Final = 500
-"""How long to wait for the end of a write when taking a log from a process that still runs."""
+WAL_BYTES_MAX: Final = 16 * 2**20  # size to which the WAL is cut after a long transaction or reader
+BUSY_TIMEOUT_MS: Final = 30_000  # how long to wait for a lock that a sqlite3 shell holds. DBOS waits as long.
+CONTEST_TIMEOUT_MS: Final = 500  # for the end of a write when taking a log from a process that still runs
 
 
 def prepare(
@@ -42,10 +37,9 @@ def prepare(
     is_contested: bool = False,
     encryption_key: bytes | None = None,
 ) -> str:
-    """Make the file a log that this connection owns; return the owner's name.
+    """Make the file a log that this connection owns; return the owner's name. Raises as `EventLog.open`.
 
-    is_contested: another process holds the lock, and is to lose the log. Raises the errors of
-    `EventLog.open`.
+    is_contested: another process holds the lock, and is to lose the log.
     """
     is_new = _is_new(connection, path, hash_chain, encryption_key)
     _configure(connection, path, is_new=is_new)
@@ -86,8 +80,7 @@ def _configure(connection: sqlite3.Connection, path: Path, *, is_new: bool) -> N
     """Apply the settings of an owner's connection. Raises StoreUnreadable if the file system has no WAL."""
     if is_new:
         set_page_format(connection)
-    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-    if mode != "wal":
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
         raise StoreUnreadable(f"{path}: SQLite keeps no WAL on this file system; use a local one")
     for name, value in _settings():
         connection.execute(f"PRAGMA {name} = {value}")
@@ -120,7 +113,6 @@ def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _settings() -> list[tuple[str, object]]:
-    """Return the pragmas of an owner's connection."""
     # With NORMAL only checkpoints sync. `prepare` ends with FULL, if wanted, which syncs every commit.
     settings: list[tuple[str, object]] = [
         ("synchronous", "NORMAL"),

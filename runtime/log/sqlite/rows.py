@@ -1,14 +1,11 @@
 """All rows of a batch in one statement, so that SQLite does its work in one go, beside the main thread.
 
 A chunk goes over in few values: all bodies end to end, all digests end to end, and small fields as JSON, with
-the places of the bodies. SQLite takes them apart again.
-
-Large values go the same way, in a statement before the rows that need them. A row says which of them it
-needs, and SQLite looks up their numbers. Values that the file is known to have are not sent again. If that
-is wrong, the whole batch is refused (see `batch_insert`): no row gets a hole.
+the places of the bodies. SQLite takes them apart again. Large values go the same way, in a statement before
+the rows that need them. Values that the file is known to have are not sent again. If that is wrong, the whole
+batch is refused (see `batch`): no row gets a hole.
 
 SQLite's JSON ends a text at NUL and makes floats of numbers beyond 64 bits, so `HashChain` refuses both.
-Bodies and large values do not go that way, and may hold any bytes.
 """
 
 import sqlite3
@@ -22,12 +19,9 @@ from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, Sealing
 from callboard.runtime.log.large_values import Cut
 
-CHUNK_BYTES: Final = 4 * 2**20
-"""Size of bodies and large values from which on a statement gets no further row: SQLite copies them."""
-
+CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
 TEXT: Final = "CAST({} AS TEXT)"
-BLOB: Final = "{}"
-"""SQL for a stored body or large value: readable, or encrypted."""
+BLOB: Final = "{}"  # SQL for a stored body or large value: readable, or encrypted
 
 # A value is bound with the interpreter lock held, and a row has eight of them: 1.3 us a row, of 1.6 us that
 # an INSERT of 256 rows takes. In a chunk a row takes 0.2 us with the lock and 1.8 us without it, on another
@@ -36,9 +30,7 @@ Chunk: TypeAlias = dict[str, str | bytes]
 """The parameters of the statements. For rows: `rows`, `bodies`, `digests`. For large values: `names`, their
 digests end to end; `data`; and `pieces`, the place of each in the data, or null if it is not sent.
 """
-
-Encrypt: TypeAlias = Callable[[bytes, bytes], bytes]
-"""Returns the stored bytes of a large value, given its digest and bytes."""
+Encrypt: TypeAlias = Callable[[bytes, bytes], bytes]  # digest and bytes of a large value -> its stored bytes
 
 _INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
@@ -69,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 
 @cache
 def inserts_from(of: str, kind: str) -> tuple[str, str]:
-    """Return the statements that insert a chunk's large values and its rows, in this order.
+    """Return the statements that insert a chunk's large values, and its rows.
 
     of: the prefix of the chunk's values, `:`, or `NEW.` in a trigger, where a large value that is not in the
     file is an error. kind: TEXT or BLOB.
@@ -93,11 +85,8 @@ class _Pieces:
         self._places: list[tuple[int, int] | None] = []
         self._data: list[bytes] = []
 
-    def numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
-        """Return the (offset, number in this chunk) of every value that was cut out of a row's body."""
-        return [(offset, self._number(digest, data)) for offset, digest, data in cuts]
-
-    def _number(self, digest: bytes, data: bytes) -> int:
+    def number(self, digest: bytes, data: bytes) -> int:
+        """Return the number in this chunk of a value that was cut out of a row's body."""
         number = self._numbers.get(digest)
         if number is None:
             number = self._numbers[digest] = len(self._numbers)
@@ -168,7 +157,7 @@ class Rows:
 
     def _numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
         self.names.update(cut.digest for cut in cuts)
-        return self._pieces.numbered(cuts)
+        return [(offset, self._pieces.number(digest, data)) for offset, digest, data in cuts]
 
     def only_chunk(self) -> Chunk | None:
         """Return the only chunk, or None if there are more."""
@@ -186,12 +175,7 @@ class Rows:
     def _finish(self) -> None:
         if self._rows:
             self.size += self._end - 1 + self._pieces.size
-            self._chunks.append(
-                {
-                    "rows": _encode(self._rows).decode(),
-                    "bodies": b"".join(self._bodies),
-                    "digests": b"".join(self._digests),
-                    **self._pieces.chunk(),
-                }
-            )
+            bodies, digests = b"".join(self._bodies), b"".join(self._digests)
+            rows = _encode(self._rows).decode()
+            self._chunks.append({"rows": rows, "bodies": bodies, "digests": digests, **self._pieces.chunk()})
             self._begin()

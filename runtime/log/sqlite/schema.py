@@ -16,14 +16,10 @@ from typing import Final, TypeAlias
 
 from callboard.actors.protocol.errors import StoreTooNew, StoreUnreadable
 
-APPLICATION_ID: Final = 0x63627264
-""""cbrd", in the header of the file: `file` and every SQLite tool can tell that it is ours."""
+APPLICATION_ID: Final = 0x63627264  # "cbrd", in the file's header: every SQLite tool can tell that it is ours
+FORMAT: Final = 1  # the version of the tables and their meaning, kept as `user_version`
 
-FORMAT: Final = 1
-"""The version of the tables and their meaning, kept as `user_version`."""
-
-SQLITE_MIN: Final = (3, 33, 0)
-"""UPDATE ... FROM."""
+SQLITE_MIN: Final = (3, 33, 0)  # UPDATE ... FROM.
 
 # With 4 KiB pages, 15 rows of 255 bytes leave 6 % of every page unused. Measured for turns of six events
 # with 180-byte bodies: 1.57 KiB a turn in a session of 800, 1.66 KiB if a hundred sessions are written in
@@ -62,8 +58,7 @@ _TABLES: Final = (
     FROM sessions AS s JOIN events AS e ON e.id BETWEEN s.id << 32 AND (s.id << 32) | 0xffffffff""",
 )
 
-_Object: TypeAlias = tuple[str, str, str, str]
-"""A row of `sqlite_master`: type, name, table, SQL."""
+_Object: TypeAlias = tuple[str, str, str, str]  # a row of `sqlite_master`: type, name, table, SQL
 
 
 def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
@@ -107,12 +102,10 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _order(found: _Object) -> tuple[bool, _Object]:
-    """Return a sort key that puts SQLite's own indexes, which have no SQL, behind their tables."""
-    return not found[3], found
+    return not found[3], found  # SQLite's own indexes, which have no SQL, behind their tables
 
 
 def _objects(connection: sqlite3.Connection, limit: int) -> set[_Object]:
-    """Return up to `limit` rows of `sqlite_master`."""
     columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("type", "name", "tbl_name", "sql"))
     rows = connection.execute(f"SELECT {columns} FROM sqlite_master LIMIT ?", (limit,)).fetchall()
     return {(_text(kind), _text(name), _text(table), _text(sql)) for kind, name, table, sql in rows}

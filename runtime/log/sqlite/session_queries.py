@@ -6,10 +6,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.runtime.log.append_rules import no_session
 from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, corrupt
-from callboard.runtime.log.protocol import Head, SessionRow
+from callboard.runtime.log.protocol import Head, SessionRow, no_session
 from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, blob_or_null, integer_or_null
 
 _WITH_CUTS: Final = "WHERE events.cuts IS NOT NULL"

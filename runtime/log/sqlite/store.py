@@ -1,12 +1,10 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
-A batch is one statement (`batch_insert`), which compares heads and epochs in SQL. A batch that is refused
-there, or is too large for it, is written as a transaction of several statements.
-
-The store remembers heads and epochs of the sessions written lately, and digests of large values in the file.
-It forgets them when `PRAGMA data_version`, read inside such a transaction, says that another connection has
-changed the file. The comparisons are repeated in SQL, so even a mistake here could not put two events in one
-place, or a row without its large values.
+A batch is one statement (`batch`). If it is refused there, or is too large for it, it is written as a
+transaction of several statements. The store remembers heads and epochs of the sessions written lately, and
+digests of large values, until `PRAGMA data_version` says that another connection has changed the file. All
+comparisons are repeated in SQL, so even a mistake here could not put two events in one place, or a row
+without its large values.
 """
 
 import sqlite3
@@ -16,12 +14,16 @@ from pathlib import Path
 from typing import Final
 
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
-from callboard.runtime.log.append_rules import session_exists
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain, corrupt
-from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.batch_insert import MOVE_HEADS, insert_batch, make_batch_view
-from callboard.runtime.log.sqlite.batch_plan import BatchPlan, KnownHead
+from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored, session_exists
+from callboard.runtime.log.sqlite.batch import (
+    MOVE_HEADS,
+    BatchPlan,
+    KnownHead,
+    insert_batch,
+    make_batch_view,
+)
 from callboard.runtime.log.sqlite.event_queries import all_sealed, stored_rows
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
@@ -35,13 +37,9 @@ from callboard.runtime.log.sqlite.session_queries import (
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.wal_marker import CHECKPOINT_PAGES, clear_marker, owner_of, write_back
 
-REMEMBERED_MAX: Final = 10_000
-"""Most sessions, and most digests of large values, in memory, give or take one batch."""
-
+REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
 _MOVES: Final = MOVE_HEADS.format("?")
-_PAGES_PER_BATCH: Final = 2
-"""Pages that even the smallest transaction writes to the WAL: a guess that need not be exact."""
-
+_PAGES_PER_BATCH: Final = 2  # even the smallest transaction writes: a guess that need not be exact
 _FATAL: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -82,7 +80,6 @@ class SQLiteStore:
     # --- writing ----------------------------------------------------------------
 
     def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
-        """Append a batch in one transaction; see `EventLog.append`."""
         try:
             plan = self._append_at_once(batch) or self._append_in_steps(batch)
         except Fenced as error:
@@ -103,8 +100,7 @@ class SQLiteStore:
                 chunk = plan.rows.only_chunk()
                 if chunk is None or plan.is_refused:  # in a transaction, with fresh heads, it may not be
                     return None
-                is_in = insert_batch(self._connection, self._version, plan.moves(), chunk)
-                return plan if is_in else None
+                return plan if insert_batch(self._connection, self._version, plan.moves(), chunk) else None
             except BaseException:
                 self._undo()
                 raise
@@ -128,11 +124,10 @@ class SQLiteStore:
             except (SessionNotFound, CorruptLog) as error:
                 plan.answers.append(error)
             else:
-                plan.add(part, known)
+                plan.answers.append(plan.add(part, known))
         return plan
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
-        """Create a session; see `EventLog.create`."""
         kept = title if self._cipher is None else self._cipher.seal_title(session_id, title)
         with self._transaction("create"):
             if find_session(self._connection, session_id) is not None:
@@ -147,7 +142,6 @@ class SQLiteStore:
         return 1
 
     def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Take a session over; see `EventLog.take_over`."""
         with self._transaction("take_over"):
             entry = require_session(self._connection, session_id)
             head = read_head(self._connection, session_id, entry)
@@ -161,7 +155,7 @@ class SQLiteStore:
         return epoch, head
 
     def delete(self, session_id: str) -> int:
-        """Delete a session, also from the WAL, and cut the file; see `EventLog.delete`."""
+        """Delete a session, also from the WAL, and cut the file."""
         with self._reported("delete"):
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
@@ -182,18 +176,15 @@ class SQLiteStore:
     # --- reading ----------------------------------------------------------------
 
     def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
-        """Return events of a session; see `EventLog.read`."""
         with self._reported("read"):
             entry = require_session(self._connection, session_id)
             return stored_rows(self._connection, session_id, entry, start, limit, self._cipher)
 
     def head(self, session_id: str) -> Head:
-        """Return the head of a session; see `EventLog.head`."""
         with self._reported("head"):
             return read_head(self._connection, session_id, require_session(self._connection, session_id))
 
     def sessions(self) -> list[SessionRow]:
-        """Return all sessions; see `EventLog.sessions`."""
         with self._reported("sessions"):
             return session_rows(self._connection, self._cipher)
 
@@ -243,7 +234,6 @@ class SQLiteStore:
             )
 
     def _note_written(self, sessions: int, size: int) -> None:
-        """Write the WAL back once about 4 MiB were written since the last time."""
         self._pages += _PAGES_PER_BATCH + sessions + size // PAGE_BYTES
         if self._pages >= CHECKPOINT_PAGES:
             self._pages = 0

@@ -3,11 +3,9 @@
 Three habits of aiosqlite 0.22.1 that a log cannot live with:
   - its public calls are one thread hop per statement (110-130 us each, a transaction has three or more):
     here a whole batch is one function, put on the connection's own queue (`_tx`);
-  - a result for a loop that was closed in the meantime ends the thread with a traceback, and everything
-    queued behind it is lost: here such a result is dropped and the thread goes on;
+  - a result for a loop that was closed meanwhile ends the thread: here such a result is dropped;
   - its thread is not a daemon, so a program that forgets `close` never ends: here it is one. `SQLiteLog`
-    stops it when the log is collected or, by `atexit`, when the interpreter ends; at that time daemon
-    threads still run, so the queue is worked off and the file closed properly.
+    stops it when the log is collected or, by `atexit`, while daemon threads still run.
 
 Cancelling a caller never stops a function that was queued: it runs whole, and its result is dropped.
 """
@@ -20,8 +18,9 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
@@ -30,9 +29,7 @@ from aiosqlite import core
 from callboard.runtime.log.sqlite.preparation import BUSY_TIMEOUT_MS
 
 T = TypeVar("T")
-
-LEAVE_TIMEOUT_S: Final = 10.0
-"""How long leaving without `close` waits for the queue. Batches that remain were not acknowledged."""
+LEAVE_TIMEOUT_S: Final = 10.0  # without `close`; batches that remain in the queue were not acknowledged
 
 if not aiosqlite.__version__.startswith("0.22."):  # pyproject.toml pins the same
     raise ImportError(f"aiosqlite {aiosqlite.__version__}: callboard knows the inside of 0.22 only")
@@ -52,7 +49,6 @@ class SQLiteThread:
         self._is_stopping = False
         self._connection._thread.daemon = True
         self._connection._thread.start()
-
         _live.add(self)
 
     async def connect(self) -> sqlite3.Connection:
@@ -79,12 +75,10 @@ class SQLiteThread:
 
     def _finish(self, last: Callable[[], object], then: Callable[[], object]) -> object:
         opened, self._connection._connection = self._connection._connection, None
-        with contextlib.suppress(sqlite3.Error):  # acknowledged events are in the file already
-            if opened is not None:
-                last()
-        with contextlib.suppress(sqlite3.Error):
-            if opened is not None:
-                opened.close()
+        if opened is not None:
+            for leave in (last, opened.close):
+                with contextlib.suppress(sqlite3.Error):  # acknowledged events are in the file already
+                    leave()
         then()
         return core._STOP_RUNNING_SENTINEL
 
@@ -96,10 +90,8 @@ class SQLiteThread:
         return not thread.is_alive()
 
     def leak(self) -> None:
-        """Give the connection up in a forked child, without closing it: its locks are the parent's.
-
-        See https://sqlite.org/howtocorrupt.html, 2.7.
-        """
+        """Give the connection up in a forked child, without closing it: its locks are the parent's."""
+        # See https://sqlite.org/howtocorrupt.html, 2.7.
         opened, self._connection._connection = self._connection._connection, None
         if opened is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened))
@@ -118,20 +110,10 @@ os.register_at_fork(after_in_child=_leak_all)
 
 def _answer(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]", function: Callable[[], T]) -> None:
     """Run the function and hand its result or exception to the loop, if that still runs."""
-    result: T | None = None
-    raised: BaseException | None = None
+    settle: Callable[[], None]
     try:
-        result = function()
+        settle = partial(future.set_result, function())
     except BaseException as error:
-        raised = error
-
-    def settle() -> None:
-        if future.done():
-            return
-        if raised is None:
-            future.set_result(cast("T", result))
-        else:
-            future.set_exception(raised)
-
+        settle = partial(future.set_exception, error)
     with contextlib.suppress(RuntimeError):  # the loop is closed: the caller is gone
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(lambda: None if future.done() else settle())

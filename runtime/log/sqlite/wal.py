@@ -1,14 +1,10 @@
 """Damage in the middle of a WAL, which SQLite takes for its end.
 
 Every frame of a WAL (a page, and a header before it) carries a checksum over all frames before it. SQLite
-reads up to the first one that is wrong and takes the rest for the remains of a write that was cut short: one
-flipped bit, and all later commits are gone without an error. But the remains of one write are one
-transaction, and a transaction is begun only when the one before was written whole. So where frames of a
-further transaction follow a wrong one, the WAL was damaged, not cut.
-
-Damage in the very last transaction looks like a write that was cut short: only a head that was kept shows it.
-With durability="process" a loss of power may keep later writes and lose earlier ones, and is reported as
-damage: acknowledged events are lost then, which that setting allows.
+reads up to the first wrong one: one flipped bit, and all later commits are gone without an error. But a
+transaction is begun only when the one before was written whole. So where frames of a further transaction
+follow a wrong one, the WAL was damaged, not cut short. Only a kept head shows damage in the last transaction.
+With durability="process" a loss of power may keep later writes and lose earlier ones, and is reported too.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """
@@ -37,7 +33,6 @@ class _Header(NamedTuple):
     page_bytes: int
     salts: tuple[int, int]
     sums: tuple[int, int]
-    is_right: bool
 
 
 def find_damage(wal: Path) -> Damage | None:
@@ -61,7 +56,7 @@ def _damage(content: bytes) -> Damage | None:
     if len(content) <= HEADER_BYTES:
         return None
     header = _header(content)
-    if header is None or not header.is_right:
+    if header is None:
         return Damage(0, 0)
     wrong, commits, is_further = 0, 0, False
     sums = header.sums
@@ -82,7 +77,7 @@ def _header(content: bytes) -> _Header | None:
         return None
     order = ">" if magic & 1 else "<"
     sums = _sum((0, 0), content[:24], order)
-    return _Header(order, page_bytes, (rest[0], rest[1]), sums, sums == (rest[2], rest[3]))
+    return _Header(order, page_bytes, (rest[0], rest[1]), sums) if sums == (rest[2], rest[3]) else None
 
 
 def _frames(content: bytes, header: _Header) -> Iterator[tuple[bytes, bytes]]:

@@ -9,15 +9,9 @@ to a new WAL, the owner commits wal = "needed", has that written back into the f
 commits wal = "": the file alone says that events are missing, the file with its WAL that none are. An opener
 that reads "needed" and finds no WAL beside the file, or an empty one, refuses.
 
-Every checkpoint repeats these three steps (`write_back`). Closing writes all back, the "" too.
-
-  - A crash at any point leaves a WAL that is not empty: "needed" gets into the file by way of a WAL only,
-    and only closing empties it.
-  - A sqlite3 shell that opens the files after a crash writes the WAL back, with the "", and removes it. If
-    the crash came between two of the three steps (some milliseconds in 4 MiB of events) the shell writes
-    "needed" back, and the log is refused although it is complete. The message says how to accept it.
-  - A reader of another program that stays in one transaction for long can keep "needed" from being written
-    back; until it ends, a copy without the WAL may go unnoticed.
+Every checkpoint repeats these three steps (`write_back`). Closing writes all back, the "" too. A crash at any
+point leaves a WAL that is not empty: "needed" gets into the file by way of a WAL only, and only closing
+empties it. docs/log.md has the limits of this.
 """
 
 import sqlite3
@@ -28,8 +22,7 @@ from callboard.actors.protocol.errors import StoreIncomplete
 from callboard.runtime.log.sqlite.meta import damaged_meta, meta_value
 
 NEEDED: Final = "needed"
-CHECKPOINT_PAGES: Final = 512
-"""Pages in the WAL from which on it is written back: about 4 MiB."""
+CHECKPOINT_PAGES: Final = 512  # pages in the WAL from which on it is written back: about 4 MiB
 
 _SET: Final = (
     "UPDATE meta SET value = ? WHERE key = 'wal' "
@@ -50,10 +43,7 @@ def write_owner(connection: sqlite3.Connection) -> str:
 
 
 def finish_marking(connection: sqlite3.Connection, owner: str) -> None:
-    """Take the second and third step: write the WAL back with its "needed", then commit "".
-
-    A process that lost the log meanwhile changes no row.
-    """
+    """Write the WAL back with its "needed", then commit "", unless the log was lost meanwhile."""
     checkpoint(connection)
     connection.execute(_SET, ("", owner))
 

@@ -16,11 +16,10 @@ from callboard.actors.protocol.usage import Usage
 from callboard.runtime.models.anthropic.errors import garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
-TOKENS_MAX: Final = 2**53
-"""The largest count of tokens that is believed."""
+TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed
 
+# Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
-"""Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage)."""
 
 
 def parsed(text: str | bytes) -> object:
@@ -77,16 +76,11 @@ def answer_of(message: dict[str, object]) -> ModelAnswer:
             raise garbage_answer(f"content block {index} {problem}", usage)
     if not isinstance(stop_reason, str):
         raise garbage_answer("the answer does not say why it stopped", usage)
-    return ModelAnswer(
-        content=encoded(content),
-        stop_reason=stop_reason,
-        usage=usage,
-        model=_model_of(message.get("model"), content),
-    )
+    model = _model_of(message.get("model"), content)
+    return ModelAnswer(encoded(content), stop_reason, usage, model=model)
 
 
 def _problem(block: object) -> str:
-    """Describe the fault of a block that the runtime cannot act on; empty for a good block."""
     if not isinstance(block, dict) or not isinstance(block.get("type"), str):
         return "is not an object with a type"
     if block["type"] == "text" and not isinstance(block.get("text"), str):
@@ -99,7 +93,6 @@ def _problem(block: object) -> str:
 
 
 def _model_of(model: object, content: list[object]) -> str:
-    """Return the model that answered: after a fallback, the one in the last fallback block."""
     for block in reversed(content):
         if isinstance(block, dict) and block.get("type") == "fallback":
             to = block.get("to")
@@ -127,12 +120,8 @@ def _tokens(usage: object) -> list[int] | None:
     """Read the counts of input, output, cache read and cache write. The last two may be missing or null."""
     if not isinstance(usage, dict):
         return None
-    counts = [
-        usage.get("input_tokens"),
-        usage.get("output_tokens"),
-        usage.get("cache_read_input_tokens") or 0,
-        usage.get("cache_creation_input_tokens") or 0,
-    ]
+    counts = [usage.get("input_tokens"), usage.get("output_tokens")]
+    counts += [usage.get(key) or 0 for key in ("cache_read_input_tokens", "cache_creation_input_tokens")]
     if any(type(count) is not int or not 0 <= count <= TOKENS_MAX for count in counts):
         return None
     return [count for count in counts if isinstance(count, int)]

@@ -18,12 +18,9 @@
     an answer of the wrong form                   garbage                    yes    unknown unless it says
     a stream with unknown parts                   unsupported_stream         no     as it says
 
-`x-should-retry: true|false` overrides the column "retry" of a status, as in the official SDK. It does not
-override a full context, which stays full. Types, statuses and the two wordings of a full context come from
-https://platform.claude.com/docs/en/api/errors and from recorded traffic.
-
-Usage "none" charges the agent's budget nothing. Where tokens may have been billed, usage is "unknown", and
-the whole reservation is charged.
+`x-should-retry: true|false` overrides the column "retry" of a status, but not of a full context. The types
+come from https://platform.claude.com/docs/en/api/errors and from recorded traffic. Where tokens may have been
+billed, usage is "unknown", and the whole reservation is charged.
 """
 
 import math
@@ -35,11 +32,8 @@ from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text
 
-MESSAGE_CHARS_MAX: Final = 4_000
-"""The length of a service's message. The port redacts the secrets in it and keeps the first quarter."""
-
+MESSAGE_CHARS_MAX: Final = 4_000  # of a service; the port redacts its secrets and keeps the first quarter
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
-
 _RETRYABLE_TYPES: Final = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429})
 _USED_NOTHING: Final = frozenset({503, 529})
@@ -71,9 +65,8 @@ def service_error(
 ) -> CallFailed:
     """Return the error that a service reports, by a status or inside an answer of status 200.
 
-    body: the decoded error document, or any other body.
-    has_begun: in a 200 answer, tokens may have been made.
-    text: the body as text, if it is not an error document.
+    body: the decoded error document, or any other body. has_begun: in a 200 answer, tokens may have been
+    made. text: the body as text, if it is not an error document.
     """
     kind, message = _type_and_message(body)
     is_full = status == 413 or any(mark in message for mark in _CONTEXT_FULL)
@@ -153,7 +146,8 @@ def failure_of(error: Exception) -> CallFailed:
     if isinstance(error, CallFailed):
         return error
     if isinstance(error, anthropic.APIStatusError):
-        return service_error(error.status_code, error.response.headers, error.body, text=_text_of(error.body))
+        text = error.body.strip() if isinstance(error.body, str) else ""
+        return service_error(error.status_code, error.response.headers, error.body, text=text)
     if isinstance(error, (anthropic.APITimeoutError, httpx2.TimeoutException, TimeoutError)):
         return _timed_out(error)
     if isinstance(error, anthropic.APIConnectionError):
@@ -176,7 +170,6 @@ def _timed_out(error: Exception) -> CallFailed:
 
 
 def _unconnected(error: Exception) -> CallFailed:
-    """Classify a connection error by its cause."""
     import httpx2
 
     cause = error.__cause__ or error  # the SDK's own message is always "Connection error."
@@ -184,10 +177,6 @@ def _unconnected(error: Exception) -> CallFailed:
     is_unsent = is_ours or isinstance(cause, (httpx2.ConnectError, httpx2.ProxyError))
     failure = ModelFailure("connection", f"no answer: {failure_text(cause)}", is_retryable=not is_ours)
     return CallFailed(failure, ZERO if is_unsent else None)
-
-
-def _text_of(body: object) -> str:
-    return body.strip() if isinstance(body, str) else ""
 
 
 def for_log(message: str, secrets: tuple[str, ...]) -> str:

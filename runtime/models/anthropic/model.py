@@ -47,14 +47,11 @@ class AnthropicModel:
     betas, api_version: logged as well. The default version is the SDK's, 2026-10-21, which refuses
     `temperature`, `top_p` and `top_k`.
     prices: the prices for cost limits, or "known" for the list prices in prices.py.
-    api_key: by default ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN.
-    base_url: by default ANTHROPIC_BASE_URL.
-    stream: let text arrive piece by piece.
-    cache: set prompt cache marks; "1h" sets marks that last an hour.
+    api_key, base_url: by default ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN, and ANTHROPIC_BASE_URL.
+    stream: let text arrive piece by piece. cache: set prompt cache marks; "1h" sets marks that last an hour.
     force_tools: the model accepts a forced tool; None decides by its name.
     timeout_s: seconds to wait for the next bytes; `model_timeout_s` limits the whole call.
-    headers: sent with every request, never logged.
-    client: an AsyncAnthropic of your own, which you close.
+    headers: sent with every request, never logged. client: an AsyncAnthropic of your own, which you close.
 
     >>> model = AnthropicModel("claude-opus-5", params={"output_config": {"effort": "low"}})
     >>> bytes(model.spec.params)
@@ -85,7 +82,7 @@ class AnthropicModel:
         if max_tokens < 1:
             raise MisuseError(f"max_tokens={max_tokens} leaves no room for an answer; use at least 1")
         found = known_prices(name, cache) if prices == "known" else prices
-        self._spec = ModelSpec(name, max_tokens, _params_json(params or {}, betas, api_version), found)
+        self.spec = ModelSpec(name, max_tokens, _params_json(params or {}, betas, api_version), found)
         self._base_url = base_url
         self._api_key = api_key
         self._stream = stream
@@ -99,18 +96,13 @@ class AnthropicModel:
         self._opening = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"AnthropicModel({self._spec.name!r})"
-
-    @property
-    def spec(self) -> ModelSpec:
-        """Return its name in the log, with its parameters and prices. Needs no key."""
-        return self._spec
+        return f"AnthropicModel({self.spec.name!r})"
 
     def check(self) -> None:
         """Raise MissingKey if there is no API key. Nothing is imported or sent."""
         if self._own_client is None and not self._key():
             raise MissingKey(
-                f"no API key for {self._spec.name}: set the environment variable {_KEY_VARIABLES[0]}, "
+                f"no API key for {self.spec.name}: set the environment variable {_KEY_VARIABLES[0]}, "
                 "or pass AnthropicModel(..., api_key=...)"
             )
 
@@ -118,12 +110,15 @@ class AnthropicModel:
         """Ask once. A fault of the service, the network or the key is returned as a failure."""
         try:
             self.check()
-            return await self._ask(request, on_text)
+            body = body_of(request, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
+            return await exchange(await self._opened(), body, headers_of(request), on_text)
         except MissingKey as error:
             failed = CallFailed(ModelFailure("missing_key", str(error)), ZERO)
         except Exception as error:
             failed = failure_of(error)
-        message = for_log(failed.failure.message, self._secrets())
+        # No message may contain a header value, unless it is short: a common word, not a secret.
+        headers = (value for value in self._headers.values() if len(value) >= _SECRET_CHARS_MIN)
+        message = for_log(failed.failure.message, (*self.secrets().values(), *headers))
         failure = msgspec.structs.replace(failed.failure, message=message)
         return ModelAnswer(failure=failure, usage=failed.usage)
 
@@ -143,16 +138,8 @@ class AnthropicModel:
             await client.close()
 
     def _key(self) -> str:
-        """Return the first key that is set."""
         # Read at each call: the environment may be set after this object is made.
         return self._api_key or next((key for name in _KEY_VARIABLES if (key := os.environ.get(name))), "")
-
-    def _secrets(self) -> tuple[str, ...]:
-        """Return the texts that no message may contain. Short header values are common words, not secrets."""
-        found = [self._key(), *self._headers.values()]
-        if self._own_client is not None:
-            found += [self._own_client.api_key or "", self._own_client.auth_token or ""]
-        return tuple(secret for secret in found if len(secret) >= _SECRET_CHARS_MIN)
 
     async def _opened(self) -> "AsyncAnthropic":
         """Return the client of this event loop. Connections belong to the loop that opened them."""
@@ -181,13 +168,8 @@ class AnthropicModel:
             default_headers=self._headers,
         )
 
-    async def _ask(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
-        body = body_of(request, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
-        return await exchange(await self._opened(), body, headers_of(request), on_text)
-
 
 def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version: str) -> Json:
-    """Encode the parameters for the log. Raises MisuseError for a reserved parameter, or one without JSON."""
     if wrong := sorted(_NOT_PARAMS & params.keys()):
         raise MisuseError(
             f"params may not hold {', '.join(wrong)}: use the arguments of AnthropicModel for those that may "

@@ -16,22 +16,16 @@ _HAIKU: Final = Prices(input=1_000_000, output=5_000_000, cache_read=100_000, ca
 
 # Left out: Haiku 5.5, whose price depends on the prompt's length; Sonnet 5.5, whose cache price changed
 # within ten days of its release; batch, fast-mode and regional prices.
+# Micro-dollars per million tokens: input, output, cache read, cache write that lasts five minutes.
 KNOWN: Final = {
     "claude-fable-5-1": Prices(10_000_000, 50_000_000, 250_000, 12_500_000),
     "claude-fable-5": Prices(10_000_000, 50_000_000, 1_000_000, 12_500_000),
     "claude-opus-5": _OPUS,
-    "claude-opus-4-8": _OPUS,
-    "claude-opus-4-7": _OPUS,
-    "claude-opus-4-6": _OPUS,
-    "claude-opus-4-5": _OPUS,
-    "claude-opus-4-5-20251101": _OPUS,
+    **{f"claude-opus-4-{minor}": _OPUS for minor in ("8", "7", "6", "5", "5-20251101")},
     "claude-sonnet-5": Prices(2_000_000, 10_000_000, 200_000, 2_500_000),
-    "claude-sonnet-4-5": _SONNET,
-    "claude-sonnet-4-5-20250929": _SONNET,
-    "claude-haiku-4-5": _HAIKU,
-    "claude-haiku-4-5-20251001": _HAIKU,
+    **dict.fromkeys(("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"), _SONNET),
+    **dict.fromkeys(("claude-haiku-4-5", "claude-haiku-4-5-20251001"), _HAIKU),
 }
-"""Micro-dollars per million tokens: input, output, cache read, cache write that lasts five minutes."""
 
 
 def known_prices(name: str, cache: Cache) -> Prices:

@@ -1,11 +1,8 @@
 """The body of a Messages API request, made from a `ModelRequest` without decoding its contents.
 
-Rules
-  - Tools, system and messages are sent as their bytes in the log. From request to request of one agent they
-    only grow at the end, so the service finds its prompt cache.
-  - A cache mark is text before a block's closing brace. A mark needs a block, so with caching on, a plain
-    text is written as a list of one text block, in every message of every request. To the API the two are the
-    same. With caching off, nothing is changed.
+Tools, system and messages are sent as their bytes in the log. From request to request of one agent they only
+grow at the end, so the service finds its prompt cache. A cache mark needs a block, so with caching on, a text
+is written as a list of one text block, in every message of every request. To the API they are the same.
 
 Places of the marks (at most four are allowed, and the service looks at most 20 blocks back;
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching):
@@ -23,30 +20,21 @@ import msgspec
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.request import ModelRequest
 
-Cache: TypeAlias = bool | Literal["1h"]
-"""True sets cache marks that last five minutes, "1h" marks that last an hour."""
-
+Cache: TypeAlias = bool | Literal["1h"]  # True sets cache marks that last five minutes, "1h" an hour
+# Parameters that callboard sets, and those that are logged with the others and sent as headers.
 RESERVED: Final = frozenset({"model", "max_tokens", "messages", "system", "tools", "stream"})
-"""Parameters that `params` may not set, because callboard sets them."""
-
 AS_HEADERS: Final = {"api_version": "anthropic-version", "betas": "anthropic-beta"}
-"""Parameters that are logged with the others and sent as headers."""
-
 MARKS_MAX: Final = 4
-
 _MARK: Final = b'{"type":"ephemeral"}'
 _MARK_1H: Final = b'{"type":"ephemeral","ttl":"1h"}'
+# Block types known to take a mark. Thinking blocks do not, and an unknown type might not.
 _MARKABLE: Final = frozenset({"text", "image", "document", "search_result", "tool_use", "tool_result"})
-"""Block types known to take a mark. Thinking blocks do not, and an unknown type might not."""
-
+# Models known to allow a forced tool. Opus 5.5, Sonnet 5.5 and Fable refuse it with a 400, and models with
+# thinking on by default do as well ("What's new" pages of platform.claude.com/docs, 2026).
 _FORCES: Final = re.compile(r"claude-(3|(opus|sonnet|haiku)-4)(-|$)")
-"""Models known to allow a forced tool. Opus 5.5, Sonnet 5.5 and Fable refuse it with a 400, and models with
-thinking on by default do as well ("What's new" pages of platform.claude.com/docs, 2026)."""
-
+# A mark of the user. Inside a JSON string the quotes would be escaped, so only keys match. A key of that name
+# in the arguments of a call matches too; it only costs our own marks.
 _OWN_MARK: Final = re.compile(rb'"cache_control"\s*:\s*+(?!null)')
-"""A mark of the user. Inside a JSON string the quotes would be escaped, so only keys match. A key of that
-name in the arguments of a call matches too; it only costs our own marks."""
-
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -98,7 +86,6 @@ def headers_of(request: ModelRequest) -> dict[str, str]:
 
 
 def _may_force(name: str, params: dict[str, Json], force_tools: bool | None) -> bool:
-    """Return whether this request may force a tool."""
     # The API says: "Thinking may not be enabled when tool_choice forces tool use".
     thinking = params.get("thinking", NULL)
     if thinking != NULL and _HEAD.decode(thinking).type != "disabled":
@@ -156,7 +143,6 @@ def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
 
 
 def _end_of_previous(messages: list[Json]) -> int:
-    """Return the index of the last message of the previous request; -1 if there was none."""
     for at in reversed(range(len(messages))):
         if _HEAD.decode(messages[at]).role == "assistant":
             return at - 1
@@ -164,7 +150,6 @@ def _end_of_previous(messages: list[Json]) -> int:
 
 
 def _with_blocks(message: Json) -> Json:
-    """Return the message with a list as content, and no white space between its parts."""
     parts = _OBJECT.decode(message)
     content = parts.get("content", NULL)
     if _HEAD.decode(message).role != "system":

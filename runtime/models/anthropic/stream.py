@@ -7,15 +7,11 @@
     message_delta                                  stop reason; usage, in totals that replace earlier ones
     message_stop                                   the end
 
-Blocks come one after another and have an `index`. All of them come before the stop reason: a stream that
-breaks off after it is complete, one that breaks off before it was cut.
+A stream that breaks off after the stop reason is complete, one that breaks off before it was cut.
 
-Events of unknown types are ignored, as the service asks
-(https://platform.claude.com/docs/en/build-with-claude/streaming). A delta of an unknown type ends the call
-with a failure that is not retried, because its block would be sent back to the service incomplete. The stream
-is read to its end first, so that its usage is known.
-
-The tables follow the SDK's own accumulation (anthropic 2.12, lib/streaming/_beta_messages.py).
+Events of unknown types are ignored, as https://platform.claude.com/docs/en/build-with-claude/streaming asks.
+A delta of an unknown type ends the call with a failure that is not retried, because its block would be sent
+back to the service incomplete. The stream is read to its end first, so that its usage is known.
 """
 
 from typing import Final
@@ -26,12 +22,11 @@ from callboard.runtime.models.anthropic.answer import answer_of, parsed, usage_o
 from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
+# Tool input that is not JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's documentation
+# of fine-grained tool streaming recommends for returning it to the model.
 INVALID_INPUT_KEY: Final = "INVALID_JSON"
-"""Tool input that is not JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's
-documentation of fine-grained tool streaming recommends for returning it to the model."""
-
 BLOCKS_MAX: Final = 10_000
-
+# As the SDK's own accumulation does (anthropic 2.12, lib/streaming/_beta_messages.py).
 _APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _REPLACED: Final = frozenset({"signature_delta", "compaction_delta"})
 
@@ -117,7 +112,9 @@ class StreamedMessage:
         if not self.is_complete:
             raise broken_stream("the stream ended before the message did")
         if self._unknown:
-            raise CallFailed(_unsupported(self._unknown), self.usage)
+            why = f"the model streams its blocks in a form that this version cannot join ({self._unknown})"
+            advice = f"{why}; use AnthropicModel(..., stream=False)"
+            raise CallFailed(ModelFailure("unsupported_stream", advice), self.usage)
         content = [block.whole() for _, block in sorted(self._blocks.items())]
         return answer_of({**self._message, "content": content, "usage": self._usage})
 
@@ -169,11 +166,3 @@ class StreamedMessage:
             self._message = {**self._message, **delta}
         if isinstance(usage, dict):
             self._usage.update((key, value) for key, value in usage.items() if value is not None)
-
-
-def _unsupported(kind: str) -> ModelFailure:
-    return ModelFailure(
-        "unsupported_stream",
-        f"the model streams its blocks in a form that this version cannot join ({kind}); "
-        "use AnthropicModel(..., stream=False)",
-    )

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
-ANSWER_BYTES_MAX: Final = 64 * 2**20
-"""The bytes of one answer, twice the API's limit for a request. A larger answer is garbage."""
-
-ENDING_S: Final = 1.0
-"""Seconds to wait for the end of a stream after its message is complete, to keep the connection."""
+ANSWER_BYTES_MAX: Final = 64 * 2**20  # twice the API's limit for a request; a larger answer is garbage
+ENDING_S: Final = 1.0  # for the end of a stream after its message is complete, to keep the connection
 
 
 class _Event(Protocol):
@@ -50,7 +47,6 @@ async def exchange(
 
 
 async def _post(client: "AsyncAnthropic", body: bytes, headers: dict[str, str]) -> "httpx2.Response":
-    """Send the request and return its response, of status 200, with an unread body."""
     import httpx2
     from anthropic import AsyncStream
 
@@ -76,7 +72,6 @@ async def _read_body(response: "httpx2.Response") -> bytes:
 
 
 async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAnswer:
-    """Read the answer of a stream. Raises CallFailed."""
     from anthropic import AsyncStream
 
     message = StreamedMessage()
@@ -86,19 +81,15 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
             await _take_events(events, message, on_text)
         except CallFailed:
             raise
+        except UnicodeDecodeError as error:
+            if not message.is_complete:
+                raise broken_stream(f"the stream is not UTF-8: {error.reason}") from error
         except Exception as error:
             if not message.is_complete:
-                raise _unread(error) from error
+                raise CallFailed(failure_of(error).failure) from error
         if message.has_ended:
             await _read_to_the_end(events)
     return message.answer()
-
-
-def _unread(error: Exception) -> CallFailed:
-    """Return the error for a stream that cannot be read further."""
-    if isinstance(error, UnicodeDecodeError):
-        return broken_stream(f"the stream is not UTF-8: {error.reason}")
-    return CallFailed(failure_of(error).failure)
 
 
 async def _take_events(
@@ -129,9 +120,7 @@ def _data_of(event: _Event, message: StreamedMessage) -> object:
 
 async def _read_to_the_end(events: AsyncGenerator[_Event, None]) -> None:
     """Read a finished stream to its end, so that its connection can be used again."""
-    try:
+    with suppress(Exception):
         async with asyncio.timeout(ENDING_S):
             async for _ in events:
                 pass
-    except Exception:
-        return

@@ -54,6 +54,13 @@ def with_writer(
     run(prepared)
 
 
+async def room_in(writer: GroupWriter) -> None:
+    """Wait until the writer has room."""
+    has_room = asyncio.Event()
+    writer.when_room(has_room.set)
+    await has_room.wait()
+
+
 async def passes(count: int = 1) -> None:
     for _ in range(count):
         await asyncio.sleep(0)

@@ -3,8 +3,7 @@
 import pytest
 
 from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
-from callboard.runtime.log.append_rules import no_session, refusal, session_exists
-from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.protocol import Append, no_session, refusal, session_exists
 from tests.runtime.log.kit import event, events
 
 

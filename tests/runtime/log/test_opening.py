@@ -1,5 +1,6 @@
 """A log is opened by its address: a path, a URL, or `":memory:"`."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,42 +8,35 @@ from click.testing import CliRunner
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed, WrongKey
 from callboard.cli.main import cli
-from callboard.runtime.log.addresses import file_of, scheme_of
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.log.opening import OPENERS, open_log
-from callboard.runtime.log.reading import READERS, open_reader
+from callboard.runtime.log.opening import open_log
+from callboard.runtime.log.reading import file_of, is_memory, open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.runtime.log.kit import added, child, events, run, write_some
 
 
 @pytest.mark.parametrize(
-    ("address", "scheme"),
-    [
-        ("callboard.db", "sqlite"),
-        (Path("a/b.db"), "sqlite"),
-        ("C:/log.db", "sqlite"),
-        ("file:log.db", "sqlite"),
-        ("sqlite:///log.db", "sqlite"),
-        ("SQLite:////log.db", "sqlite"),
-        ("postgresql+psycopg://host/db", "postgresql+psycopg"),
-        (":memory:", "memory"),
-    ],
-)
-def test_an_address_has_a_scheme(address: str | Path, scheme: str) -> None:
-    assert scheme_of(address) == scheme
-
-
-@pytest.mark.parametrize(
     ("address", "file"),
     [
+        ("callboard.db", "callboard.db"),
+        (Path("a/b.db"), "a/b.db"),
+        ("C:/log.db", "C:/log.db"),
+        ("file:log.db", "file:log.db"),
+        ("sqlite:///log.db", "log.db"),
+        ("SQLite:////log.db", "/log.db"),
         ("a log?#%20.db", "a log?#%20.db"),
         ("sqlite:///a log?#%20.db", "a log?#%20.db"),
         ("sqlite:////var/log.db", "/var/log.db"),
         ("sqlite:///a\nb", "a\nb"),
     ],
 )
-def test_a_sqlite_address_has_a_file(address: str, file: str) -> None:
-    assert file_of(address) == Path(file)
+def test_a_sqlite_address_has_a_file(address: str | Path, file: str) -> None:
+    assert (file_of(address), is_memory(address)) == (Path(file), False)
+
+
+def test_an_address_in_memory_is_known_by_its_name_alone() -> None:
+    assert is_memory(":memory:")
+    assert is_memory(Path(":memory:"))
 
 
 @pytest.mark.parametrize("address", ["sqlite://", "sqlite:///", "sqlite://log.db"])
@@ -54,12 +48,9 @@ def test_a_url_without_a_file_is_refused(address: str) -> None:
 
 def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
     for opens in (open_log, open_reader):
-        with pytest.raises(MisuseError, match=r"postgresql:// is not a store .* sqlite://"):
-            opens("postgresql://localhost/log")
-
-
-def test_both_tables_know_the_same_schemes() -> None:
-    assert OPENERS.keys() == READERS.keys()
+        for scheme in ("postgresql", "postgresql+psycopg", "memory"):
+            with pytest.raises(MisuseError, match=re.escape(scheme) + r":// is not a store .* sqlite://"):
+                opens(f"{scheme}://localhost/log")
 
 
 @pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}"])

@@ -15,7 +15,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.writer import NAP_EVERY_S, UNDURABLE_MAX, GroupWriter
 from tests.runtime.log.kit import event, events, run, same
-from tests.runtime.log.slow_log import SlowLog, passes, with_writer
+from tests.runtime.log.slow_log import SlowLog, passes, room_in, with_writer
 
 # --- batches ------------------------------------------------------------------------
 
@@ -270,12 +270,12 @@ def test_a_caller_that_waits_for_a_forgotten_session_gets_an_error() -> None:
 def test_it_is_full_at_its_bound_and_has_room_after_the_commit() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         log.gate.clear()
-        await writer.wait_room()
+        await room_in(writer)
         writer.stage("a", 1, events(1, 9))
         assert not writer.is_full
         writer.stage("b", 1, events(1, 1))
         assert writer.is_full
-        waits = [asyncio.create_task(writer.wait_room()) for _ in range(3)]
+        waits = [asyncio.create_task(room_in(writer)) for _ in range(3)]
         await passes(3)
         assert not any(wait.done() for wait in waits)
         waits[0].cancel()
@@ -318,7 +318,7 @@ def test_dead_sessions_take_no_room() -> None:
         log.error = StoreFailed("broken")
         writer.stage("a", 1, events(1, 10))
         assert writer.is_full
-        await writer.wait_room()
+        await room_in(writer)
         assert writer.undurable == 0
 
     with_writer(work, undurable_max=10)

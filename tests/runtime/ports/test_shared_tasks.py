@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 import pytest
 
-from callboard.runtime.ports import shared_tasks
-from callboard.runtime.ports.shared_tasks import SharedTasks
+from callboard.runtime.ports import tasks
+from callboard.runtime.ports.tasks import SharedTasks
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
 Work = Coroutine[object, None, None]
@@ -155,7 +155,7 @@ def test_closing_gives_up_what_waits_and_what_has_not_begun() -> None:
 def test_closing_leaves_behind_what_ignores_that_it_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(shared_tasks, "GRACE_S", 0.001)
+    monkeypatch.setattr(tasks, "GRACE_S", 0.001)
 
     async def run() -> None:
         bench, gate = Bench(), asyncio.Event()

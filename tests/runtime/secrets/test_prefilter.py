@@ -4,8 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
-from callboard.runtime.secrets.prefilter import RUN_CHARS, may_hold_key
+from callboard.runtime.secrets.key_patterns import KEY_PATTERNS, RUN_CHARS, may_hold_key
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.refs import SecretPattern
 from callboard.runtime.secrets.registry import Secrets

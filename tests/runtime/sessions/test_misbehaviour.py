@@ -84,7 +84,7 @@ def test_a_model_that_raises_an_unexpected_exception_is_a_model_error(error: Bas
 def test_a_model_that_ignores_being_cancelled_holds_up_neither_the_ask_nor_the_runtime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("callboard.runtime.ports.shared_tasks.GRACE_S", 0.05)
+    monkeypatch.setattr("callboard.runtime.ports.tasks.GRACE_S", 0.05)
     monkeypatch.setattr("callboard.runtime.ports.tasks.GRACE_S", 0.05)
 
     async def run() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.runtime.sanitize import check_json
-from callboard.runtime.tools.arguments import DictSignature
 from callboard.runtime.tools.context import ToolContext
+from callboard.runtime.tools.signature import DictSignature
 from callboard.runtime.tools.tool import Tool, tool
 
 CTX = ToolContext(address="host.1")

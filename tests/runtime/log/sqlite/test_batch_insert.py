@@ -8,7 +8,7 @@ import pytest
 
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS
-from callboard.runtime.log.sqlite.batch_insert import insert_batch, make_batch_view
+from callboard.runtime.log.sqlite.batch import insert_batch, make_batch_view
 from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Chunk, Rows
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma

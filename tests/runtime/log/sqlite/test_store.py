@@ -14,7 +14,7 @@ from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.batch_insert import insert_batch
+from callboard.runtime.log.sqlite.batch import insert_batch
 from callboard.runtime.log.sqlite.event_queries import Blobs, sealed_rows, stored_rows
 from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import Chunk
