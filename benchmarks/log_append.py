@@ -51,7 +51,7 @@ async def rate(path: Path, durability: Durability, batch: int, seconds: float) -
 
 
 def syncs(folder: Path, seconds: float) -> float:
-    """Syncs a second that the disk gives, one after every 8 KiB."""
+    """Measure the syncs a second of the disk, one after every 8 KiB."""
     done, begun = 0, time.perf_counter()
     with (folder / "syncs").open("wb", buffering=0) as file:
         while time.perf_counter() - begun < seconds:

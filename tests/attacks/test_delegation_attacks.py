@@ -66,7 +66,7 @@ def _fans_out(request: ModelRequest) -> Reply:
 
 @pytest.mark.slow
 def test_g2_of_ten_thousand_children_as_many_begin_as_the_limit_says() -> None:
-    world = played(scenario(_fans_out))
+    world = played(scenario(_fans_out, limits=Limits(max_tool_calls=100_000)))
     assert len(world.of(Begin)) == 1 + 32
     assert len(world.of(DelegationEnded)) == 10_000
     assert set(denials(world)) == {"at most 32 delegations in one turn, racers counted singly"}
@@ -75,7 +75,7 @@ def test_g2_of_ten_thousand_children_as_many_begin_as_the_limit_says() -> None:
 
 @pytest.mark.slow
 def test_g2_with_a_wide_turn_the_session_still_has_its_thousand_agents() -> None:
-    world = played(scenario(_fans_out, limits=Limits(max_children=100_000)))
+    world = played(scenario(_fans_out, limits=Limits(max_children=100_000, max_tool_calls=100_000)))
     assert len(world.of(Begin)) == 1_000
     assert set(denials(world)) == {"at most 1000 agents in one session"}
 

@@ -43,7 +43,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Adds entry points to the installed ones: install(name=value)."""
+    """Add entry points to the installed ones: install(name=value)."""
     known = list(metadata.entry_points(group=GROUP))
 
     def add(*more: EntryPoint) -> None:
