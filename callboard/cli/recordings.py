@@ -1,5 +1,7 @@
 """The log and the session that a command is about."""
 
+import click
+
 from callboard.cli.errors import misused, not_found
 from callboard.cli.keys import log_keys
 from callboard.cli.output import talk
@@ -44,11 +46,13 @@ def find_session(reader: LogReader, wanted: str) -> SessionRow:
 
 
 def open_recording(log: str, wanted: str, head: Head | None = None) -> tuple[Recording, SessionRow]:
-    """Open a session and return it with its row."""
+    """Open a session and return it with its row; it is closed when the command ends."""
     with open_reader(log) as reader:
         row = find_session(reader, wanted)
     key, encryption_key = log_keys()
     recording = Recording.open(log, row.session_id, head=head, key=key, encryption_key=encryption_key)
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.call_on_close(recording.close)
     return recording, row
 
 
