@@ -25,7 +25,7 @@ from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
 from tests.crash.agents import SCHEMA, host_of, limits_of
 from tests.crash.broken import BREAKS
-from tests.crash.notes import Effect, SeenEvent, SeenHead, SeenOutcome, StepDigests
+from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome
 from tests.crash.points import Death, DyingLog, Reaper, install
 
 FAILED: Final = 3
@@ -85,8 +85,8 @@ class _Program:
     def __init__(self, job: Job, reaper: Reaper) -> None:
         self.job = job
         self.reaper = reaper
-        self.seen = StepDigests(Path(job.folder, "seen"), reaper.may_note)
-        self.effects = StepDigests(Path(job.folder, "effects"), reaper.may_note)
+        self.seen = Notes(Path(job.folder, "seen"), reaper.may_note)
+        self.effects = Notes(Path(job.folder, "effects"), reaper.may_note)
 
     async def main(self) -> None:
         """Drive every session to its end."""

@@ -54,10 +54,10 @@ class SeenOutcome(msgspec.Struct, frozen=True, tag_field="note"):
     usage: str
 
 
-Statistics = SeenEvent | SeenHead | SeenOutcome
+Seen = SeenEvent | SeenHead | SeenOutcome
 
 
-class StepDigests:
+class Notes:
     """A file that only grows. The next process ends a line that a death cut off.
 
     may_write: while it is not set, writers wait.
@@ -79,9 +79,9 @@ def read_effects(path: Path) -> list[Effect]:
     return _read(path, Effect)
 
 
-def read_seen(path: Path) -> list[Statistics]:
+def read_seen(path: Path) -> list[Seen]:
     """Return everything that the program was shown, in order."""
-    return _read(path, Statistics)  # type: ignore[arg-type]  # msgspec decodes a union too
+    return _read(path, Seen)  # type: ignore[arg-type]  # msgspec decodes a union too
 
 
 def _read(path: Path, kind: type[T]) -> list[T]:

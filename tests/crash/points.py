@@ -42,7 +42,7 @@ from callboard.runtime.log.sqlite.rows import Chunk
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.sessions.board import Board
-from tests.crash.notes import SeenHead, StepDigests
+from tests.crash.notes import Notes, SeenHead
 
 RANDOM: Final = "at random"
 TORN: Final = "in a torn write"
@@ -157,7 +157,7 @@ def _bound_files(size: int) -> None:
 class DyingLog(SQLiteLog):
     """The default store, which notes the heads that it acknowledges and passes the points around them."""
 
-    def __init__(self, path: Path, reaper: Reaper, seen: StepDigests) -> None:
+    def __init__(self, path: Path, reaper: Reaper, seen: Notes) -> None:
         super().__init__(path)
         self._reaper = reaper
         self._seen = seen

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.__main__ import lines, side_by_side
 from tests.crash.broken import BREAKS
 from tests.crash.campaign import PATIENCE_S, Plan
-from tests.crash.notes import Effect, StepDigests, read_effects
+from tests.crash.notes import Effect, Notes, read_effects
 from tests.crash.points import POINTS
 
 NOTICED: dict[str, str | tuple[str, ...]] = {
@@ -54,8 +54,8 @@ def test_a_note_that_was_cut_off_is_skipped(tmp_path: Path) -> None:
     may_write.set()
     kept = Effect("s", "host/1/0", "write", "s/host/1/0", 1)
     path = tmp_path / "effects"
-    StepDigests(path, may_write).write(kept)
+    Notes(path, may_write).write(kept)
     with path.open("ab") as file:
         file.write(b'\n{"note":"Effect","ses')
-    StepDigests(path, may_write).write(kept)
+    Notes(path, may_write).write(kept)
     assert read_effects(path) == [kept, kept]

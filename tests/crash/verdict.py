@@ -27,10 +27,10 @@ from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.crash.notes import (
     Effect,
+    Seen,
     SeenEvent,
     SeenHead,
     SeenOutcome,
-    Statistics,
     read_effects,
     read_seen,
 )
@@ -78,7 +78,7 @@ def _wrong(folder: Path, asks: Mapping[str, int] | None) -> list[str]:
 
 
 def _wrong_in_session(
-    reader: LogReader, name: str, seen: Sequence[Statistics], effects: Sequence[Effect], asks: int | None
+    reader: LogReader, name: str, seen: Sequence[Seen], effects: Sequence[Effect], asks: int | None
 ) -> Iterator[str]:
     heads = [note for note in seen if isinstance(note, SeenHead) and note.seq]
     last = max(heads, key=lambda note: note.seq, default=None)
@@ -94,7 +94,7 @@ def _wrong_in_session(
         yield from _at_end(recording, asks)
 
 
-def _lost_events(rows: Sequence[Stored], seen: Sequence[Statistics]) -> Iterator[str]:
+def _lost_events(rows: Sequence[Stored], seen: Sequence[Seen]) -> Iterator[str]:
     """Yield the shown events that are not in the log, byte for byte."""
     for note in seen:
         if not isinstance(note, SeenEvent):
@@ -109,7 +109,7 @@ def _lost_events(rows: Sequence[Stored], seen: Sequence[Statistics]) -> Iterator
             yield f"event {note.seq} was shown as {shown} and is {stored}"
 
 
-def _contradicted(events: Sequence[Event], seen: Sequence[Statistics]) -> Iterator[str]:
+def _contradicted(events: Sequence[Event], seen: Sequence[Seen]) -> Iterator[str]:
     """Yield the asks with several outcomes, or with another outcome than the one that was given."""
     ends: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for event in events:
