@@ -332,11 +332,11 @@ def _recorded(episode: Episode) -> int:
                 return 0
             head = Head(episode.head[0], bytes.fromhex(episode.head[1])) if episode.head else None
             recording = Recording.open(reader, "s", head=head)
+            rows = {row.seq: row.body for row in recording.rows}
+            recording.verify().raise_if_diverged()
     except StoreError:
         assert not episode.seen
         assert episode.head is None
         return 0
-    rows = {row.seq: row.body for row in recording.rows}
     assert all(rows[seq] == body for seq, body in episode.seen)
-    recording.verify().raise_if_diverged()
     return len(rows)
