@@ -19,6 +19,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from callboard.cli.main import cli
+from callboard.runtime.models.providers import model_named
 from tests.cli.agents import Terminal
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +47,7 @@ def working_in(folder: Path) -> Iterator[None]:
     """Run and import from a folder, and forget its modules afterwards."""
     path, before = list(sys.path), set(sys.modules)
     sys.path.insert(0, str(folder))
+    model_named.cache_clear()  # its models may come from a module of this name in another folder
     with contextlib.chdir(folder):
         try:
             yield

@@ -70,9 +70,11 @@ def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         raise StoreUnreadable(f"SQLite {sqlite3.sqlite_version} is too old: callboard needs 3.33 or later")
     application = pragma(connection, "application_id")
-    if application != APPLICATION_ID:
-        if application == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if application == 0:
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return True
+        application = pragma(connection, "application_id")  # another process may have made the log meanwhile
+    if application != APPLICATION_ID:
         raise StoreUnreadable(f"{path} is a database, but not a callboard log; choose another file name")
     version = pragma(connection, "user_version")
     if version > FORMAT:
