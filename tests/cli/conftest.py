@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +31,13 @@ def own_log(recorded: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make a user's folder the current one; each test loads its module again."""
     (tmp_path / "survey.py").write_text(SURVEY)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "survey", raising=False)
     model_named.cache_clear()  # its models come from the module of an earlier test
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("survey", None)
 
 
 @pytest.fixture
