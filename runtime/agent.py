@@ -185,7 +185,7 @@ def schema_json(schema: Mapping[str, object] | None) -> Json:
 
 
 def limits_of(limits: Limits | None) -> Limits:
-    """Return the given limits, or none. Raises MisuseError for any other object."""
+    """Return the given limits, or empty ones. Raises MisuseError for any other object."""
     if limits is not None and not isinstance(limits, Limits):
         raise MisuseError(f"limits={limits!r}: use Limits(...), for example Limits(tokens=50_000)")
     return limits or Limits()

@@ -1,4 +1,4 @@
-"""How much work jsonschema-rs may need for a check, estimated before it is asked.
+"""The work that jsonschema-rs may need for a check, estimated before it is asked.
 
 It holds the interpreter and cannot be stopped, so an estimate must never be too low by much. A step is
 one JSON value of the schema that looks at one value of the report; a definition counts every time that a

@@ -17,7 +17,7 @@ from callboard.runtime.schemas.wording import problem, show
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 Place: TypeAlias = Literal["one", "list", "map"]
-"""How a keyword holds subschemas: itself one, a list of them, or an object whose values they are."""
+"""The form in which a keyword holds subschemas: one, a list of them, or an object of them."""
 
 PLACES: Final[Mapping[str, Place]] = {
     **dict.fromkeys(("$defs", "definitions", "properties", "patternProperties", "dependentSchemas"), "map"),

@@ -92,7 +92,7 @@ class DeciderActor(LoopActor):
             posts = board.core.decide_safely(message, board.report)
         except Exception as error:  # the supervisor's decider
             board.report(message, error)
-            board.flush()  # what was decided before this event stands
+            board.flush()  # the decisions before this event stand
             board.fail(error)
             return
         if posts:  # an agent that comes to rest says so

@@ -25,7 +25,7 @@ COLUMNS = {
     "blobs": ("id", "digest", "data"),
 }
 CHAINED = {"at", "sender", "recipient", "cause", "body", "digest", "data", "origin", "session_id", "head"}
-"""What a chain of digests covers: `verify` sees any other value there."""
+"""The columns that the hash chain covers: `verify` sees any other value there."""
 
 VALUES = {
     "a flipped bit": "CAST(:flipped AS {kind})",

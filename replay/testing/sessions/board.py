@@ -209,7 +209,7 @@ class Board:
             strand, label = check_strand(self.supervisor, body.check, self.log), "answers"
         else:
             strand, label = f"{request.recipient} {owner_of(request)}", "answers"
-        while strand in self.requests:  # two of one name are two all the same
+        while strand in self.requests:  # two requests of one name are two moves
             strand += " again"
         self.requests[strand] = Request(request, strand)
         self._strands[request.seq] = strand
