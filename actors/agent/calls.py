@@ -36,11 +36,17 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
     """Post the calls of a reply. is_cut: the reply ended at max_tokens, within its last call."""
     most = state.limits.max_tool_calls or 1
     requests, reports, answers = _sort_calls(state, uses[:most], len(uses) - 1 if is_cut else -1)
-    tools = [call for call, post in requests if post.recipient == TOOLS]
-    questions = [call for call, post in requests if post.recipient == APPROVALS]
     places = state.limits.max_parallel_tools or 1
-    waiting = frozenset(tools[places:])
-    posts = [post for call, post in requests if call not in waiting]
+    posts, tools_out, waiting, questions = [], 0, NO_CALLS, NO_CALLS
+    for call, post in requests:
+        if post.recipient == TOOLS:
+            if tools_out == places:
+                waiting = waiting.put(call, True)
+                continue
+            tools_out += 1
+        elif post.recipient == APPROVALS:
+            questions = questions.put(call, True)
+        posts.append(post)
     state = replace(
         state,
         phase="acting",
@@ -48,19 +54,12 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         refused=uses[most:],
         answers=answers,
         unanswered=len(requests),
-        tools_out=min(len(tools), places),
-        waiting=_call_set(tools[places:]),
-        questions=_call_set(questions),
+        tools_out=tools_out,
+        waiting=waiting,
+        questions=questions,
         reports=reports,
     )
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
-
-
-def _call_set(calls: list[int]) -> IntMap[bool]:
-    found = NO_CALLS
-    for call in calls:
-        found = found.put(call, True)
-    return found
 
 
 def _sort_calls(

@@ -26,6 +26,7 @@ Rules
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
+from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin, DeciderFailed
@@ -94,8 +95,21 @@ class SessionCore:
 
         at: the time of the events, in milliseconds since 1970 UTC.
         """
-        events = self.number(at, groups)
-        self.route(events)
+        events: list[Event] = []
+        seq, make, mailboxes = self.seq, self.event, self.mailboxes
+        for sender, cause, posts in groups:
+            for post in posts:
+                seq += 1
+                recipient = post.recipient
+                event = make(seq, at, sender, recipient, cause, post.body)
+                events.append(event)
+                mailbox = mailboxes.get(recipient)
+                if mailbox is not None:
+                    mailbox(event)
+                elif type(post.body) is Begin:
+                    self.open(recipient)(event)
+                # Ports hear of their requests from the gate, and an agent at rest has no use for events.
+        self.seq = seq
         return events
 
     def number(self, at: int, groups: Iterable[PostGroup]) -> list[Event]:
@@ -145,15 +159,15 @@ class SessionCore:
             state, posts = failed(before, event, failure)
         else:
             state, posts = self.step(before, event)
-        self.keep(address, state)
+        # `keep` in place: this runs for every event.
+        if type(state) is AgentState and state.phase == "idle":
+            self.keep(address, state)
+        else:
+            self.states[address] = state
         return posts
 
-    def decide_safely(
-        self, event: Event, on_failure: Callable[[Event, Exception], None] = lambda event, error: None
-    ) -> tuple[Post, ...]:
+    def decide_safely(self, event: Event) -> tuple[Post, ...]:
         """Make one decision. If an agent's decider raises, let the recorded failure replace the decision.
-
-        on_failure: called with the event and the exception of an agent's decider.
 
         Raises the exception of the supervisor's decider.
         """
@@ -162,7 +176,6 @@ class SessionCore:
         except Exception as error:
             if event.recipient == SUPERVISOR:
                 raise
-            on_failure(event, error)
             return self.decide(event, type(error).__name__)
 
     def decide_together(self, events: Sequence[Event]) -> list[tuple[Post, ...]]:

@@ -185,16 +185,17 @@ class PortGate:
     def start_of(self, request: Event) -> Start:
         """Return the start of a request, with its announcement."""
         row = PORT_REQUESTS[type(request.body)]
-        announcement = row.announces(request)
-        waits = row.waits(request) or (self._is_strict and type(request.body) is CallModel)
+        announcement = row.announces(request) if row.announces else None
+        waits = row.waits(request) if row.waits else self._is_strict and type(request.body) is CallModel
         return Start(request, waits, announcement)
 
     def _request(self, event: Event, actions: list[Action]) -> None:
         body, seq = event.body, event.seq
-        owner = owner_of(event)
+        row = PORT_REQUESTS[type(body)]
+        owner = getattr(body, row.owner) if row.owner else event.sender
         self.open[seq] = event
-        if PORT_REQUESTS[type(body)].through:
-            self._grant(event)
+        if row.through:
+            self._grant(event, owner, getattr(body, row.through))
         if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
             self._repeated.add(seq)
         if owner in self._stopped:
@@ -206,9 +207,8 @@ class PortGate:
             self._of[owner] = (*self._of.get(owner, ()), seq)
         actions.append(self.start_of(event))
 
-    def _grant(self, request: Event) -> None:
-        wanted = self._wanted.pop(owner_of(request), None)
-        seq = getattr(request.body, PORT_REQUESTS[type(request.body)].through)
+    def _grant(self, request: Event, owner: str, seq: int) -> None:
+        wanted = self._wanted.pop(owner, None)
         if wanted is None or wanted.seq != seq or not isinstance(wanted.body, TurnRequested):
             raise Diverged(f"event {request.seq} grants a turn that its agent did not request")
         self._wishes[request.seq] = wanted.body
@@ -220,14 +220,15 @@ class PortGate:
         return (owner, call.turn, call.call) in self._interrupted
 
     def _answer(self, event: Event, actions: list[Action]) -> None:
-        self._answered.discard(event.cause)
-        request = self.open.pop(event.cause, None)
-        self._wishes.pop(event.cause, None)
+        cause = event.cause
+        self._answered.discard(cause)
+        request = self.open.pop(cause, None)
+        self._wishes.pop(cause, None)
         if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
             if len(seqs) == 1:
                 del self._of[owner]
             else:
-                self._of[owner] = tuple(seq for seq in seqs if seq != request.seq)
+                self._of[owner] = tuple(seq for seq in seqs if seq != cause)
         body = event.body
         if type(body) is ToolReturned and body.status == "interrupted":
             self._interrupted.add((event.recipient, body.turn, body.call))

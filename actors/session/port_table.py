@@ -50,8 +50,9 @@ class PortRequest(NamedTuple):
     repeats: the fields of the request that its answer carries again.
     through: the field with the seq of an earlier event that has those fields; empty if the request has them.
     owner: the field that names the agent the request is for; empty if that is the sender.
-    waits: True if the port may act only once the log is durable up to this request.
-    announces: builds a post that says that the port starts; it must be durable before the port acts.
+    waits: tells whether the port may act only once the log is durable up to this request; None if it never
+        waits.
+    announces: builds a post that says that the port starts, or None; it must be durable before the port acts.
     cancelled: builds the answer to a request that certainly did not start.
     given_up: builds the answer to a request of a stopped agent that an earlier process may have started.
         The last argument is True if that process announced its start.
@@ -64,8 +65,8 @@ class PortRequest(NamedTuple):
     repeats: tuple[str, ...]
     owner: str = ""
     through: str = ""
-    waits: Callable[[Event], bool] = lambda request: False
-    announces: Callable[[Event], Post | None] = lambda request: None
+    waits: Callable[[Event], bool] | None = None
+    announces: Callable[[Event], Post | None] | None = None
     cancelled: Answer | None = None
     given_up: Callable[[Event, Repeated, bool], Post] | None = None
     after_crash: Callable[[Event, Repeated, bool], Post | None] = lambda request, repeated, has_started: None

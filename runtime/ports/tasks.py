@@ -20,6 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from callboard.runtime.scheduling.run_queue import run_queue_of
+
 GRACE_S: Final = 5.0  # seconds that cancelled work has to end when its session closes
 
 logger = logging.getLogger("callboard.ports")
@@ -149,6 +151,9 @@ class _Piece(msgspec.Struct, eq=False):
     task: asyncio.Task[Any] | None = None
 
 
+_ENDED: Final = object()
+
+
 # A task costs 7 us to make, schedule and forget, even if its coroutine never waits, as most async tools.
 class SharedTasks:
     """Work by the seq of its request, whose pieces share tasks. lost: as for `Tasks`.
@@ -214,48 +219,46 @@ class SharedTasks:
         """Step the pieces in line, until the line is empty or one of them keeps this task."""
         task = asyncio.current_task()
         assert task is not None
+        # The answers of pieces that do not wait, as most, are handled together and in this step of the loop.
+        run_queue = run_queue_of(task.get_loop())
+        is_held = run_queue.hold()
+        piece, waiting = None, _ENDED
         try:
-            while self._line and not task.cancelling():
+            while waiting is _ENDED and self._line and not task.cancelling():
                 piece = self._line.popleft()
                 if self._pieces.get(piece.seq) is piece:
                     piece.task = task
-                    await self._stepped(piece)
-                    if self._stepper is not task:
-                        return
+                    waiting = self._step(piece, piece.work.send, None)
         finally:
-            if self._stepper is task:
-                self._stepper = None
-            self._step_on()
-
-    async def _stepped(self, piece: _Piece) -> None:
-        """Run one piece. Once it waits, another task steps the others."""
-        try:
-            waiting = piece.context.run(piece.work.send, None)
             self._stepper = None
             self._step_on()
-            await _carried_on(piece, waiting)
-        except StopIteration:
-            pass  # the end of a piece that did not wait, as most
-        except asyncio.CancelledError:
-            raise
+            if is_held:
+                run_queue.release()
+        if piece is not None and waiting is not _ENDED:
+            await self._rest_of(piece, waiting)
+
+    def _step(self, piece: _Piece, step: Callable[[Any], object], value: object) -> object:
+        """Step a piece to its next wait. Return the object that it waits for, or _ENDED."""
+        try:
+            return piece.context.run(step, value)
         except BaseException as error:
-            self._lost(piece.seq, error)
+            del self._pieces[piece.seq]
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            if not isinstance(error, StopIteration):
+                self._lost(piece.seq, error)
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-        finally:
-            self._pieces.pop(piece.seq, None)
+            return _ENDED
 
-
-@types.coroutine
-def _carried_on(piece: _Piece, waiting: object) -> Generator[object, None, None]:
-    work, run = piece.work, piece.context.run
-    try:
-        while True:
+    @types.coroutine
+    def _rest_of(self, piece: _Piece, waiting: object) -> Generator[object, None, None]:
+        """Run a piece that waits to its end."""
+        work = piece.work
+        while waiting is not _ENDED:
             try:
                 yield waiting
             except BaseException as error:
-                waiting = run(work.throw, error)
+                waiting = self._step(piece, work.throw, error)
             else:
-                waiting = run(work.send, None)
-    except StopIteration:
-        return
+                waiting = self._step(piece, work.send, None)

@@ -261,7 +261,8 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            self._refuse_if_stopped(queue)
+            if stopped._flag:  # type: ignore[attr-defined]
+                self._refuse_if_stopped(queue)
         return messages_max - left
 
     def _refuse_if_stopped(self, queue: deque[Any]) -> None:

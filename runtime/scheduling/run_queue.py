@@ -90,6 +90,16 @@ class RunQueue:
         if not self._is_scheduled:
             self._schedule()
 
+    def hold(self) -> bool:
+        """Schedule no pass until `release`. Return False, and hold nothing, if one is scheduled already."""
+        is_held = not self._is_scheduled
+        self._is_scheduled = True
+        return is_held
+
+    def release(self) -> None:
+        """End a `hold`: make the pass at once, if there is anything to do."""
+        self._pass()
+
     def _schedule(self) -> None:
         # One handle per pass, not per message: with one message for each of 10,000 actors, a message took
         # 4 us with a handle of its own and takes 1 us so (empty handler, CPython 3.11, a shared machine).
@@ -103,14 +113,15 @@ class RunQueue:
 
     def _pass(self) -> None:
         left, ready, later = PASS_MESSAGES_MAX, self._ready, self._later
+        ends, passed = self._ends, self._passed
         try:
             while True:
                 if ready and left > 0:
                     left -= ready.popleft().take_turn(left) or 1  # one without messages may be an `on_start`
-                elif self._ends:
-                    _call_all(self._ends)
-                elif self._passed:
-                    _call_all(self._passed)
+                elif ends:
+                    ends.popleft()()
+                elif passed:
+                    passed.popleft()()
                 elif later and left > 0:
                     for _ in range(min(len(later), LET_IN_MAX, left)):
                         left -= 1
@@ -119,14 +130,8 @@ class RunQueue:
                     return
         finally:  # an actor's SystemExit goes through here; the others stay in the queue
             self._is_scheduled = False
-            if ready or later or self._ends or self._passed:
+            if ready or later or ends or passed:
                 self._schedule()
-
-
-def _call_all(calls: deque[Callable[[], object]]) -> None:
-    """Make the present calls. If one raises, those behind it stay for the next pass."""
-    for _ in range(len(calls)):
-        calls.popleft()()
 
 
 def run_queue_of(loop: AbstractEventLoop) -> RunQueue:
@@ -206,18 +211,28 @@ class LeanInbox(LoopInbox):
         loop = self.loop
         if loop is not None and running_loop() is not loop:
             loop.call_soon_threadsafe(self.put, item)
-            return
+        else:
+            self.put_here(item)
+
+    def put_here(self, item: Any, /) -> None:
+        """Append a message; on the loop's own thread only."""
+        # Not `super().put`: these few lines run for every event of a session.
         if self._queue is _NO_MESSAGES:
             self._queue = deque()
-        super().put(item)
+        self._queue.append(item)
+        if not self._is_ready:
+            self._is_ready = True
+            self._run_queue.add(self)
 
     def take_turn(self, messages_max: int) -> int:
         """Let the worker handle some messages; return how many they were."""
         try:
-            return super().take_turn(messages_max)
+            return self._context.run(self.worker, self._queue, messages_max)
         finally:
-            if not self._queue:
-                self._queue = _NO_MESSAGES
+            if self._queue:
+                self._run_queue.add(self)
+            else:
+                self._queue, self._is_ready = _NO_MESSAGES, False
 
 
 _NO_MESSAGES: Final[deque[Any]] = deque(maxlen=0)

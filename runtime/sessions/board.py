@@ -18,8 +18,7 @@ import contextvars
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -78,6 +77,7 @@ class DeciderActor(LoopActor):
     """The shell around a decider: receive, decide, post. The session core keeps the decider's state."""
 
     use_registry = False
+    actor_inbox: LeanInbox
     _create_actor_inbox = LeanInbox
 
     def __init__(self, board: "Board", address: str) -> None:
@@ -88,16 +88,25 @@ class DeciderActor(LoopActor):
     def on_receive(self, message: Event) -> None:
         """Handle one event."""
         board = self.board
+        core = board.core
         try:
-            posts = board.core.decide_safely(message, board.report)
-        except Exception as error:  # the supervisor's decider
-            board.report(message, error)
-            board.flush()  # the decisions before this event stand
-            board.fail(error)
-            return
+            posts = core.decide(message)
+        except Exception as error:
+            posts = self._replace_decision(message, error)
         if posts:  # an agent that comes to rest says so
             board.submit(self.address, message.seq, posts)
-            self._leave_at_rest()
+            if self.address not in core.mailboxes:
+                board.dismiss(self.address)
+
+    def _replace_decision(self, message: Event, error: Exception) -> tuple[Post, ...]:
+        """Return the posts for an event on which the decider raised. Fail the session for the supervisor."""
+        board = self.board
+        board.report(message, error)
+        if self.address != SUPERVISOR:
+            return board.core.decide(message, type(error).__name__)
+        board.flush()  # the decisions before this event stand
+        board.fail(error)
+        return ()
 
     def on_receive_together(self, messages: list[Event]) -> None:
         """Handle consecutive events; one by one if the decider raises, to find the event at fault."""
@@ -113,10 +122,7 @@ class DeciderActor(LoopActor):
         for message, posts in zip(messages, decisions, strict=True):
             if posts:
                 self.board.submit(self.address, message.seq, posts)
-        self._leave_at_rest()
-
-    def _leave_at_rest(self) -> None:
-        if self.address not in self.board.core.mailboxes:
+        if self.address not in core.mailboxes:
             self.board.dismiss(self.address)
 
     def on_crash(self, error: BaseException) -> None:
@@ -144,8 +150,12 @@ class Board:
         self._epoch = epoch
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())
-        self._context = contextvars.copy_context()
+        in_context = contextvars.copy_context().run
+        self._deliver_in_context = partial(in_context, self._deliver)
+        self._publish_in_context = partial(in_context, self._publish)
+        self._at_end = self._run_queue.at_end
         self._submitted: list[PostGroup] = []
+        self._is_foreign = False
         self._unpublished: list[Event] = []
         self._at = 0
         self._gated: list[tuple[int, int, Callable[[], None]]] = []
@@ -171,10 +181,11 @@ class Board:
     def submit(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
         """Submit the posts of one decision or port answer, to be posted in the order of submission."""
         if self.error is None:
-            submitted = self._submitted
-            if not submitted:
-                self._run_queue.at_end(partial(self._context.run, self._deliver))
-            submitted.append((sender, cause, posts))
+            if not self._submitted:
+                self._at_end(self._deliver_in_context)
+            self._submitted.append((sender, cause, posts))
+            if sender in PORTS:
+                self._is_foreign = True
 
     def submit_for_client(self, body: AnyMessage) -> None:
         """Publish a message from the client to the supervisor, at once."""
@@ -192,21 +203,26 @@ class Board:
 
     def _deliver(self) -> None:
         """Post the submitted posts: make events of them and put those into mailboxes."""
-        submitted, self._submitted = self._submitted, []
+        submitted = self._submitted
         if not submitted or self.error is not None:
             return
-        self._at = at = max(now_ms(), self._at)
-        with self._fail_stop():
+        self._submitted = []
+        try:
             if not self._unpublished:
-                self._run_queue.after_pass(partial(self._context.run, self._publish))
-            self._unpublished += self.core.post(at, self._admitted(submitted))
+                # One time for all events of a pass, which takes a few milliseconds at most.
+                self._at = max(now_ms(), self._at)
+                self._run_queue.after_pass(self._publish_in_context)
+            if self._is_foreign:
+                submitted = self._admitted(submitted)
+            self._unpublished += self.core.post(self._at, submitted)
+        except BaseException as error:
+            self._fail_stop(error)
 
-    def _admitted(self, submitted: Sequence[PostGroup]) -> Sequence[PostGroup]:
+    def _admitted(self, submitted: list[PostGroup]) -> list[PostGroup]:
         """Redact the submitted posts of ports and clients."""
         # Deciders only repeat text that was redacted when a port or client submitted it.
+        self._is_foreign = False
         foreign = [post for sender, _, posts in submitted if sender in PORTS for post in posts]
-        if not foreign:
-            return submitted
         admitted = iter(self.secrets.admit(foreign))
         return [
             (sender, cause, tuple(islice(admitted, len(posts))) if sender in PORTS else posts)
@@ -218,21 +234,20 @@ class Board:
 
         One publication holds a port's answer and all decisions that follow from it without another port.
         """
-        with self._fail_stop():
+        core = self.core
+        try:
             while (events := self._unpublished) and self.error is None:
                 self._unpublished = []
                 self._log(events)
-                self.core.perform(self.core.gate.on_events(events), self)
-
-    @contextmanager
-    def _fail_stop(self) -> Iterator[None]:
-        """Fail the session in this process if anything is raised."""
-        try:
-            yield
+                core.perform(core.gate.on_events(events), self)
         except BaseException as error:
-            self.fail(error)
-            if not isinstance(error, Exception):
-                raise
+            self._fail_stop(error)
+
+    def _fail_stop(self, error: BaseException) -> None:
+        """Fail the session in this process. Raise an error again that is not an Exception."""
+        self.fail(error)
+        if not isinstance(error, Exception):
+            raise error
 
     def _log(self, events: Sequence[Event]) -> None:
         self._writer.stage(self.session_id, self._epoch, events)
@@ -248,10 +263,12 @@ class Board:
         core.move_to(self._spawn, self._outbox.append)
         self._outbox.extend(event for event in recovered.posted if event.recipient == CLIENT)
         self._at = recovered.posted[-1].at
-        with self._fail_stop():
+        try:
             self._log(recovered.posted)
             core.perform((*recovered.timers, *recovered.starts), self)
-            self._publish()
+        except BaseException as error:
+            self._fail_stop(error)
+        self._publish()
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
@@ -261,7 +278,7 @@ class Board:
 
     def _spawn(self, address: str) -> Mailbox:
         actor = self.actors[address] = DeciderActor.spawn(self, address)
-        return actor.actor_inbox.put
+        return actor.actor_inbox.put_here
 
     def dismiss(self, address: str) -> None:
         """Stop the actor of a sub-agent at rest: it posts nothing any more."""
@@ -274,14 +291,20 @@ class Board:
     def start(self, start: Start) -> None:
         """Let a port act on a request, once the log is as durable as the request needs."""
         request = start.request
-        until = self.core.announce(start, self)
-        if until:
+        if not start.waits and start.announcement is None:
+            self._start_now(request)
+        elif until := self.core.announce(start, self):
             self.when_durable(until, lambda: self._start(request))
         else:
             self._start(request)
 
     def _start(self, request: Event) -> None:
-        if not self.core.gate.may_start(request) or self.error is not None:
+        """Start a request that has waited, unless it got an answer or a stop meanwhile."""
+        if self.core.gate.may_start(request):
+            self._start_now(request)
+
+    def _start_now(self, request: Event) -> None:
+        if self.error is not None:
             return
         if self._writer.is_full:
             self._writer.when_room(lambda: self._start(request))
