@@ -72,11 +72,12 @@ def limits_of(run: w.Run) -> Limits:
     """Raise the limits to the size of the work; `policy` raises the number of children only."""
     count = run.spec.agents or 1
     if run.variant == "policy":
-        return Limits(max_children=count, max_agents=max(1_000, count + 1))
+        return Limits(max_children=count, max_agents=max(1_000, count + 1), max_tool_calls=max(128, count))
     return Limits(
         max_children=count,
         max_agents=count + 1,
         max_parallel_calls=count,
+        max_tool_calls=max(128, count),
         max_iterations=max(30, run.spec.turns),
     )
 

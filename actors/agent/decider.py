@@ -218,8 +218,10 @@ def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bo
 
 
 def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
-    call = returned.call
-    if not _is_open(state, returned.turn, call) or state.questions.get(call) or state.waiting.get(call):
+    call, questions, waiting = returned.call, state.questions, state.waiting
+    if not _is_open(state, returned.turn, call):
+        return state, ()
+    if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
     state = replace(state, tools_out=state.tools_out - 1)
     if returned.status == "interrupted" and state.phase == "acting":

@@ -18,11 +18,13 @@ among that turn's calls, from 0. A model's own identifiers name nothing, since m
 
 from typing import Literal, TypeAlias, final
 
+from msgspec.structs import force_setattr
+
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Effect, ModelSpec
-from callboard.actors.protocol.usage import ZERO, Need, Usage
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Reason, SchemaProblem, Settled
 
 ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
@@ -153,11 +155,16 @@ class TurnRequested(RichMessage, frozen=True):
 
     turn: int
     attempt: int = 1
-    need: Need = Need()
+    need: Need = NOTHING
     digest: str = ""
     new: tuple[int, ...] = ()
     after_ms: int = 0
     settled: Settled | None = None
+
+    def __post_init__(self) -> None:
+        # In place of the loop over fields: the three kinds that have this are most events of a log.
+        if self.need is not NOTHING and self.need == NOTHING:
+            force_setattr(self, "need", NOTHING)
 
 
 @final
@@ -242,6 +249,10 @@ class ModelReplied(RichMessage, frozen=True):
     failure: ModelFailure | None = None
     model: str = ""
 
+    def __post_init__(self) -> None:
+        if self.content is not NULL and self.content == NULL:
+            force_setattr(self, "content", NULL)
+
 
 @final
 class CallTool(Message, frozen=True):
@@ -274,6 +285,10 @@ class ToolReturned(RichMessage, frozen=True):
     call: int
     status: ToolStatus = "ok"
     output: Json = NULL
+
+    def __post_init__(self) -> None:
+        if self.output is not NULL and self.output == NULL:
+            force_setattr(self, "output", NULL)
 
 
 @final

@@ -217,14 +217,14 @@ class SessionCore:
                     ports.disarm(timer)
 
     def announce(self, start: Start, ports: PortDriver) -> int:
-        """Post the announcement of a start, if there is one.
+        """Post the announcement of a start that waits, if there is one.
 
-        Return the seq up to which the log must be durable before the port acts; 0 if the port need not wait.
+        Return the seq up to which the log must be durable before the port acts.
         """
         request = start.request
         if start.announcement is not None:
             ports.post(request.recipient, request.seq, (start.announcement,))
-        return self.seq if start.waits else 0
+        return self.seq
 
     # --- continuing -----------------------------------------------------------------
 

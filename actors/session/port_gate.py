@@ -41,7 +41,7 @@ from callboard.actors.protocol.messages import (
     ToolReturned,
     TurnRequested,
 )
-from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted, owner_of
+from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +88,22 @@ class Disarm(NamedTuple):
 Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm
 
 
+class OpenRequest(msgspec.Struct, gc=False):
+    """A request without an answer in the log.
+
+    owner: the address of the agent it is for.
+    wish: the request for the turn that a `CallModel` grants.
+    is_answered: True if its answer is taken, and has not passed the gate yet.
+    is_repeated: True if an earlier process may have started it.
+    """
+
+    event: Event
+    owner: str
+    wish: TurnRequested | None = None
+    is_answered: bool = False
+    is_repeated: bool = False
+
+
 class PortGate:
     """The open port requests, the timers and the stopped agents of one session.
 
@@ -101,16 +117,18 @@ class PortGate:
         is_strict: True if model calls wait for the disk, so that after a crash the log holds every call that
         may have cost money.
         """
-        self.open: dict[int, Event] = {}
+        self.open: dict[int, OpenRequest] = {}
         self.timers: dict[int, Arm] = {}
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
         self._wanted: dict[str, Event] = {}
-        self._wishes: dict[int, TurnRequested] = {}
-        self._answered: set[int] = set()
-        self._repeated: set[int] = set()
         self._interrupted: set[tuple[str, int, int]] = set()
+
+    def request(self, seq: int) -> Event | None:
+        """Return an open request; None if it has its answer."""
+        request = self.open.get(seq)
+        return None if request is None else request.event
 
     def repeated_in(self, request: Event) -> Repeated:
         """Return the values that the answer to an open request carries again.
@@ -118,15 +136,18 @@ class PortGate:
         Raises KeyError for a grant that has its answer.
         """
         row = PORT_REQUESTS[type(request.body)]
-        source = self._wishes[request.seq] if row.through else request.body
+        source = self.open[request.seq].wish if row.through else request.body
         return tuple(getattr(source, field) for field in row.repeats)
 
-    def wish_of(self, request: Event) -> TurnRequested:
+    def wish_of(self, grant: Event) -> TurnRequested:
         """Return the request for the turn that an open `CallModel` grants.
 
         Raises KeyError for a call that has its answer.
         """
-        return self._wishes[request.seq]
+        wish = self.open[grant.seq].wish
+        if wish is None:
+            raise KeyError(grant.seq)
+        return wish
 
     def cancelled(self, request: Event) -> Post:
         """Return the answer to an open request that certainly did not start.
@@ -147,21 +168,24 @@ class PortGate:
                 handler(self, event, actions)
         return actions
 
-    def may_answer(self, request: int) -> bool:
+    def may_answer(self, seq: int) -> bool:
         """Return True if a request has no answer yet."""
-        return request in self.open and request not in self._answered
+        request = self.open.get(seq)
+        return request is not None and not request.is_answered
 
-    def take_answer(self, request: Event, answer: Post) -> Post | None:
+    def take_answer(self, seq: int, answer: Post) -> Post | None:
         """Return a port's answer in the form to post; None if the request has an answer already."""
-        if not self.may_answer(request.seq):
+        request = self.open.get(seq)
+        if request is None or request.is_answered:
             return None
         # The answer's event passes the gate later. A second answer before that must be refused too.
-        self._answered.add(request.seq)
-        return self.without_false_claim(request, answer)
+        request.is_answered = True
+        return self.without_false_claim(request.event, answer) if request.is_repeated else answer
 
     def may_start(self, request: Event) -> bool:
         """Return True if a port may act: the request has no answer and its agent is not stopped."""
-        return self.may_answer(request.seq) and (not self._stopped or owner_of(request) not in self._stopped)
+        opened = self.open.get(request.seq)
+        return opened is not None and not opened.is_answered and opened.owner not in self._stopped
 
     def is_stopped(self, agent: str) -> bool:
         """Return True if an agent got a `Stop` and has not drained."""
@@ -170,13 +194,13 @@ class PortGate:
     def repeat(self, request: Event) -> Start:
         """Return how to start a request again that an earlier process may already have started."""
         if isinstance(request.body, CallTool) and request.body.effect == "idempotent":
-            self._repeated.add(request.seq)
+            self.open[request.seq].is_repeated = True
         return self.start_of(request)
 
     def without_false_claim(self, request: Event, answer: Post) -> Post:
         """Return a port's answer, with `interrupted` in place of a `cancelled` that the port cannot know."""
         # A port sees only its own process. An earlier one may have started a call that is made again.
-        if request.seq not in self._repeated:
+        if not self.open[request.seq].is_repeated:
             return answer
         body = answer.body
         is_claim = isinstance(body, ToolReturned) and body.status == "cancelled"
@@ -184,58 +208,52 @@ class PortGate:
 
     def start_of(self, request: Event) -> Start:
         """Return the start of a request, with its announcement."""
-        row = PORT_REQUESTS[type(request.body)]
-        announcement = row.announces(request) if row.announces else None
-        waits = row.waits(request) if row.waits else self._is_strict and type(request.body) is CallModel
-        return Start(request, waits, announcement)
+        body = request.body
+        row = PORT_REQUESTS[type(body)]
+        if row.waits is None:
+            return Start(request, self._is_strict and type(body) is CallModel)
+        return Start(request, row.waits(body), row.announces(request) if row.announces else None)
 
     def _request(self, event: Event, actions: list[Action]) -> None:
         body, seq = event.body, event.seq
         row = PORT_REQUESTS[type(body)]
         owner = getattr(body, row.owner) if row.owner else event.sender
-        self.open[seq] = event
-        if row.through:
-            self._grant(event, owner, getattr(body, row.through))
-        if self._interrupted and type(body) is CallTool and self._was_interrupted(owner, body):
-            self._repeated.add(seq)
+        wish = self._granted(event, owner, getattr(body, row.through)) if row.through else None
+        opened = self.open[seq] = OpenRequest(event, owner, wish)
+        if self._interrupted and type(body) is CallTool:
+            opened.is_repeated = (owner, body.turn, body.call) in self._interrupted
         if owner in self._stopped:
-            actions.append(
-                Refuse(event, event.recipient, self.without_false_claim(event, self.cancelled(event)))
-            )
+            answer = self.without_false_claim(event, self.cancelled(event))
+            actions.append(Refuse(event, event.recipient, answer))
             return
         if owner != SUPERVISOR:
             self._of[owner] = (*self._of.get(owner, ()), seq)
         actions.append(self.start_of(event))
 
-    def _grant(self, request: Event, owner: str, seq: int) -> None:
+    def _granted(self, grant: Event, owner: str, wish: int) -> TurnRequested:
+        """Return the request that a `CallModel` grants. Raises Diverged if its agent made none."""
         wanted = self._wanted.pop(owner, None)
-        if wanted is None or wanted.seq != seq or not isinstance(wanted.body, TurnRequested):
-            raise Diverged(f"event {request.seq} grants a turn that its agent did not request")
-        self._wishes[request.seq] = wanted.body
+        if wanted is None or wanted.seq != wish or not isinstance(wanted.body, TurnRequested):
+            raise Diverged(f"event {grant.seq} grants a turn that its agent did not request")
+        return wanted.body
 
     def _want(self, event: Event, actions: list[Action]) -> None:
         self._wanted[event.sender] = event
 
-    def _was_interrupted(self, owner: str, call: CallTool) -> bool:
-        return (owner, call.turn, call.call) in self._interrupted
-
     def _answer(self, event: Event, actions: list[Action]) -> None:
-        cause = event.cause
-        self._answered.discard(cause)
+        cause, body = event.cause, event.body
         request = self.open.pop(cause, None)
-        self._wishes.pop(cause, None)
-        if request is not None and (seqs := self._of.get(owner := owner_of(request))) is not None:
+        if request is not None and (seqs := self._of.get(request.owner)) is not None:
             if len(seqs) == 1:
-                del self._of[owner]
+                del self._of[request.owner]
             else:
-                self._of[owner] = tuple(seq for seq in seqs if seq != cause)
-        body = event.body
+                self._of[request.owner] = tuple(seq for seq in seqs if seq != cause)
         if type(body) is ToolReturned and body.status == "interrupted":
             self._interrupted.add((event.recipient, body.turn, body.call))
 
     def _stop(self, event: Event, actions: list[Action]) -> None:
         self._stopped.add(event.recipient)
-        actions += [Abort(self.open[seq]) for seq in self._of.get(event.recipient, ())]
+        actions += [Abort(self.open[seq].event) for seq in self._of.get(event.recipient, ())]
 
     def _begin(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.recipient)

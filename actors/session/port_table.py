@@ -18,6 +18,7 @@ from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     ApprovalGiven,
     CallModel,
     CallTool,
@@ -50,9 +51,9 @@ class PortRequest(NamedTuple):
     repeats: the fields of the request that its answer carries again.
     through: the field with the seq of an earlier event that has those fields; empty if the request has them.
     owner: the field that names the agent the request is for; empty if that is the sender.
-    waits: tells whether the port may act only once the log is durable up to this request; None if it never
-        waits.
-    announces: builds a post that says that the port starts, or None; it must be durable before the port acts.
+    waits: tells of a request if the port may act only once the log is durable up to it; None if none waits.
+    announces: builds a post that says that the port starts, or None. It must be durable before the port acts,
+        so only a request that waits has one.
     cancelled: builds the answer to a request that certainly did not start.
     given_up: builds the answer to a request of a stopped agent that an earlier process may have started.
         The last argument is True if that process announced its start.
@@ -65,7 +66,7 @@ class PortRequest(NamedTuple):
     repeats: tuple[str, ...]
     owner: str = ""
     through: str = ""
-    waits: Callable[[Event], bool] | None = None
+    waits: Callable[[AnyMessage], bool] | None = None
     announces: Callable[[Event], Post | None] | None = None
     cancelled: Answer | None = None
     given_up: Callable[[Event, Repeated, bool], Post] | None = None
@@ -100,8 +101,8 @@ def _model_lost(request: Event, repeated: Repeated, has_started: bool) -> Post:
 # --- tools ------------------------------------------------------------------------
 
 
-def _tool_waits(request: Event) -> bool:
-    return isinstance(request.body, CallTool) and request.body.effect != "read"
+def _tool_waits(call: AnyMessage) -> bool:
+    return isinstance(call, CallTool) and call.effect != "read"
 
 
 def _tool_announces(request: Event) -> Post | None:
@@ -163,7 +164,7 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
         APPROVALS,
         ApprovalGiven,
         repeats=("turn", "call", "is_repeat"),
-        waits=lambda request: True,
+        waits=lambda body: True,
         cancelled=_approval_cancelled,
         given_up=_approval_given_up,
     ),

@@ -33,7 +33,7 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin, ToolStarted
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
-from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
+from callboard.actors.session.port_table import PORT_REQUESTS
 from callboard.actors.session.step import ActorState
 
 
@@ -193,10 +193,11 @@ class _Recovery:
     def answer(self) -> None:
         """Answer the logged requests that must not be repeated, and hold the others."""
         self.answers_aborted = True
-        for request in [self.gate.open[seq] for seq in sorted(self.gate.open)]:
+        for _, opened in sorted(self.gate.open.items()):
+            request = opened.event
             if request.seq in self.held:
                 continue
-            if self.gate.is_stopped(owner_of(request)):
+            if self.gate.is_stopped(opened.owner):
                 self.post(request.recipient, request.seq, (self._given_up(request),))
             elif answer := self._left_by_crash(request):
                 self.post(request.recipient, request.seq, (answer,))

@@ -95,7 +95,7 @@ class ApprovalPort:
         return await question._answer
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        request = self._board.gate.open.get(seq)
+        request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, RequestApproval):
             told = self._board.secrets.redactor.told(error)
             logger.error("asking for approval of %s failed\n%s", request.body.tool, told)

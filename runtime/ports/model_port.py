@@ -124,14 +124,14 @@ class ModelPort:
         return answer is not None
 
     def _expired(self, seq: int, limit_s: float) -> None:
-        request = self._board.gate.open.get(seq)
+        request = self._board.gate.request(seq)
         if request is not None:
             why = f"no answer within {limit_s:g} s (model_timeout_s)"
             failure = ModelFailure("timeout", why, is_retryable=True)
             self._answer(request, ModelAnswer(failure=failure))
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        request = self._board.gate.open.get(seq)
+        request = self._board.gate.request(seq)
         if request is not None:
             self._answer(request, self._crashed(error))
 

@@ -44,7 +44,7 @@ class SchemaPort:
 
     def _lost(self, seq: int, error: BaseException) -> None:
         """Answer for a check that ended in an exception."""
-        request = self._board.gate.open.get(seq)
+        request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, CheckSchema):
             problem = SchemaProblem("", f"the check failed with {type(error).__name__}")
             failed = SchemaChecked(request.body.check, "failed", (problem,))

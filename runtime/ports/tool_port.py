@@ -87,7 +87,7 @@ class ToolPort:
         self._answer(request, call, outcome.status, outcome.output)
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        request = self._board.gate.open.get(seq)
+        request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, CallTool):
             why = text_json(f"{request.body.tool} ended with {type(error).__name__}")
             self._answer(request, request.body, "error", why)

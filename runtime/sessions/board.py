@@ -223,9 +223,12 @@ class Board:
         # Deciders only repeat text that was redacted when a port or client submitted it.
         self._is_foreign = False
         foreign = [post for sender, _, posts in submitted if sender in PORTS for post in posts]
-        admitted = iter(self.secrets.admit(foreign))
+        admitted = self.secrets.admit(foreign)
+        if admitted is foreign:  # no secret was found, as nearly always
+            return submitted
+        rest = iter(admitted)
         return [
-            (sender, cause, tuple(islice(admitted, len(posts))) if sender in PORTS else posts)
+            (sender, cause, tuple(islice(rest, len(posts))) if sender in PORTS else posts)
             for sender, cause, posts in submitted
         ]
 
@@ -272,7 +275,7 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        answer = self.core.gate.take_answer(request, post)
+        answer = self.core.gate.take_answer(request.seq, post)
         if answer is not None:
             self.submit(request.recipient, request.seq, (answer,))
 
@@ -291,12 +294,10 @@ class Board:
     def start(self, start: Start) -> None:
         """Let a port act on a request, once the log is as durable as the request needs."""
         request = start.request
-        if not start.waits and start.announcement is None:
-            self._start_now(request)
-        elif until := self.core.announce(start, self):
-            self.when_durable(until, lambda: self._start(request))
+        if start.waits:
+            self.when_durable(self.core.announce(start, self), lambda: self._start(request))
         else:
-            self._start(request)
+            self._start_now(request)
 
     def _start(self, request: Event) -> None:
         """Start a request that has waited, unless it got an answer or a stop meanwhile."""

@@ -97,8 +97,8 @@ DESK: Final = (
         "second-answer-let-in",
         "A port may answer a request that already has its answer.",
         "session.port_gate",
-        "        return request in self.open",
-        "        return True",
+        "        if request is None or request.is_answered:\n            return None",
+        "        if request is None:\n            return answer",
     ),
     Mutant(
         "write-starts-for-the-stopped",
@@ -111,7 +111,7 @@ DESK: Final = (
         "stop-without-abort",
         "The calls under way for a stopped agent are not aborted.",
         "session.port_gate",
-        "        actions += [Abort(self.open[seq]) for seq in self._of.get(event.recipient, ())]\n",
+        "        actions += [Abort(self.open[seq].event) for seq in self._of.get(event.recipient, ())]\n",
         "",
     ),
     Mutant(
@@ -188,8 +188,8 @@ RECOVERY: Final = (
         "stopped-asked-again",
         "The open requests of a stopped agent are started again on resume.",
         "session.recovery",
-        "            if self.gate.is_stopped(owner_of(request)):",
-        "            if self.gate.is_stopped(owner_of(request)) and isinstance(request.body, CallModel):",
+        "            if self.gate.is_stopped(opened.owner):",
+        "            if self.gate.is_stopped(opened.owner) and isinstance(request.body, CallModel):",
     ),
     Mutant(
         "answered-started-again",

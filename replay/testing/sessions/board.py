@@ -141,7 +141,7 @@ class Board:
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
-        answer = self.core.gate.take_answer(request, post)
+        answer = self.core.gate.take_answer(request.seq, post)
         if answer is not None:
             self.post(request.recipient, request.seq, (answer,))
 

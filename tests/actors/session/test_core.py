@@ -49,7 +49,7 @@ class Driver:
         self.core.perform(self.core.gate.on_events(events), self)
 
     def start(self, start: Start) -> None:
-        until = self.core.announce(start, self)
+        until = self.core.announce(start, self) if start.waits else 0
         self.did.append(f"start {start.request.seq} at {until}")
 
     def abort(self, request: Event) -> None:
