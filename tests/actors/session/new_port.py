@@ -36,8 +36,8 @@ CHANGES = {
     ],
     "callboard.actors.session.port_table": [
         (
-            "import (\n    ApprovalGiven,\n",
-            "import (\n    ApprovalGiven,\n    AskWeather,\n    WeatherTold,\n",
+            "    ApprovalGiven,\n    CallModel,\n",
+            "    ApprovalGiven,\n    AskWeather,\n    WeatherTold,\n    CallModel,\n",
         ),
         (
             "    CheckSchema: PortRequest(",
