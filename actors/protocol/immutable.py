@@ -84,6 +84,14 @@ def _is_one_object(value: Any) -> bool:
     return isinstance(value, bool) or value in (None, "", ()) or (type(value) is int and 0 <= value <= 256)
 
 
+def keep_default(part: msgspec.Struct, name: str, default: Any) -> None:
+    """Replace the value of a field by its default if it equals it."""
+    # The encoder leaves a field out if it holds the very object that is its default, not an equal one.
+    value = getattr(part, name)
+    if value is not default and value == default:
+        msgspec.structs.force_setattr(part, name, default)
+
+
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A frozen part of a message whose defaults are numbers, texts, flags or nothing."""
 
@@ -99,11 +107,8 @@ class Part(Value, frozen=True):
     """
 
     def __post_init__(self) -> None:
-        # The encoder leaves a field out if it holds the very object that is its default, not an equal one.
         for name, default in _defaults(type(self)):
-            value = getattr(self, name)
-            if value is not default and value == default:
-                msgspec.structs.force_setattr(self, name, default)
+            keep_default(self, name, default)
 
 
 class Message(
@@ -123,10 +128,11 @@ class Message(
 
 
 class RichMessage(Message, frozen=True):
-    """A message with defaults that are objects: see `Part`."""
+    """A message with defaults that are objects: see `Part`.
+
+    The frequent kinds have one such field, and call `keep_default` for it without the loop.
+    """
 
     def __post_init__(self) -> None:
         for name, default in _defaults(type(self)):
-            value = getattr(self, name)
-            if value is not default and value == default:
-                msgspec.structs.force_setattr(self, name, default)
+            keep_default(self, name, default)

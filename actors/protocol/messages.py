@@ -18,10 +18,8 @@ among that turn's calls, from 0. A model's own identifiers name nothing, since m
 
 from typing import Literal, TypeAlias, final
 
-from msgspec.structs import force_setattr
-
 from callboard.actors.protocol.endings import OutcomeKind
-from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
+from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
@@ -162,9 +160,7 @@ class TurnRequested(RichMessage, frozen=True):
     settled: Settled | None = None
 
     def __post_init__(self) -> None:
-        # In place of the loop over fields: the three kinds that have this are most events of a log.
-        if self.need is not NOTHING and self.need == NOTHING:
-            force_setattr(self, "need", NOTHING)
+        keep_default(self, "need", NOTHING)
 
 
 @final
@@ -250,8 +246,7 @@ class ModelReplied(RichMessage, frozen=True):
     model: str = ""
 
     def __post_init__(self) -> None:
-        if self.content is not NULL and self.content == NULL:
-            force_setattr(self, "content", NULL)
+        keep_default(self, "content", NULL)
 
 
 @final
@@ -287,8 +282,7 @@ class ToolReturned(RichMessage, frozen=True):
     output: Json = NULL
 
     def __post_init__(self) -> None:
-        if self.output is not NULL and self.output == NULL:
-            force_setattr(self, "output", NULL)
+        keep_default(self, "output", NULL)
 
 
 @final
