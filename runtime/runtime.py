@@ -240,15 +240,15 @@ class Runtime:
             )
         self._resuming.add(session_id)  # before the first await: a second resume would fence this one
         try:
-            epoch, head, past = await take_over(self._log, session_id, cast.opened, accept_changes)
+            epoch, head, recorded = await take_over(self._log, session_id, cast.opened, accept_changes)
         finally:
             self._resuming.discard(session_id)
-        first = continuation(past, cast.opened, limits is not None, more_ms)
-        recovered = recover_session(session_id, past, first, PortGate(self._is_strict))
+        first = continuation(recorded, cast.opened, limits is not None, more_ms)
+        recovered = recover_session(session_id, recorded, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
         session, board = self._put_together(session_id, epoch, cast)
         supervisor = recovered.states[SUPERVISOR]
-        session.remember(past, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
+        session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
         board.restore(recovered)
         return session
 

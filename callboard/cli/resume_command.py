@@ -37,7 +37,7 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.recorded_session import Past, past_of
+from callboard.runtime.sessions.recorded_session import RecordedSession, past_of
 from callboard.runtime.sessions.session import Session
 
 
@@ -45,7 +45,7 @@ class Job(NamedTuple):
     """A session to resume, and how. limits: the limits that replace the recorded ones, if any."""
 
     session_id: str
-    past: Past
+    past: RecordedSession
     agent: Agent
     model: Model | None
     limits: Limits | None
@@ -129,7 +129,7 @@ def resume(
     return code
 
 
-def _left(log: str, wanted: str) -> tuple[str, Past]:
+def _left(log: str, wanted: str) -> tuple[str, RecordedSession]:
     """Find the session to resume, and read its past from the log."""
     with open_reader(log) as reader:
         if wanted:
@@ -143,11 +143,11 @@ def _left(log: str, wanted: str) -> tuple[str, Past]:
     )
 
 
-def _read(reader: LogReader, row: SessionRow) -> tuple[str, Past]:
+def _read(reader: LogReader, row: SessionRow) -> tuple[str, RecordedSession]:
     return row.session_id, past_of(row.session_id, Recording.open(reader, row.session_id).rows)
 
 
-def _with_model(agent: Agent, name: str, past: Past) -> tuple[Agent, Model | None]:
+def _with_model(agent: Agent, name: str, past: RecordedSession) -> tuple[Agent, Model | None]:
     """Return the agent and the model for those without one: the named one, else the recorded one."""
     if name or agent.model:
         return choose_model(agent, name)
@@ -160,14 +160,14 @@ def _with_model(agent: Agent, name: str, past: Past) -> tuple[Agent, Model | Non
         ) from error
 
 
-def _last(session_id: str, past: Past) -> Outcome:
+def _last(session_id: str, past: RecordedSession) -> Outcome:
     """Return the outcome of the last ask of a closed session."""
     if not past.last:
         raise Failure(f"session {session_id} is closed, and nothing was asked in it")
     return past.outcomes[past.last]
 
 
-def _bounds(past: Past, pairs: tuple[str, ...]) -> Limits | None:
+def _bounds(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
     """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None

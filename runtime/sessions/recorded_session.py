@@ -15,7 +15,7 @@ from callboard.runtime.sessions.outcome import Outcome, outcome_of
 _PAGE: Final = 2_000
 
 
-class Past(NamedTuple):
+class RecordedSession(NamedTuple):
     """A session as its log has it.
 
     host, profiles, model: as they were last recorded. outcomes: of the asks that ended, by request id.
@@ -32,31 +32,31 @@ class Past(NamedTuple):
     is_closed: bool = False
 
 
-async def read_past(log: EventLog, session_id: str) -> Past:
+async def read_recorded(log: EventLog, session_id: str) -> RecordedSession:
     """Read a whole session. Raises SessionNotFound, CorruptLog, StoreError."""
     rows: list[Stored] = []
     while page := await log.read(session_id, len(rows) + 1, _PAGE):
         rows += page
-    return past_of(session_id, rows)
+    return recorded_of(session_id, rows)
 
 
-def past_of(session_id: str, rows: Sequence[Stored]) -> Past:
+def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
     """Read a session from all its rows. Raises CorruptLog."""
     events = tuple(event_of(session_id, row) for row in rows)
-    past = Past(events, outcomes={})
+    recorded = RecordedSession(events, outcomes={})
     asks: list[str] = []
     for event, row in zip(events, rows, strict=True):
         body = event.body
         if isinstance(body, SessionOpened | Resumed):
-            past = _spoken_for(session_id, past, event.seq, body)
+            recorded = _spoken_for(session_id, recorded, event.seq, body)
         elif isinstance(body, Ask):
             asks.append(body.request_id)
         elif isinstance(body, AskEnded):
             head = (row.seq, row.digest.hex())
-            past.outcomes.setdefault(body.request_id, outcome_of(session_id, body, head))
-    running = next((name for name in asks if name not in past.outcomes), "")
+            recorded.outcomes.setdefault(body.request_id, outcome_of(session_id, body, head))
+    running = next((name for name in asks if name not in recorded.outcomes), "")
     is_closed = bool(events) and isinstance(events[-1].body, SessionClosed)
-    return past._replace(running=running, last=running or (asks[-1] if asks else ""), is_closed=is_closed)
+    return recorded._replace(running=running, last=running or (asks[-1] if asks else ""), is_closed=is_closed)
 
 
 def event_of(session_id: str, row: Stored) -> Event:
@@ -67,7 +67,9 @@ def event_of(session_id: str, row: Stored) -> Event:
         raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
 
 
-def _spoken_for(session_id: str, past: Past, seq: int, body: SessionOpened | Resumed) -> Past:
+def _spoken_for(
+    session_id: str, recorded: RecordedSession, seq: int, body: SessionOpened | Resumed
+) -> RecordedSession:
     """Record the agents that a session has from this event on."""
     if body.rules > RULES:
         raise CorruptLog(
@@ -77,5 +79,5 @@ def _spoken_for(session_id: str, past: Past, seq: int, body: SessionOpened | Res
             seq,
         )
     if body.profiles:
-        past = past._replace(host=body.host, profiles=body.profiles)
-    return past if body.model is None else past._replace(model=body.model)
+        recorded = recorded._replace(host=body.host, profiles=body.profiles)
+    return recorded if body.model is None else recorded._replace(model=body.model)

@@ -16,12 +16,12 @@ from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head
 from callboard.runtime.sessions.agent_diff import differences
-from callboard.runtime.sessions.recorded_session import Past, read_past
+from callboard.runtime.sessions.recorded_session import RecordedSession, read_recorded
 
 
 async def take_over(
     log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool
-) -> tuple[int, Head, Past]:
+) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
     now: the session as it would be opened today.
@@ -29,29 +29,29 @@ async def take_over(
 
     Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
     """
-    past = await read_past(log, session_id)
-    check(session_id, past, now, accept_changes)  # first, so that a refusal fences no running owner
+    recorded = await read_recorded(log, session_id)
+    check(session_id, recorded, now, accept_changes)  # first, so that a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
-    if head.seq != len(past.events):  # an owner that was running until now has added events
-        past = await read_past(log, session_id)
-        check(session_id, past, now, accept_changes)
-    if head.seq != len(past.events):
+    if head.seq != len(recorded.events):  # an owner that was running until now has added events
+        recorded = await read_recorded(log, session_id)
+        check(session_id, recorded, now, accept_changes)
+    if head.seq != len(recorded.events):
         raise CorruptLog(
-            f"session {session_id} ends at event {head.seq}, and {len(past.events)} can be read; "
+            f"session {session_id} ends at event {head.seq}, and {len(recorded.events)} can be read; "
             "see `callboard verify`",
             session_id,
-            len(past.events) + 1,
+            len(recorded.events) + 1,
         )
-    return epoch, head, past
+    return epoch, head, recorded
 
 
-def check(session_id: str, past: Past, now: SessionOpened, accept_changes: bool) -> None:
+def check(session_id: str, recorded: RecordedSession, now: SessionOpened, accept_changes: bool) -> None:
     """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged."""
-    if past.is_closed:
+    if recorded.is_closed:
         raise SessionEnded(
             f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
         )
-    found = changes(past, now)
+    found = changes(recorded, now)
     if found and not accept_changes:
         raise AgentsChanged(
             f"session {session_id} was recorded with other agents: {'; '.join(found)}. Resume it with those, "
@@ -60,37 +60,41 @@ def check(session_id: str, past: Past, now: SessionOpened, accept_changes: bool)
         )
 
 
-def changes(past: Past, now: SessionOpened) -> tuple[str, ...]:
+def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
     """Return the changes of the agents since the session was last opened or resumed, in words."""
-    if not past.profiles:
+    if not recorded.profiles:
         return ()
-    found = differences(past.profiles, now.profiles, past.model, now.model)
-    if past.host != now.host:
-        found = (f"the host was {past.host}, is {now.host}", *found)
+    found = differences(recorded.profiles, now.profiles, recorded.model, now.model)
+    if recorded.host != now.host:
+        found = (f"the host was {recorded.host}, is {now.host}", *found)
     return found
 
 
-def continuation(past: Past, now: SessionOpened, has_limits: bool, extend_ms: int) -> Resumed | SessionOpened:
+def continuation(
+    recorded: RecordedSession, now: SessionOpened, has_limits: bool, extend_ms: int
+) -> Resumed | SessionOpened:
     """Return the client's first message of the continuation, which holds only what has changed.
 
     has_limits: True if the caller gave limits, which replace the recorded ones.
     extend_ms: the time by which every running deadline is extended.
     """
-    if not past.events:
+    if not recorded.events:
         return now
     limits = now.limits if has_limits else None
-    if not changes(past, now):
+    if not changes(recorded, now):
         return Resumed(RULES, limits=limits, extend_ms=extend_ms)
     return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms)
 
 
-def recover_session(session_id: str, past: Past, first: Resumed | SessionOpened, gate: PortGate) -> Recovered:
+def recover_session(
+    session_id: str, recorded: RecordedSession, first: Resumed | SessionOpened, gate: PortGate
+) -> Recovered:
     """Recover a session from its log.
 
     Raises Diverged, and SessionFailed if the supervisor's decider raises.
     """
     try:
-        return recover(past.events, first, now_ms(), gate)
+        return recover(recorded.events, first, now_ms(), gate)
     except Diverged:
         raise
     except Exception as error:

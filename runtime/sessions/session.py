@@ -16,7 +16,7 @@ from callboard.runtime.log.protocol import EventLog, Head
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
-from callboard.runtime.sessions.recorded_session import Past, event_of
+from callboard.runtime.sessions.recorded_session import RecordedSession, event_of
 
 _PAGE = 1_000
 
@@ -104,18 +104,18 @@ class Session:
         self._running, self._last = (name, future), future
         return future
 
-    def remember(self, past: Past, is_closing: bool) -> None:
+    def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process: their outcomes, and the one that goes on.
 
         is_closing: True if that process had begun to close the session.
         """
         self._is_closing = is_closing
-        self._outcomes.update(past.outcomes)
-        if past.running:
-            self._run(past.running)
-        elif past.last:
+        self._outcomes.update(recorded.outcomes)
+        if recorded.running:
+            self._run(recorded.running)
+        elif recorded.last:
             self._last = self._loop.create_future()
-            self._last.set_result(past.outcomes[past.last])
+            self._last.set_result(recorded.outcomes[recorded.last])
 
     @property
     def outcome(self) -> "asyncio.Future[Outcome]":
