@@ -37,7 +37,7 @@ from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.recorded_session import RecordedSession, past_of
+from callboard.runtime.sessions.recorded_session import RecordedSession, recorded_of
 from callboard.runtime.sessions.session import Session
 
 
@@ -144,7 +144,7 @@ def _left(log: str, wanted: str) -> tuple[str, RecordedSession]:
 
 
 def _read(reader: LogReader, row: SessionRow) -> tuple[str, RecordedSession]:
-    return row.session_id, past_of(row.session_id, Recording.open(reader, row.session_id).rows)
+    return row.session_id, recorded_of(row.session_id, Recording.open(reader, row.session_id).rows)
 
 
 def _with_model(agent: Agent, name: str, past: RecordedSession) -> tuple[Agent, Model | None]:
