@@ -13,17 +13,16 @@ class Line(Struct, frozen=True, order=True):
 
 
 class Setting(Struct, frozen=True):
-    """One line of a value in a configuration file. key: with dots. line: 0 if it was not found again."""
+    """One line of a value in a configuration file. key: with dots. line: 0 if it was not found again.
+
+    problem: the reason if the file was not read.
+    """
 
     file: str
     key: str
     value: str
     line: int = 0
-
-    @property
-    def text(self) -> str:
-        """Return the key and the value as one text, to match patterns with."""
-        return f"{self.key}={self.value}"
+    problem: str = ""
 
     @property
     def place(self) -> Line:
@@ -31,12 +30,12 @@ class Setting(Struct, frozen=True):
         return Line(self.file, self.line, f"{self.key} `{self.value}`" if self.line else self.key)
 
 
-class Entry(Struct, frozen=True):
-    """One entry of a folder. files: how many files are below a folder, at any depth."""
+class Branch(Struct, frozen=True):
+    """A folder. files: below it, at any depth. own: right in it."""
 
     path: str
-    kind: str
-    files: int = 0
+    files: int
+    own: int
 
 
 class Census(Struct, frozen=True):
@@ -100,8 +99,20 @@ def schema_of(kind: type[Struct]) -> dict[str, object]:
     parts = schema(kind)["$defs"]
     for part in parts.values():
         part |= {"required": list(part["properties"]), "additionalProperties": False}
-    nothing = {"properties": {"answer": {"enum": ["none", "unknown"]}, "basis": {"const": "none"}}}
-    proved = {"properties": {"basis": {"not": {"const": "none"}}, "evidence": {"minItems": 1}}}
-    return {**parts.pop(kind.__name__), "$defs": parts} | (
-        {"anyOf": [nothing, proved]} if kind is Finding else {}
-    )
+    report = {**parts.pop(kind.__name__), "$defs": parts}
+    if kind is Finding:
+        nothing = {"properties": {"answer": {"enum": ["none", "unknown"]}, "basis": {"const": "none"}}}
+        proved = {"properties": {"basis": {"not": {"const": "none"}}, "evidence": {"minItems": 1}}}
+        report["anyOf"] = [nothing, proved]
+    return report
+
+
+def printable(text: str) -> str:
+    """Escape every character that could move a cursor."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def one_line(text: str, length: int = 160) -> str:
+    """Return a text on one printable line, cut to a length."""
+    line = printable(" ".join(text[: 4 * length].split()))
+    return line if len(line) <= length else line[: length - 1] + "…"

@@ -5,7 +5,6 @@ pure function of the request. The value that it returns is reported; text ends t
 """
 
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -33,8 +32,6 @@ class Answer(msgspec.Struct, frozen=True, tag="tool_result"):
 Inquiry: TypeAlias = Generator[tuple[str, Sequence[Call]], Sequence[Answer], T]
 """Yields its turns: words, and calls to make at once."""
 
-Policy: TypeAlias = Callable[[ModelRequest], Reply]
-
 
 def ask(text: str, kind: type[T], calls: Sequence[Call]) -> Inquiry[list[T]]:
     """Make all calls at once, if any, and return their answers in the same order."""
@@ -47,12 +44,8 @@ def look(kind: type[T], tool: str, **arguments: object) -> Inquiry[T]:
     return (yield from ask(f"I need {tool}.", kind, [call(tool, **arguments)]))[0]
 
 
-def policy_of(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]]) -> Policy:
-    """Return the scripted model that follows an inquiry."""
-    return partial(_turn, inquiry)
-
-
-def _turn(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]], request: ModelRequest) -> Reply:
+def turn(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]], request: ModelRequest) -> Reply:
+    """Return the next turn of the scripted model that follows an inquiry."""
     first, *later = request.conversation
     rounds = [message["content"] for message in later if message["role"] == "user"]
     steps = inquiry(str(first["content"]))
@@ -62,11 +55,8 @@ def _turn(inquiry: Callable[[str], Inquiry[msgspec.Struct | str]], request: Mode
             step = steps.send(msgspec.convert(rounds.pop(0), list[Answer]))
         return Reply(*step)
     except StopIteration as end:
-        # An agent that is done only hears from its report.
-        return say(f"My report was refused: {rounds[0]}") if rounds else _last(end.value)
-
-
-def _last(result: msgspec.Struct | str) -> Reply:
-    if isinstance(result, str):
-        return say(result)
-    return Reply("I report.", [call("report_back", **msgspec.to_builtins(result))])
+        if rounds:  # an agent that is done only hears from its report
+            return say(f"My report was refused: {rounds[0]}")
+        if isinstance(end.value, str):
+            return say(end.value)
+        return Reply("I report.", [call("report_back", **msgspec.to_builtins(end.value))])

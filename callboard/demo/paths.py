@@ -2,7 +2,10 @@
 
 from typing import Final
 
-MANIFESTS: Final = r"(^|/)(pyproject\.toml|setup\.(cfg|py)|(tox|\.?pytest)\.ini|Pipfile)$"
+PACKAGES: Final = r"(^|/)(pyproject\.toml|setup\.(cfg|py)|Pipfile)$"
+MANIFESTS: Final = (
+    PACKAGES + r"|(^|/)((tox|\.?pytest)\.ini|[^/]*requirements[^/]*\.txt|requirements/[^/]+\.txt)$"
+)
 SAMPLES: Final = (
     r"(^|/)(fixtures?|__fixtures__|test[_-]?data|samples?|templates?)/|(^|/)tests?/(data|examples)/"
 )
@@ -20,9 +23,15 @@ C c h m|C++ cc cpp cxx hpp hh hxx|C# cs|F# fs|Ruby rb rake gemspec|Elixir ex exs
 OCaml ml mli|Swift swift|Dart dart|Perl pl pm t|SQL sql|Julia jl|Zig zig|Nim nim|PowerShell ps1 psm1|R r"""
 _OTHER: Final = """HTML html htm|CSS css scss sass less|Markdown md|reStructuredText rst|Text txt|TOML toml
 YAML yml yaml|JSON json jsonl|XML xml svg|INI ini cfg|CSV csv tsv|Notebook ipynb|CMake cmake"""
-_ROWS: Final = [row.split() for row in f"{_CODE}\n{_OTHER}".replace("\n", "|").split("|")]
-_BY_ENDING: Final = {ending: language for language, *endings in _ROWS for ending in endings}
-_PROGRAMS: Final = {row.split()[0] for row in _CODE.replace("\n", "|").split("|")}
+
+
+def _by_ending(table: str) -> dict[str, str]:
+    rows = (row.split() for row in table.replace("\n", "|").split("|"))
+    return {ending: language for language, *endings in rows for ending in endings}
+
+
+_PROGRAMS: Final = _by_ending(_CODE)
+_BY_ENDING: Final = _PROGRAMS | _by_ending(_OTHER)
 
 
 def language_of(path: str) -> str:
@@ -33,7 +42,7 @@ def language_of(path: str) -> str:
 
 def programs(languages: dict[str, int]) -> list[str]:
     """Return the languages in which programs are written, not documents and data, in the same order."""
-    return [language for language in languages if language in _PROGRAMS]
+    return [language for language in languages if language in _PROGRAMS.values()]
 
 
 def foreign(languages: dict[str, int]) -> list[str]:

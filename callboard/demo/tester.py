@@ -20,7 +20,7 @@ _RUNNERS: Final = r"(pytest|nose2?|ward|twisted\.trial)\b"
 _DOCTESTS: Final = r"^[^#\n]*\bdoctest\.(testmod|testfile|DocTestSuite|DocFileSuite)\("
 _TASKS: Final = r"^(testenv[^.]*\.commands|aliases\.test|tool\.\w+\.(.*\.)?(tasks|scripts))\b.*="
 _NEEDS: Final = (
-    r"^(project\.(optional-)?dependencies|dependency-groups|tool\..*dependencies|(dev-)?packages"
+    r"^(project\.(optional-)?dependencies|dependency-groups|tool\..*dependencies|(dev-)?packages|requirements"
     r"|(options\.)?(tests|install|setup|extras)_require|testenv[^.]*\.deps)\b.*[.=]"
 )
 _SETTINGS: Final = {
@@ -30,6 +30,10 @@ _SETTINGS: Final = {
     # A plug-in such as pytest-cov is of no use without pytest.
     _NEEDS + r"[\"']?pytest(-[\w-]+)?[ \t]*([\[<>=!~;#@\\\"'.]|$)": ("declared", PYTEST),
 }
+_NOT_JUDGED: Final = (
+    r"(^|/)([Mm]akefile|GNUmakefile|[Jj]ustfile|noxfile\.py|[^/]+\.(feature|robot))$"
+    r"|(^|/)\.(github|circleci)/|(^|/)\.?(gitlab-ci|travis|azure-pipelines|Taskfile)\.ya?ml$"
+)
 
 
 class Sighting(NamedTuple):
@@ -46,20 +50,20 @@ def tester(prompt: str) -> Inquiry[Finding]:
     tests = yield from look(list[PythonFile], "parse_python", files=_TESTS, without=SAMPLES)
     settings = yield from look(list[Setting], "read_config", files=MANIFESTS, without=SAMPLES)
     seen = [*chain(*map(_in_test, tests)), *chain(*map(_in_setting, settings))]
+    problems = [*(each.problem for each in tests), *(each.problem for each in settings)]
+    gaps = [f"Not read: {problem}" for problem in problems if problem][:2]
+    if census.is_cut:
+        gaps.append("Not read: there is more here than was looked at.")
+    if names := foreign(census.languages):
+        gaps.append(f"Not judged: tests in {', '.join(names)}.")
     if not seen:
         sources = {"files": r"\.py$", "without": SAMPLES, "containing": _DOCTESTS}
         found = yield from look(list[PythonFile], "parse_python", **sources)
         seen = [_imported(file, "doctest") for file in found if "doctest" in file.imports]
-    return _verdict(seen, census, list(_gaps(tests, census)))
-
-
-def _gaps(tests: list[PythonFile], census: Census) -> Iterator[str]:
-    """Yield a sentence for each part of the folder that was not judged."""
-    yield from [f"Not read: {file.problem}" for file in tests if file.problem][:2]
-    if census.is_cut:
-        yield "Not read: there is more here than was looked at."
-    if names := foreign(census.languages):
-        yield f"Not judged: tests in {', '.join(names)}."
+        others = yield from look(Census, "count_code", files=_NOT_JUDGED, without=SAMPLES)
+        if others.files:
+            gaps.append(f"Not judged: {others.files} files of commands, features or robots.")
+    return _verdict(_attributed(seen), census, gaps)
 
 
 def _in_test(file: PythonFile) -> Iterator[Sighting]:
@@ -73,7 +77,8 @@ def _in_test(file: PythonFile) -> Iterator[Sighting]:
 
 def _imported(file: PythonFile, module: str) -> Sighting:
     name = re.sub(f"{_RUNNERS}.*", r"\1", module)
-    return Sighting(name, "used", Line(file.file, file.imports[module], f"imports `{module}`"))
+    place = Line(file.file, file.imports[module], f"imports `{module}`")
+    return Sighting(name.replace("twisted.trial", "Twisted Trial"), "used", place)
 
 
 def _styles(file: PythonFile) -> list[Sighting]:
@@ -84,32 +89,9 @@ def _styles(file: PythonFile) -> list[Sighting]:
 
 
 def _in_setting(setting: Setting) -> list[Sighting]:
-    found = [row for pattern, row in _SETTINGS.items() if re.search(pattern, setting.text)]
+    text = f"{setting.key}={setting.value}"
+    found = [row for pattern, row in _SETTINGS.items() if re.search(pattern, text)]
     return [Sighting(framework, basis, setting.place) for basis, framework in found]
-
-
-def _verdict(seen: list[Sighting], census: Census, gaps: list[str]) -> Finding:
-    """Rank the frameworks by their strongest evidence, then by the number of places."""
-    ranked = _ranked(_attributed(seen))
-    names = tuple(group[0].framework for group in ranked)
-    is_used = bool(ranked) and ranked[0][0].basis == "used"
-    notes = tuple(gaps if is_used else ["No test code was found.", *gaps])
-    if not ranked or is_foreign(census.languages):
-        return Finding("unknown" if gaps or not census.is_counted else "none", also=names, notes=notes)
-    places = tuple(each.place for each in ranked[0][:5])
-    return Finding(names[0], ranked[0][0].basis, places, names[1:], notes)
-
-
-def _ranked(seen: list[Sighting]) -> list[list[Sighting]]:
-    groups: dict[str, list[Sighting]] = {}
-    for each in sorted(seen, key=_strength):
-        groups.setdefault(each.framework, []).append(each)
-    groups.pop("", None)
-    return sorted(groups.values(), key=lambda group: (_strength(group[0]), -len(group)))
-
-
-def _strength(sighting: Sighting) -> int:
-    return BASES.index(sighting.basis)
 
 
 def _attributed(seen: list[Sighting]) -> list[Sighting]:
@@ -125,3 +107,23 @@ def _attributed(seen: list[Sighting]) -> list[Sighting]:
     elif counts[PLAIN, "used"] < counts[UNITTEST, "used"]:
         owners[PLAIN] = ""  # a few functions among many classes are helpers and mixins
     return [each._replace(framework=owners.get(each.framework, each.framework)) for each in seen]
+
+
+def _verdict(seen: list[Sighting], census: Census, gaps: list[str]) -> Finding:
+    """Rank the frameworks by their strongest evidence, then by the number of places."""
+    groups: dict[str, list[Sighting]] = {}
+    for each in sorted(seen, key=_strength):
+        groups.setdefault(each.framework, []).append(each)
+    groups.pop("", None)
+    ranked = sorted(groups, key=lambda name: (_strength(groups[name][0]), -len(groups[name])))
+    best = groups[ranked[0]] if ranked else []
+    notes = tuple(gaps if best and best[0].basis == "used" else ["No test code was found.", *gaps])
+    if not best or is_foreign(census.languages):
+        is_certain = census.is_counted and not gaps
+        return Finding("none" if is_certain else "unknown", also=tuple(ranked), notes=notes)
+    places = tuple(each.place for each in best[:5])
+    return Finding(ranked[0], best[0].basis, places, tuple(ranked[1:]), notes)
+
+
+def _strength(sighting: Sighting) -> int:
+    return BASES.index(sighting.basis)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from callboard.demo.tools import ANSWER_CHARS_MAX, FolderTools
+from callboard.demo.tools import ANSWER_CHARS_MAX, Folder
 from callboard.runtime.tools.tool import tool
 from tests.demo.folders import write
 
@@ -20,47 +20,37 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-def tools(root: Path, files: dict[str, str]) -> FolderTools:
+def tools(root: Path, files: dict[str, str]) -> Folder:
     root.mkdir(exist_ok=True)
     write(root, files)
-    return FolderTools(root)
+    return Folder(root)
 
 
 def test_every_tool_can_be_given_to_an_agent(root: Path) -> None:
-    for name, function in tools(root, {}).all().items():
+    for name, function in tools(root, {}).tools().items():
         made = tool(effect="read")(function)
         assert made.name == name
         assert made.description
-        assert set(json.loads(bytes(made.input_schema))["properties"]) & {"path", "files"}
+        assert set(json.loads(bytes(made.input_schema))["properties"]) & {"depth", "files"}
 
 
-def test_a_listing_counts_the_files_below_each_folder(root: Path) -> None:
+def test_a_listing_counts_the_files_in_and_below_each_folder(root: Path) -> None:
     found = tools(root, {"b.txt": "12345", "z/one": "", "z/y/two": "", ".git/HEAD": "", "zz/x": ""})
-    listed = {entry.path: (entry.kind, entry.files) for entry in found.list_files()}
-    assert listed == {
-        ".git": ("skipped", 0),
-        "b.txt": ("file", 0),
-        "z": ("folder", 2),
-        "zz": ("folder", 1),
-    }
-    assert [entry.path for entry in found.list_files("z")] == ["z/one", "z/y"]
-
-
-@pytest.mark.parametrize("path", ["..", "/etc", "missing", "b.txt", "z/../..", ""])
-def test_only_folders_of_the_walk_are_listed(path: str, root: Path) -> None:
-    with pytest.raises(NotADirectoryError, match="is not a folder in here"):
-        tools(root, {"b.txt": "", "z/one": ""}).list_files(path)
-
-
-def test_an_empty_folder_has_an_empty_listing(root: Path) -> None:
-    (root / "sub").mkdir(parents=True)
-    assert FolderTools(root).list_files("sub") == ()
+    (root / "empty").mkdir()
+    (root / "link").symlink_to(root / "z")
+    found = Folder(root)
+    assert [(each.path, each.files, each.own) for each in found.list_folders()] == [
+        ("z", 2, 1),
+        ("zz", 1, 1),
+        ("z/y", 1, 1),
+    ]
+    assert [each.path for each in found.list_folders(depth=1)] == ["z", "zz"]
 
 
 def test_code_is_counted_by_language(root: Path) -> None:
     found = tools(root, {"a.py": "1\n2\n", "b.py": "3", "c.rs": "x", "sub/d.py": "", "data": "x"})
     (root / "e.py").write_bytes(b"\0\0\n")
-    census = FolderTools(root).count_code(lines=True)
+    census = Folder(root).count_code(lines=True)
     assert census.languages == {"Python": 4, "Rust": 1, "other": 1}
     assert (census.files, census.lines) == (6, 5)
     assert found.count_code(files="^sub/").files == 1
@@ -69,7 +59,7 @@ def test_code_is_counted_by_language(root: Path) -> None:
 def test_a_file_that_cannot_be_parsed_says_why(root: Path) -> None:
     found = tools(root, {"a.py": "def f(:\n", "b.py": "import os\n"})
     (root / "c.py").write_bytes(b"\0")
-    problems = {file.file: file.problem for file in FolderTools(root).parse_python("")}
+    problems = {file.file: file.problem for file in Folder(root).parse_python("")}
     assert problems["a.py"].startswith("a.py is not the syntax of this Python")
     assert problems["b.py"] == ""
     assert problems["c.py"].startswith("c.py is binary")
@@ -90,9 +80,9 @@ def test_no_answer_is_longer_than_a_model_may_read(root: Path) -> None:
     found = tools(root, wide)
     (root / "lots.py").write_text("\n".join(f"import {name}{n}, b{name}" for n in range(5_000)))
     (root / "pyproject.toml").write_text("\n".join(f'{name}{n} = "{name}"' for n in range(2_000)))
-    found = FolderTools(root)
+    found = Folder(root)
     answers = [
-        found.list_files("/".join([name] * 10)),
+        found.list_folders(depth=11),
         found.count_code(lines=True),
         found.parse_python(r"\.py$"),
         found.read_config(r"\.toml$"),
@@ -115,10 +105,10 @@ def test_a_pipe_never_makes_a_tool_wait(root: Path) -> None:
     tools(root, {})
     os.mkfifo(root / "pipe.py")
     os.mkfifo(root / "pyproject.toml")
-    found = FolderTools(root)
+    found = Folder(root)
 
     def use_every_tool() -> None:
-        found.list_files()
+        found.list_folders()
         found.count_code(lines=True)
         assert not [*found.parse_python(""), *found.read_config("")]
 

@@ -1,6 +1,6 @@
-"""Text that is printable, short and on one line."""
+"""The schema of reports in `test_agents.py`; here, text that is printable, short and on one line."""
 
-from callboard.demo.text import many, one_line, printable
+from callboard.demo.facts import one_line, printable
 
 
 def test_nothing_printable_moves_a_cursor() -> None:
@@ -12,7 +12,3 @@ def test_one_line_is_short_and_says_where_it_was_cut() -> None:
     assert one_line("a\n  b\tc") == "a b c"
     assert one_line("abcdef", 4) == "abc…"
     assert len(one_line("x\x1b" * 10**6)) == 160
-
-
-def test_numbers_of_things_are_said_as_people_say_them() -> None:
-    assert [many(count, "file") for count in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
