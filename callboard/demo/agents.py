@@ -1,27 +1,80 @@
 """The cast as real agents with real tools; only the models are scripted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from callboard.actors.protocol.limits import Limits
 from callboard.demo.entry import declared, programs, racer
-from callboard.demo.facts import Depth, Finding, Module, Modules, schema_of
-from callboard.demo.host import digger, host, runaway, summariser, surveyor
-from callboard.demo.inquiry import Inquiry, turn
+from callboard.demo.inquiry import Answer, Depth, Finding, Inquiry, Module, Modules, schema_of, turn
+from callboard.demo.modules import summariser, surveyor
+from callboard.demo.sources import one_line, printable
 from callboard.demo.tester import tester
 from callboard.demo.tools import Folder
 from callboard.runtime.agent import Agent
-from callboard.runtime.models.scripted import ScriptedModel
+from callboard.runtime.models.scripted import ScriptedModel, call
 from callboard.runtime.tools.tool import tool
 
 PROMPT: Final = "Explain this project: how is it tested, what are its modules, where does it begin?"
 _LOOKING: Final = "count_code parse_python read_config"
 _BEGIN: Final = "Finds where the program begins."
 _TEAM: Final = "tester surveyor packager reader runaway digger"
+TASKS: Final = (
+    call("task", agent="tester", prompt="Which testing framework does this project use? Give evidence."),
+    call("task", agent="surveyor", prompt="Summarise the modules of this project, a sub-agent for each."),
+    call("task", agents=["packager", "reader"], prompt="Where does this program begin? If nowhere: none."),
+    call("task", agent="runaway", prompt="Watch this folder until nothing changes any more."),
+    call("task", agent="digger", prompt="Delegate this same task to a sub-agent of your own, if you can."),
+)
+# A path or a quote stays whole, so that it can be copied: its line may be longer.
+_wrap: Final = partial(wrap, width=80, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def host(prompt: str) -> Inquiry[str]:
+    """Delegate everything at once, then sum up the reports."""
+    tester, surveyor, racers, runaway, digger = yield "I delegate all of this at once.", TASKS
+    modules, depth = surveyor.read(Modules), digger.read(Depth)
+    lines = [*_found("Testing framework", tester), *_found("Entry point", racers)]
+    lines.append(f"Modules: {len(modules.modules) or 'none'}{_failure(surveyor)}")
+    lines += [f"  {module.path}: {module.summary}" for module in modules.modules]
+    lines += [f"  and {len(modules.left_out)} more that were not summarised"] * bool(modules.left_out)
+    dug = f"{depth.levels} levels of diggers, then refused: {depth.refused}"
+    lines += [f"Runaway: {_words(runaway)}", f"Depth: {dug if depth.levels else _words(digger)}"]
+    return "\n".join(part for line in lines for part in _wrap(printable(line)))
+
+
+def _found(title: str, answer: Answer) -> Iterator[str]:
+    found = answer.read(Finding)
+    basis = f" ({found.basis})" if found.basis != "none" else ""
+    yield f"{title}: {found.answer}{basis}{_failure(answer)}"
+    for place in found.evidence[:3]:
+        yield f"  {place.file}{f':{place.line}' if place.line else ''}: {place.text}"
+    yield from (f"  note: {note}" for note in found.notes[:3])
+
+
+def _failure(answer: Answer) -> str:
+    return f". {_words(answer)}" if answer.is_error else ""
+
+
+def _words(answer: Answer) -> str:
+    return one_line(answer.content.split("\n")[0], 200)
+
+
+def runaway(prompt: str) -> Inquiry[str]:
+    """Look at the folder again and again: only a limit stops this agent."""
+    while True:
+        yield "I look once more.", [call("list_folders", depth=1)]
+
+
+def digger(prompt: str) -> Inquiry[Depth]:
+    """Delegate the same task to a digger, and report how deep that went."""
+    (answer,) = yield "Deeper.", [call("task", prompt=prompt)]
+    below = answer.read(Depth)
+    return Depth(below.levels + 1, below.refused or _words(answer))
 
 
 class Role(NamedTuple):

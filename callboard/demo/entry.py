@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from callboard.demo.facts import Census, Finding, Line, PythonFile, Setting
-from callboard.demo.inquiry import Inquiry, ask, look
-from callboard.demo.paths import ASIDE, PACKAGES, foreign, is_foreign
+from callboard.demo.inquiry import Census, Finding, Inquiry, Line, PythonFile, Setting, ask, look
+from callboard.demo.tools import ASIDE, PACKAGES
 from callboard.runtime.models.scripted import call
 
 DOUBTFUL, UNREAD, PAGE = 5, 6, 7
@@ -26,7 +25,7 @@ _RUN: Final = (
 )
 _SERVERS: Final = r"(fastapi|flask|starlette|sanic|quart|litestar)\b"
 _AUTHORS: Final = (
-    r"(^|/)(test_.*|.*_test|tests?|run_?tests|setup|noxfile|conftest|tasks|fabfile|versioneer)\.py$"
+    r"(^|/)(test_.*|.*_test|(run_?)?tests?|setup|noxfile|conftest|tasks|fabfile|versioneer)\.py$"
 )
 _USUAL: Final = r"(^|/)(main|app|cli|run|server|start|[aw]sgi|index)\.py$"
 _PAGE: Final = "index.html"
@@ -63,7 +62,7 @@ def declared() -> Inquiry[list[Candidate]]:
 
 def _in_setting(setting: Setting, packages: list[str]) -> Iterator[Candidate]:
     if setting.problem:
-        yield _unread(setting.file, setting.problem)
+        yield Candidate(UNREAD, "unknown", "none", setting.place)
     for pattern, kind in _DECLARED:
         if match := re.search(pattern, f"{setting.key}={setting.value}"):
             name, target = match["name"].strip(), match["target"].strip()
@@ -87,7 +86,7 @@ def _in_source(file: PythonFile) -> Iterator[Candidate]:
     # A call of `Flask` may stand in a string, an import of it may not.
     servers = [name for name in file.imports if re.match(_SERVERS, name)]
     if file.problem:
-        yield _unread(path, file.problem)
+        yield Candidate(UNREAD, "unknown", "none", Line(path, 0, file.problem))
     elif file.main_line:
         # A script deep in a package may be a module that tests itself.
         rank = 2 if "/" not in path or "bin/" in path else DOUBTFUL if is_odd else 4
@@ -97,32 +96,25 @@ def _in_source(file: PythonFile) -> Iterator[Candidate]:
         yield Candidate(4, path, "web application", place, is_odd)
 
 
-def _unread(path: str, problem: str) -> Candidate:
-    return Candidate(UNREAD, "unknown", "none", Line(path, 0, problem))
-
-
 def _finding(found: list[Candidate]) -> Inquiry[Finding]:
     """Return the best candidate, unless a package names none, or several files are as good."""
     kinds = [{}, {"files": PACKAGES, "without": ASIDE}, {"files": f"^{_PAGE}$"}, {"files": _NOT_JUDGED}]
     looks = [call("count_code", **kind) for kind in kinds]
     census, packages, pages, others = yield from ask("What else is here?", Census, looks)
     found += [Candidate(PAGE, _PAGE, "page", Line(_PAGE, 0, "its name"))] * pages.files
-    ranked = sorted(found, key=_order)
+    ranked = sorted(found, key=lambda it: (it.rank, it.place.file.count("/"), it.is_odd, it.answer))
     also = tuple(each.answer for each in ranked[:6])
-    if ranked and _is_convincing(ranked, bool(packages.files), is_foreign(census.languages)):
+    if ranked and _is_convincing(ranked, bool(packages.files), census.is_foreign):
         return Finding(also[0], ranked[0].kind, (ranked[0].place,), also[1:])
     # Shell scripts beside a package serve its authors.
-    gaps = [name for name in foreign(census.languages) if not (packages.files and name == "Shell")][:2]
+    judged = {"Python", "Shell"} if packages.files else {"Python"}
+    gaps = [name for name in census.programs if name not in judged][:2]
     gaps += ["a container, a process or `bin`"] * bool(others.files)
     notes = [f"Not clear: {each.place.file}, {each.place.text}" for each in ranked[:1]]
     notes = notes or ["Nothing declares an entry point, and no file has a main part."]
     notes += [f"Not judged: programs in {name}." for name in gaps]
     is_certain = census.is_counted and not gaps and "unknown" not in also
     return Finding("none" if is_certain else "unknown", also=also, notes=tuple(notes))
-
-
-def _order(found: Candidate) -> tuple[int, int, bool, str]:
-    return found.rank, found.place.file.count("/"), found.is_odd, found.answer
 
 
 def _is_convincing(ranked: list[Candidate], is_package: bool, is_foreign: bool) -> bool:

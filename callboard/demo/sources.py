@@ -5,17 +5,28 @@ import configparser
 import re
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from threading import Lock
 from typing import Final, TypeAlias
 
-from callboard.demo.facts import PythonFile, Setting, one_line
+from callboard.demo.inquiry import Line, PythonFile, Setting
 
 _MAIN: Final = ("__name__ == '__main__'", "'__main__' == __name__")
 # Python keeps one warnings filter per process, so only one thread at a time may change it.
 _QUIET: Final = Lock()
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def printable(text: str) -> str:
+    """Escape every character that could move a cursor."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def one_line(text: str, length: int = 160) -> str:
+    """Return a text on one printable line, cut to a length."""
+    line = printable(" ".join(text[: 4 * length].split()))
+    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def python_file(path: str, text: str, problem: str = "") -> PythonFile:
@@ -32,22 +43,18 @@ def python_file(path: str, text: str, problem: str = "") -> PythonFile:
     derived = {name for name in tested if bases[name] and "unittest" in imports}
     derived |= {name for name in bases if any(base.endswith("TestCase") for base in bases[name])}
     # A plain class that others derive from is a mixin.
-    plain = {name for name in tested if name.startswith("Test") and not bases[name]}.difference(
-        *bases.values()
-    )
+    mixins = {base for each in bases.values() for base in each}
+    plain = {name for name in tested - mixins if name.startswith("Test") and not bases[name]}
     mains = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN]
     calls = [node for main in mains for node in ast.walk(main) if isinstance(node, ast.Call)]
     # A script that calls its own tests has no need of a framework.
     own = [] if any(ast.unparse(call.func).startswith("test") for call in calls) else _tests_in(tree.body)
-    return PythonFile(
-        path,
-        _first_sentence(tree),
-        dict(islice(imports.items(), 60)),
-        _lines([*own, *(node for node in classes if node.name in plain)]),
-        _lines(node for node in classes if node.name in derived),
-        mains[0].lineno if mains else 0,
-        problem,
-    )
+    style, names = "unittest" if derived else "plain tests", derived or plain
+    tests = [*(own if not derived else ()), *(node for node in classes if node.name in names)]
+    lines = {node.name[:100]: node.lineno for node in tests[:2]}
+    main = mains[0].lineno if mains else 0
+    few = dict(islice(imports.items(), 60))
+    return PythonFile(path, _first_sentence(tree), few, style, lines, main, problem)
 
 
 def _syntax_tree(text: str) -> ast.Module:
@@ -80,20 +87,15 @@ def _first_sentence(tree: ast.Module) -> str:
     return f"{sentence}." if sentence else ""
 
 
-def _lines(nodes: Iterable[_Function | ast.ClassDef]) -> dict[str, int]:
-    return {node.name[:100]: node.lineno for node in islice(nodes, 2)}
-
-
 def settings_of(path: str, text: str, problem: str = "") -> list[Setting]:
     """Return the values of a file, one for each of their lines; one without a key if there is a problem."""
     if problem:
-        return [Setting(path, "", "", problem=problem)]
-    ending = path.rpartition(".")[2]
+        return [Setting("", "", Line(path, 0, problem), problem)]
     try:
-        pairs = list(_flat(_PARSERS.get(ending, tomllib.loads)(text)))
+        pairs = list(_flat(_PARSERS.get(path.rpartition(".")[2], tomllib.loads)(text)))
     except (ValueError, configparser.Error, RecursionError) as error:
-        return [Setting(path, "", one_line(f"cannot be parsed: {error}"))]
-    return [Setting(path, one_line(key), one_line(each), _line_of(key, each, text)) for key, each in pairs]
+        return [Setting("", one_line(f"cannot be parsed: {error}"), Line(path, 0, "cannot be parsed"))]
+    return [Setting(one_line(key), one_line(each), _place(path, key, each, text)) for key, each in pairs]
 
 
 def _flat(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -108,15 +110,16 @@ def _flat(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield from zip(repeat(prefix[:-1]), map(str.strip, lines.split("\n")))
 
 
-def _line_of(key: str, value: str, text: str) -> int:
-    """Return the line of a setting, or 0. Parsers do not tell it, so its words are looked for."""
+def _place(path: str, key: str, value: str, text: str) -> Line:
+    """Return the place of a setting. Parsers do not tell its line, so its words are looked for."""
     words = [rf"(?=.*(?<!\w){re.escape(word)}(?!\w))" for word in (key.rpartition(".")[2], value)]
     # A value of several lines stands away from its key.
     for pattern in ("".join(words), words[1]):
         found = re.search(rf"^(?![ \t]*[#;]){pattern}", text, re.MULTILINE)
         if found and value:
-            return text.count("\n", 0, found.start()) + 1
-    return 0
+            line = text.count("\n", 0, found.start()) + 1
+            return Line(path, line, f"{one_line(key)} `{one_line(value)}`")
+    return Line(path, 0, one_line(key))
 
 
 def _ini(text: str) -> dict[str, object]:
@@ -139,10 +142,6 @@ def _plain(node: ast.expr) -> object:
         return ""
 
 
-_PARSERS: Final[dict[str, Callable[[str], object]]] = {
-    "py": _setup_call,
-    "txt": lambda text: {"requirements": text},
-    "ini": _ini,
-    "cfg": _ini,
-}
-"""By the ending of a file; others are TOML."""
+# By the ending of a file; others are TOML.
+_PARSERS: Final[dict[str, Callable[[str], object]]] = {"py": _setup_call, "ini": _ini, "cfg": _ini}
+_PARSERS["txt"] = lambda text: {"requirements": text}

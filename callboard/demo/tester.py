@@ -4,11 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
-from callboard.demo.facts import Census, Finding, Line, PythonFile, Setting
-from callboard.demo.inquiry import Inquiry, look
-from callboard.demo.paths import MANIFESTS, SAMPLES, foreign, is_foreign
+from msgspec.structs import replace
+
+from callboard.demo.inquiry import Census, Finding, Inquiry, Line, PythonFile, Setting, look
+from callboard.demo.tools import MANIFESTS, SAMPLES
 
 PYTEST, UNITTEST, PLAIN = "pytest", "unittest", "plain tests"
 BASES: Final = ("used", "configured", "run", "declared")
@@ -36,14 +37,6 @@ _NOT_JUDGED: Final = (
 )
 
 
-class Sighting(NamedTuple):
-    """A place that speaks for a framework."""
-
-    framework: str
-    basis: str
-    place: Line
-
-
 def tester(prompt: str) -> Inquiry[Finding]:
     """Find the testing framework by test code, configuration, commands and dependencies."""
     census = yield from look(Census, "count_code")
@@ -54,7 +47,7 @@ def tester(prompt: str) -> Inquiry[Finding]:
     gaps = [f"Not read: {problem}" for problem in problems if problem][:2]
     if census.is_cut:
         gaps.append("Not read: there is more here than was looked at.")
-    if names := foreign(census.languages):
+    if names := [name for name in census.programs if name != "Python"]:
         gaps.append(f"Not judged: tests in {', '.join(names)}.")
     if not seen:
         sources = {"files": r"\.py$", "without": SAMPLES, "containing": _DOCTESTS}
@@ -66,38 +59,34 @@ def tester(prompt: str) -> Inquiry[Finding]:
     return _verdict(_attributed(seen), census, gaps)
 
 
-def _in_test(file: PythonFile) -> Iterator[Sighting]:
+def _in_test(file: PythonFile) -> Iterator[Finding]:
     """Yield the framework that a test file imports, else the style of its tests."""
-    # The tests of a file that imports a framework may be written in the style of another.
     runners = [_imported(file, module) for module in file.imports if re.match(_RUNNERS, module)]
-    yield from (runners or _styles(file))[:1]
+    # A framework looks for plain tests in files of certain names only.
+    is_found = file.style == UNITTEST or re.search(_COLLECTED, file.file)
+    places = [Line(file.file, line, f"defines the test `{name}`") for name, line in file.tests.items()]
+    styles = [Finding(file.style, "used", (place,)) for place in places if is_found]
+    # The tests of a file that imports a framework may be written in the style of another.
+    yield from (runners or styles)[:1]
     if file.file.endswith("conftest.py"):
-        yield Sighting(PYTEST, "configured", Line(file.file, 0, "pytest reads this file"))
+        yield Finding(PYTEST, "configured", (Line(file.file, 0, "pytest reads this file"),))
 
 
-def _imported(file: PythonFile, module: str) -> Sighting:
-    name = re.sub(f"{_RUNNERS}.*", r"\1", module)
-    place = Line(file.file, file.imports[module], f"imports `{module}`")
-    return Sighting(name.replace("twisted.trial", "Twisted Trial"), "used", place)
+def _imported(file: PythonFile, module: str) -> Finding:
+    name = re.sub(f"{_RUNNERS}.*", r"\1", module).replace("twisted.trial", "Twisted Trial")
+    return Finding(name, "used", (Line(file.file, file.imports[module], f"imports `{module}`"),))
 
 
-def _styles(file: PythonFile) -> list[Sighting]:
-    plain = file.tests if re.search(_COLLECTED, file.file) else {}
-    style, names = (UNITTEST, file.test_cases) if file.test_cases else (PLAIN, plain)
-    places = [Line(file.file, line, f"defines the test `{name}`") for name, line in names.items()]
-    return [Sighting(style, "used", place) for place in places]
+def _in_setting(setting: Setting) -> Iterator[Finding]:
+    for pattern, (basis, framework) in _SETTINGS.items():
+        if re.search(pattern, f"{setting.key}={setting.value}"):
+            yield Finding(framework, basis, (setting.place,))
 
 
-def _in_setting(setting: Setting) -> list[Sighting]:
-    text = f"{setting.key}={setting.value}"
-    found = [row for pattern, row in _SETTINGS.items() if re.search(pattern, text)]
-    return [Sighting(framework, basis, setting.place) for basis, framework in found]
-
-
-def _attributed(seen: list[Sighting]) -> list[Sighting]:
+def _attributed(seen: list[Finding]) -> list[Finding]:
     """Replace each style of tests by the framework that runs them here, if anything says so."""
-    runner = next((each.framework for each in seen if each.framework not in (UNITTEST, PLAIN)), PYTEST)
-    counts = Counter(each[:2] for each in seen)
+    runner = next((each.answer for each in seen if each.answer not in (UNITTEST, PLAIN)), PYTEST)
+    counts = Counter((each.answer, each.basis) for each in seen)
     bases = {basis for name, basis in counts if name == runner}
     # A command for unittest counts for more than a configuration of pytest.
     signs = {"run"} if (UNITTEST, "run") in counts else {"run", "configured"}
@@ -106,24 +95,20 @@ def _attributed(seen: list[Sighting]) -> list[Sighting]:
         owners[UNITTEST] = runner
     elif counts[PLAIN, "used"] < counts[UNITTEST, "used"]:
         owners[PLAIN] = ""  # a few functions among many classes are helpers and mixins
-    return [each._replace(framework=owners.get(each.framework, each.framework)) for each in seen]
+    return [replace(each, answer=owners.get(each.answer, each.answer)) for each in seen]
 
 
-def _verdict(seen: list[Sighting], census: Census, gaps: list[str]) -> Finding:
+def _verdict(seen: list[Finding], census: Census, gaps: list[str]) -> Finding:
     """Rank the frameworks by their strongest evidence, then by the number of places."""
-    groups: dict[str, list[Sighting]] = {}
-    for each in sorted(seen, key=_strength):
-        groups.setdefault(each.framework, []).append(each)
+    groups: dict[str, list[Finding]] = {}
+    for each in sorted(seen, key=lambda each: BASES.index(each.basis)):
+        groups.setdefault(each.answer, []).append(each)
     groups.pop("", None)
-    ranked = sorted(groups, key=lambda name: (_strength(groups[name][0]), -len(groups[name])))
+    ranked = sorted(groups, key=lambda name: (BASES.index(groups[name][0].basis), -len(groups[name])))
     best = groups[ranked[0]] if ranked else []
     notes = tuple(gaps if best and best[0].basis == "used" else ["No test code was found.", *gaps])
-    if not best or is_foreign(census.languages):
+    if not best or census.is_foreign:
         is_certain = census.is_counted and not gaps
         return Finding("none" if is_certain else "unknown", also=tuple(ranked), notes=notes)
-    places = tuple(each.place for each in best[:5])
+    places = tuple(place for each in best[:5] for place in each.evidence)
     return Finding(ranked[0], best[0].basis, places, tuple(ranked[1:]), notes)
-
-
-def _strength(sighting: Sighting) -> int:
-    return BASES.index(sighting.basis)

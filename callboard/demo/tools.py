@@ -1,7 +1,4 @@
-"""The tools of the agents: read-only looks at one folder, with bounded answers. No link is followed.
-
-files, without: regular expressions of the paths to look at and to leave out.
-"""
+"""The tools of the agents: read-only looks at one folder. files, without: regular expressions of paths."""
 
 import os
 import re
@@ -14,12 +11,28 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from callboard.demo.facts import Branch, Census, PythonFile, Setting, printable
-from callboard.demo.paths import language_of
-from callboard.demo.sources import python_file, settings_of
+from callboard.demo.inquiry import Branch, Census, PythonFile, Setting
+from callboard.demo.sources import printable, python_file, settings_of
 
 T = TypeVar("T")
 
+PACKAGES: Final = r"(^|/)(pyproject\.toml|setup\.(cfg|py)|Pipfile)$"
+MANIFESTS: Final = PACKAGES + r"|(^|/)((tox|\.?pytest)\.ini|.*requirements([^/]*|/[^/]+)\.txt)$"
+SAMPLES: Final = r"(^|/)((__)?fixtures?(__)?|test[_-]?data|samples?|templates?|tests?/(data|examples))/"
+"""Files that tests read: they look like a project, and are not this one."""
+
+ASIDE: Final = SAMPLES + (
+    r"|(^|/)\.|(^|/)(?i:tests?|testing|specs?|e2e|examples?|demos?|docs?|docs_src|bench(mark)?(es|s)?|perf|fuzz"
+    r"|scripts?|tools?|tooling|ci|hack|misc|contrib|extras|etc|dev|packaging|utils?|migrations)/"
+)
+"""Files that serve the authors of a project: tests, documents, scripts."""
+
+_CODE: Final = """Python py pyi pyx|Shell sh bash zsh bats|JavaScript js jsx mjs cjs vue|PHP php|Lua lua
+TypeScript ts tsx mts cts|Go go|Rust rs|Java java|Kotlin kt kts|Scala scala|Groovy groovy|Clojure clj cljs
+C c h m|C++ cc cpp cxx hpp hh hxx|C# cs|F# fs|Ruby rb rake gemspec|Elixir ex exs|Erlang erl hrl|Haskell hs
+OCaml ml mli|Swift swift|Dart dart|Perl pl pm t|SQL sql|Julia jl|Zig zig|Nim nim|PowerShell ps1 psm1|R r"""
+_OTHER: Final = """HTML html htm|CSS css scss sass less|Markdown md|reStructuredText rst|Text txt|TOML toml
+YAML yml yaml|JSON json jsonl|XML xml svg|INI ini cfg|CSV csv tsv|Notebook ipynb|CMake cmake"""
 ANSWER_CHARS_MAX: Final = 45_000
 """Below the default of `Limits.max_tool_output_chars`, so that an answer reaches the model whole."""
 SCAN_BYTES_MAX: Final = 128_000_000
@@ -35,6 +48,15 @@ _SKIPPED: Final = re.compile(
 )
 _GENERATED_IF_INSIDE: Final = {"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG", "CMakeCache.txt"}
 _GENERATED_UNLESS_PACKAGE: Final = {"build", "dist", "target", "vendor"}
+_ROWS: Final = [row.split() for row in re.split(r"[|\n]", f"{_CODE}\n{_OTHER}")]
+_BY_ENDING: Final = {ending: language for language, *endings in _ROWS for ending in endings}
+_PROGRAMS: Final = {row.split()[0] for row in re.split(r"[|\n]", _CODE)}
+
+
+def language_of(path: str) -> str:
+    """Return the language of a file by its name, or `other`."""
+    stem, _, ending = path.rpartition("/")[2].rpartition(".")
+    return _BY_ENDING.get(ending.lower(), "other") if stem else "other"
 
 
 class Place(NamedTuple):
@@ -71,8 +93,10 @@ class Folder:
         """Count files by language, and with `lines` their lines too."""
         texts = list(self._texts(files, without, is_read=lines))
         counted = sum(text.count("\n") + (text[-1:] not in ("", "\n")) for _, text, _ in texts)
-        languages = Counter(language_of(path) for path, _, _ in texts).most_common()
-        return Census(len(texts), counted, dict(languages), self.is_cut, is_counted=True)
+        languages = dict(Counter(language_of(path) for path, _, _ in texts).most_common())
+        programs = tuple(name for name in languages if name in _PROGRAMS)
+        is_foreign = programs[:1] not in ((), ("Python",))
+        return Census(len(texts), counted, languages, programs, is_foreign, self.is_cut, is_counted=True)
 
     def parse_python(
         self, files: str, without: str = "$.", containing: str = "", limit: int = 80

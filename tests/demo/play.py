@@ -14,7 +14,7 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.demo.agents import CAST
-from callboard.demo.facts import schema_of
+from callboard.demo.inquiry import schema_of
 from callboard.demo.inquiry import turn as next_turn
 from callboard.demo.tools import ANSWER_CHARS_MAX
 from callboard.runtime.models.scripted import Call

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard.demo.agents import CAST
-from callboard.demo.facts import schema_of
+from callboard.demo.inquiry import schema_of
 from callboard.demo.tools import Folder
 from tests.demo.folders import build
 from tests.demo.play import Play, validator_of

@@ -4,8 +4,7 @@ import json
 
 import msgspec
 
-from callboard.demo.agents import CAST
-from callboard.demo.host import TASKS
+from callboard.demo.agents import CAST, TASKS
 from callboard.demo.inquiry import turn
 from callboard.runtime.models.scripted import Reply
 from tests.demo.play import request_of

@@ -5,8 +5,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from callboard.demo.facts import Census, Depth
-from callboard.demo.inquiry import Inquiry, ask, turn
+from callboard.demo.inquiry import Census, Depth, Inquiry, ask, turn
 from callboard.runtime.models.scripted import Reply, call
 from tests.demo.play import request_of
 

@@ -2,30 +2,30 @@
 
 import pytest
 
-from callboard.demo.sources import python_file, settings_of
+from callboard.demo.sources import one_line, printable, python_file, settings_of
 
 
 @pytest.mark.parametrize(
-    ("text", "tests", "cases"),
+    ("text", "style", "tests"),
     [
-        ("def test_a():\n    pass\n", ["test_a"], []),
-        ("async def test_a():\n    pass\n", ["test_a"], []),
-        ("class TestA:\n    def test_a(self): ...\n", ["TestA"], []),
-        ("class TestRunner:\n    def run(self): ...\n", [], []),
-        ("class Thing:\n    def test_a(self): ...\n", [], []),
-        ("def test_a(): ...\n\nif __name__ == '__main__':\n    test_a()\n", [], []),
-        ("TEXT = '''\ndef test_a():\n    pass\n'''\n", [], []),
-        ("class TestA:\n    def test_a(self): ...\n\nclass B(TestA, Base): ...\n", [], []),
-        ("import unittest\nclass A(unittest.TestCase): ...\n", [], ["A"]),
-        ("class A(SimpleTestCase): ...\n", [], ["A"]),
-        ("import unittest\nclass A(Base):\n    def test_a(self): ...\n", [], ["A"]),
-        ("import unittest\nclass A(Base):\n    def helper(self): ...\n", [], []),
-        ("def helper():\n    class A(TestCase): ...\n", [], []),
+        ("def test_a():\n    pass\n", "plain tests", ["test_a"]),
+        ("async def test_a():\n    pass\n", "plain tests", ["test_a"]),
+        ("class TestA:\n    def test_a(self): ...\n", "plain tests", ["TestA"]),
+        ("class TestRunner:\n    def run(self): ...\n", "plain tests", []),
+        ("class Thing:\n    def test_a(self): ...\n", "plain tests", []),
+        ("def test_a(): ...\n\nif __name__ == '__main__':\n    test_a()\n", "plain tests", []),
+        ("TEXT = '''\ndef test_a():\n    pass\n'''\n", "plain tests", []),
+        ("class TestA:\n    def test_a(self): ...\n\nclass B(TestA, Base): ...\n", "plain tests", []),
+        ("import unittest\nclass A(unittest.TestCase): ...\n", "unittest", ["A"]),
+        ("class A(SimpleTestCase): ...\n", "unittest", ["A"]),
+        ("import unittest\nclass A(Base):\n    def test_a(self): ...\n", "unittest", ["A"]),
+        ("import unittest\nclass A(Base):\n    def helper(self): ...\n", "plain tests", []),
+        ("def helper():\n    class A(TestCase): ...\n", "plain tests", []),
     ],
 )
-def test_tests_are_known_by_their_code(text: str, tests: list[str], cases: list[str]) -> None:
+def test_tests_are_known_by_their_code(text: str, style: str, tests: list[str]) -> None:
     found = python_file("a.py", text)
-    assert (list(found.tests), list(found.test_cases)) == (tests, cases)
+    assert (found.style, list(found.tests)) == (style, tests)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_source_that_does_not_parse_says_so(text: str) -> None:
 
 
 def pairs(path: str, text: str) -> list[tuple[str, str, int]]:
-    return [(each.key, each.value, each.line) for each in settings_of(path, text)]
+    return [(each.key, each.value, each.place.line) for each in settings_of(path, text)]
 
 
 def test_toml_is_flat_with_the_lines_of_its_values() -> None:
@@ -109,3 +109,14 @@ def test_requirements_are_settings_line_by_line() -> None:
 def test_a_file_that_was_not_read_says_why(path: str) -> None:
     (found,) = settings_of(path, "", "It is too large.")
     assert (found.key, found.value, found.problem) == ("", "", "It is too large.")
+
+
+def test_nothing_printable_moves_a_cursor() -> None:
+    assert printable("größe") == "größe"
+    assert printable("a\x1b[2J\n\u202eb\udcff") == "a\\x1b[2J\\n\\u202eb\\udcff"
+
+
+def test_one_line_is_short_and_says_where_it_was_cut() -> None:
+    assert one_line("a\n  b\tc") == "a b c"
+    assert one_line("abcdef", 4) == "abc…"
+    assert len(one_line("x\x1b" * 10**6)) == 160

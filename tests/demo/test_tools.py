@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from callboard.demo.tools import ANSWER_CHARS_MAX, Folder
+from callboard.demo.tools import ANSWER_CHARS_MAX, ASIDE, MANIFESTS, PACKAGES, SAMPLES, Folder, language_of
 from callboard.runtime.tools.tool import tool
 from tests.demo.folders import write
 
@@ -127,3 +127,75 @@ def test_tools_can_be_called_from_many_threads_at_once(root: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(look, range(50))) == {(50, 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("a.py", "Python"),
+        ("A.PY", "Python"),
+        ("x.py/data", "other"),
+        (".gitignore", "other"),
+        (".py", "other"),
+        ("archive.tar.gz", "other"),
+        ("a.R", "R"),
+        ("page.test.tsx", "TypeScript"),
+        ("README.md", "Markdown"),
+    ],
+)
+def test_a_language_is_known_by_a_files_name(name: str, language: str) -> None:
+    assert language_of(name) == language
+
+
+@pytest.mark.parametrize(
+    ("names", "programs", "is_foreign"),
+    [
+        (["a.md", "b.md", "c.py", "d.py", "e.go"], ("Python", "Go"), False),
+        (["a.go", "b.go", "c.py"], ("Go", "Python"), True),
+        (["a.md", "b.ipynb", "c"], (), False),
+        (["a.py", "b.py"], ("Python",), False),
+    ],
+)
+def test_a_folder_is_foreign_if_most_programs_are_not_in_python(
+    names: list[str], programs: tuple[str, ...], is_foreign: bool, root: Path
+) -> None:
+    census = tools(root, dict.fromkeys(names, "")).count_code()
+    assert (census.programs, census.is_foreign) == (programs, is_foreign)
+
+
+@pytest.mark.parametrize(
+    ("path", "aside", "sample"),
+    [
+        ("src/app/main.py", False, False),
+        ("tests/app/main.py", True, False),
+        ("tests/data/main.py", True, True),
+        ("x/fixtures/a/main.py", True, True),
+        ("scripts/release.py", True, False),
+        (".github/run.py", True, False),
+        (".hidden.sh", True, False),
+        ("tests.py", False, False),
+        ("Examples/one.py", True, False),
+        ("contest/one.py", False, False),
+    ],
+)
+def test_places_aside_are_known_by_their_folders(path: str, aside: bool, sample: bool) -> None:
+    assert (bool(re.search(ASIDE, path)), bool(re.search(SAMPLES, path))) == (aside, sample)
+
+
+def test_manifests_are_known_by_their_whole_names() -> None:
+    names = ["setup.py", "a/pyproject.toml", "xsetup.py", "setup.py.bak", "pyproject.toml/x", "Pipfile.lock"]
+    assert [name for name in names if re.search(PACKAGES, name)] == ["setup.py", "a/pyproject.toml"]
+    names += [
+        "requirements.txt",
+        "a/dev-requirements.txt",
+        "requirements/x.txt",
+        "requirements/a/x.txt",
+        "x.txt",
+    ]
+    assert [name for name in names if re.search(MANIFESTS, name)] == [
+        "setup.py",
+        "a/pyproject.toml",
+        "requirements.txt",
+        "a/dev-requirements.txt",
+        "requirements/x.txt",
+    ]
