@@ -46,17 +46,19 @@ class Divergence(msgspec.Struct, frozen=True):
 
 def first_difference(expected: object, actual: object, path: str = "body") -> tuple[str, object, object]:
     """Return the path of the first difference of two JSON values, and both values there."""
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        for key in [*expected, *(key for key in actual if key not in expected)]:
-            if key not in expected or key not in actual or expected[key] != actual[key]:
-                return first_difference(expected.get(key), actual.get(key), f"{path}.{key}")
-    if isinstance(expected, list) and isinstance(actual, list):
-        for place in range(max(len(expected), len(actual))):
-            one = expected[place] if place < len(expected) else None
-            other = actual[place] if place < len(actual) else None
-            if one != other:
-                return first_difference(one, other, f"{path}[{place}]")
+    if type(expected) is type(actual):
+        here, there = _parts(expected), _parts(actual)
+        for place in {**here, **there}:
+            if place not in here or place not in there or here[place] != there[place]:
+                return first_difference(here.get(place), there.get(place), f"{path}{place}")
     return path, expected, actual
+
+
+def _parts(value: object) -> dict[str, object]:
+    """Return the parts of a JSON value by their places in a path."""
+    if isinstance(value, dict):
+        return {f".{key}": part for key, part in value.items()}
+    return {f"[{place}]": part for place, part in enumerate(value)} if isinstance(value, list) else {}
 
 
 def clipped_json(value: object, longest: int = 400) -> str:

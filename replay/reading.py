@@ -5,6 +5,7 @@ Reading from the first event on checks the hash chain on the way; reading in the
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, overload
 
 from callboard.actors.protocol.codec import UnreadableBody, decode
@@ -21,6 +22,7 @@ T = TypeVar("T")
 _CHUNK_EVENTS: Final = 64
 
 
+@dataclass(eq=False, repr=False)
 class Source:
     """One session of a log, up to a head that was read once.
 
@@ -28,22 +30,15 @@ class Source:
     not the reader's own. is_owner: the reader is closed with this object, or when it is collected.
     """
 
-    def __init__(
-        self,
-        reader: LogReader,
-        session_id: str,
-        head: Head,
-        *,
-        known: Head | None = None,
-        key: bytes | None = None,
-        is_owner: bool = False,
-    ) -> None:
-        self.reader = reader
-        self.session_id = session_id
-        self.head = head
-        self._known = known
-        self._key = key
-        self._close = weakref.finalize(self, reader.close) if is_owner else None
+    reader: LogReader
+    session_id: str
+    head: Head
+    known: Head | None = None
+    key: bytes | None = None
+    is_owner: bool = False
+
+    def __post_init__(self) -> None:
+        self._close = weakref.finalize(self, self.reader.close) if self.is_owner else None
 
     def close(self) -> None:
         """Close the reader, if it belongs to this object. Safe to call twice."""
@@ -53,7 +48,7 @@ class Source:
     def sealed_pages(self, upto: int | None = None) -> Iterator[list[Sealed]]:
         """Yield the rows 1 to `upto` as their digests see them, checked. Raises CorruptLog."""
         last = self.head.seq if upto is None else min(upto, self.head.seq)
-        return self.reader.checked_pages(self.session_id, last, self._key, self._known)
+        return self.reader.checked_pages(self.session_id, last, self.key, self.known)
 
     def check(self) -> None:
         """Check every digest. Raises CorruptLog at the first event that is not as it was written."""

@@ -5,13 +5,13 @@ outputs say when it decided, and whether the decision failed.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
-from callboard.actors.session.core import SessionCore, recorded_failure
+from callboard.actors.session.core import SessionCore
 from callboard.actors.session.step import ActorState
 
 SNAPSHOT_EVENTS: Final = 4_096
@@ -146,16 +146,3 @@ class States:
             return ""
 
         return failure
-
-
-def history_in(events: Sequence[Event]) -> History:
-    """Return the history in a list of events, from seq 1, without gaps."""
-
-    def history(actor: str, first: int, last: int) -> Iterable[Event | Output]:
-        for event in events[first - 1 : last]:
-            if event.sender == actor:
-                yield Output(event.cause, recorded_failure((event,)))
-            if event.recipient == actor:
-                yield event
-
-    return history

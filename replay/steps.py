@@ -8,7 +8,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CancelTimer, SetTimer, ToolStarted
 from callboard.actors.session.step import ActorState
 from callboard.replay.open_requests import ANSWERS
-from callboard.replay.states import States, history_in
+from callboard.replay.states import States
 
 
 class Step(NamedTuple):
@@ -26,11 +26,11 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """The steps of a session. events: from seq 1, without gaps. states: by their own way of reading."""
+    """The steps of a session. events: from seq 1, without gaps."""
 
-    def __init__(self, events: Sequence[Event], states: States | None = None) -> None:
+    def __init__(self, events: Sequence[Event], states: States) -> None:
         self._events = events
-        self._states = states or States(history_in(events), len(events))
+        self._states = states
 
     def __len__(self) -> int:
         return len(self._events)

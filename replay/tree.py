@@ -1,8 +1,8 @@
 """The delegation tree of a session, built event by event, for live and for recorded views."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -58,6 +58,13 @@ class Node:
         if not self.is_over:
             self.state = state
 
+    def ends(self, kind: OutcomeKind, detail: str, at: int) -> None:
+        """Note its ending, the first one."""
+        if not self.is_over:
+            self.kind = self.state = kind
+            self.detail = detail
+            self.ended_at = at
+
     @property
     def is_over(self) -> bool:
         """Return whether it has ended."""
@@ -80,9 +87,8 @@ class Tree:
     def add(self, event: Event) -> None:
         """Take the next event in."""
         self.last_at = event.at
-        handler = _HANDLERS.get(type(event.body))
-        if handler is not None:
-            handler(self, event)
+        if handler := _HANDLERS.get(type(event.body)):
+            handler(self, event, event.body)
         settled = getattr(event.body, "settled", None)
         if isinstance(settled, Settled) and settled.usage is not None:
             node = self._node(event.sender)
@@ -103,8 +109,6 @@ class Tree:
             total = plus(total, node.usage)
         return total
 
-    # --- events -------------------------------------------------------------------
-
     def _node(self, address: str) -> Node:
         node = self.nodes.get(address)
         if node is None:
@@ -113,96 +117,6 @@ class Tree:
             if parent is not None:
                 parent.children.append(address)
         return node
-
-    def _begin(self, event: Event) -> None:
-        assert isinstance(event.body, Begin)
-        node = self._node(event.recipient)
-        node.profile = msgspec.json.decode(event.body.profile, type=_Named).name
-        node.prompt = prompt_text(event.body.prompt)
-        node.state, node.kind, node.detail = "starting", "", ""
-        node.started_at, node.ended_at = event.at, 0
-
-    def _turn(self, event: Event) -> None:
-        assert isinstance(event.body, TurnRequested)
-        node = self._node(event.sender)
-        node.turns += event.body.attempt == 1
-        node.retries += event.body.attempt > 1
-        node.does("waiting for a turn" if not event.body.after_ms else "waiting to retry")
-
-    def _granted(self, event: Event) -> None:
-        assert isinstance(event.body, CallModel)
-        self._node(event.body.agent).does("thinking")
-
-    def _replied(self, event: Event) -> None:
-        self._node(event.recipient).does("deciding")
-
-    def _tool(self, event: Event) -> None:
-        assert isinstance(event.body, CallTool)
-        node = self._node(event.sender)
-        node.tools += 1
-        node.does(f"tool {event.body.tool}")
-
-    def _approval(self, event: Event) -> None:
-        assert isinstance(event.body, RequestApproval)
-        self._node(event.sender).does(f"waiting for approval of {event.body.tool}")
-
-    def _delegate(self, event: Event) -> None:
-        assert isinstance(event.body, Delegate)
-        body = event.body
-        self._tasks[event.sender, body.turn, body.call] = body
-        self._node(event.sender).does("delegating")
-
-    def _report(self, event: Event) -> None:
-        node = self._node(event.sender)
-        node.reports += 1
-        node.does("reporting")
-
-    def _judged(self, event: Event) -> None:
-        assert isinstance(event.body, ReportJudged)
-        node = self._node(event.recipient)
-        node.does(f"report {event.body.verdict}")
-        if event.body.verdict == "accepted":
-            self._end(node, "reported", "", event.at)
-
-    def _stop(self, event: Event) -> None:
-        assert isinstance(event.body, Stop)
-        self._end(self._node(event.recipient), event.body.reason, "", event.at)
-
-    def _finished(self, event: Event) -> None:
-        assert isinstance(event.body, Finished)
-        self._end(self._node(event.sender), event.body.kind, event.body.detail, event.at)
-
-    def _delegation_ended(self, event: Event) -> None:
-        """Add the agents of a denied delegation, which never began, with the reason."""
-        assert isinstance(event.body, DelegationEnded)
-        body = event.body
-        task = self._tasks.pop((event.recipient, body.turn, body.call), None)
-        if task is None or not body.address:
-            return
-        first = int(body.address.rpartition(".")[2])
-        for place, profile in enumerate(task.profiles):
-            node = self._node(child_of(event.recipient, first + place))
-            if not node.started_at:
-                node.profile, node.prompt = profile, prompt_text(task.prompt)
-                node.started_at = event.at
-                self._end(node, body.kind, body.detail, event.at)
-            elif not node.detail and node.kind == body.kind:
-                node.detail = body.detail
-
-    def _ask_ended(self, event: Event) -> None:
-        assert isinstance(event.body, AskEnded)
-        node = self._node(HOST)
-        self._end(node, event.body.kind, event.body.detail, event.at)
-        node.detail = node.detail or event.body.detail
-
-    def _crashed(self, event: Event) -> None:
-        self._end(self._node(event.sender), "crashed", "its decider raised", event.at)
-
-    def _end(self, node: Node, kind: OutcomeKind, detail: str, at: int) -> None:
-        if not node.is_over:
-            node.kind = node.state = kind
-            node.detail = detail
-            node.ended_at = at
 
 
 class _Named(msgspec.Struct):
@@ -219,19 +133,84 @@ def prompt_text(prompt: Json, longest: int = 200) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-_HANDLERS = {
-    Begin: Tree._begin,
-    TurnRequested: Tree._turn,
-    CallModel: Tree._granted,
-    ModelReplied: Tree._replied,
-    CallTool: Tree._tool,
-    RequestApproval: Tree._approval,
-    Delegate: Tree._delegate,
-    ReportBack: Tree._report,
-    ReportJudged: Tree._judged,
-    Stop: Tree._stop,
-    Finished: Tree._finished,
-    DelegationEnded: Tree._delegation_ended,
-    AskEnded: Tree._ask_ended,
-    DeciderFailed: Tree._crashed,
+def _begin(tree: Tree, event: Event, body: Begin) -> None:
+    node = tree._node(event.recipient)
+    node.profile = msgspec.json.decode(body.profile, type=_Named).name
+    node.prompt = prompt_text(body.prompt)
+    node.state, node.kind, node.detail = "starting", "", ""
+    node.started_at, node.ended_at = event.at, 0
+
+
+def _turn(tree: Tree, event: Event, body: TurnRequested) -> None:
+    node = tree._node(event.sender)
+    node.turns += body.attempt == 1
+    node.retries += body.attempt > 1
+    node.does("waiting for a turn" if not body.after_ms else "waiting to retry")
+
+
+def _tool(tree: Tree, event: Event, body: CallTool) -> None:
+    node = tree._node(event.sender)
+    node.tools += 1
+    node.does(f"tool {body.tool}")
+
+
+def _delegate(tree: Tree, event: Event, body: Delegate) -> None:
+    tree._tasks[event.sender, body.turn, body.call] = body
+    tree._node(event.sender).does("delegating")
+
+
+def _report(tree: Tree, event: Event, body: ReportBack) -> None:
+    node = tree._node(event.sender)
+    node.reports += 1
+    node.does("reporting")
+
+
+def _judged(tree: Tree, event: Event, body: ReportJudged) -> None:
+    node = tree._node(event.recipient)
+    node.does(f"report {body.verdict}")
+    if body.verdict == "accepted":
+        node.ends("reported", "", event.at)
+
+
+def _delegation_ended(tree: Tree, event: Event, body: DelegationEnded) -> None:
+    """Add the agents of a denied delegation, which never began, with the reason."""
+    task = tree._tasks.pop((event.recipient, body.turn, body.call), None)
+    if task is None or not body.address:
+        return
+    first = int(body.address.rpartition(".")[2])
+    for place, profile in enumerate(task.profiles):
+        node = tree._node(child_of(event.recipient, first + place))
+        if not node.started_at:
+            node.profile, node.prompt = profile, prompt_text(task.prompt)
+            node.started_at = event.at
+            node.ends(body.kind, body.detail, event.at)
+        elif not node.detail and node.kind == body.kind:
+            node.detail = body.detail
+
+
+def _ask_ended(tree: Tree, event: Event, body: AskEnded) -> None:
+    node = tree._node(HOST)
+    node.ends(body.kind, body.detail, event.at)
+    node.detail = node.detail or body.detail
+
+
+_HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
+    Begin: _begin,
+    TurnRequested: _turn,
+    CallModel: lambda tree, event, body: tree._node(body.agent).does("thinking"),
+    ModelReplied: lambda tree, event, body: tree._node(event.recipient).does("deciding"),
+    CallTool: _tool,
+    RequestApproval: lambda tree, event, body: tree._node(event.sender).does(
+        f"waiting for approval of {body.tool}"
+    ),
+    Delegate: _delegate,
+    ReportBack: _report,
+    ReportJudged: _judged,
+    Stop: lambda tree, event, body: tree._node(event.recipient).ends(body.reason, "", event.at),
+    Finished: lambda tree, event, body: tree._node(event.sender).ends(body.kind, body.detail, event.at),
+    DelegationEnded: _delegation_ended,
+    AskEnded: _ask_ended,
+    DeciderFailed: lambda tree, event, body: tree._node(event.sender).ends(
+        "crashed", "its decider raised", event.at
+    ),
 }

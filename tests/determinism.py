@@ -21,12 +21,12 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.step import ActorState
 from callboard.replay.digests import state_digest
-from callboard.replay.steps import Steps
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.verify import Verifier
 from tests import golden
+from tests.replay.logs import steps_of
 
 SESSIONS = 40
 SCHEMA = {"type": "object", "required": ["n"]}
@@ -110,7 +110,7 @@ def line(name: str, events: list[Event]) -> str:
     found = Verifier(events).run()
     if found is not None:
         raise AssertionError(f"{name}: {found}")
-    watched, steps = _Watched(), Steps(events)
+    watched, steps = _Watched(), steps_of(events)
     for event in events:
         watched.saw(event, steps.at(event.seq).state)
     return f"{name} {len(events)} {watched.events.hexdigest()} {watched.states.hexdigest()}"

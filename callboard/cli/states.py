@@ -7,7 +7,7 @@ from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.to_jsonable import to_jsonable
+from callboard.replay.digests import to_jsonable
 
 
 def summary(state: ActorState) -> str:

@@ -1,70 +1,125 @@
 """The cast as real agents with real tools; only the models are scripted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from textwrap import wrap
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from callboard.actors.protocol.limits import Limits
-from callboard.demo.entry import packager, reader
-from callboard.demo.facts import Depth, Finding, Module, Modules, schema_of
-from callboard.demo.host import digger, host, runaway
-from callboard.demo.inquiry import Policy, policy_of
+from callboard.demo.entry import declared, programs, racer
+from callboard.demo.inquiry import Answer, Depth, Finding, Inquiry, Module, Modules, schema_of, turn
 from callboard.demo.modules import summariser, surveyor
+from callboard.demo.sources import one_line, printable
 from callboard.demo.tester import tester
-from callboard.demo.tools import FolderTools
+from callboard.demo.tools import Folder
 from callboard.runtime.agent import Agent
-from callboard.runtime.models.scripted import ScriptedModel
-from callboard.runtime.tools.tool import Tool, tool
+from callboard.runtime.models.scripted import ScriptedModel, call
+from callboard.runtime.tools.tool import tool
 
 PROMPT: Final = "Explain this project: how is it tested, what are its modules, where does it begin?"
-RUNAWAY_ITERATIONS: Final = 5
 _LOOKING: Final = "count_code parse_python read_config"
+_BEGIN: Final = "Finds where the program begins."
 _TEAM: Final = "tester surveyor packager reader runaway digger"
+TASKS: Final = (
+    call("task", agent="tester", prompt="Which testing framework does this project use? Give evidence."),
+    call("task", agent="surveyor", prompt="Summarise the modules of this project, a sub-agent for each."),
+    call("task", agents=["packager", "reader"], prompt="Where does this program begin? If nowhere: none."),
+    call("task", agent="runaway", prompt="Watch this folder until nothing changes any more."),
+    call("task", agent="digger", prompt="Delegate this same task to a sub-agent of your own, if you can."),
+)
+# A path or a quote stays whole, so that it can be copied: its line may be longer.
+_wrap: Final = partial(wrap, width=80, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def host(prompt: str) -> Inquiry[str]:
+    """Delegate everything at once, then sum up the reports."""
+    tester, surveyor, racers, runaway, digger = yield "I delegate all of this at once.", TASKS
+    modules, depth = surveyor.read(Modules), digger.read(Depth)
+    lines = [*_found("Testing framework", tester), *_found("Entry point", racers)]
+    lines.append(f"Modules: {len(modules.modules) or 'none'}{_failure(surveyor)}")
+    lines += [f"  {module.path}: {module.summary}" for module in modules.modules]
+    lines += [f"  and {len(modules.left_out)} more that were not summarised"] * bool(modules.left_out)
+    dug = f"{depth.levels} levels of diggers, then refused: {depth.refused}"
+    lines += [f"Runaway: {_words(runaway)}", f"Depth: {dug if depth.levels else _words(digger)}"]
+    return "\n".join(part for line in lines for part in _wrap(printable(line)))
+
+
+def _found(title: str, answer: Answer) -> Iterator[str]:
+    found = answer.read(Finding)
+    basis = f" ({found.basis})" if found.basis != "none" else ""
+    yield f"{title}: {found.answer}{basis}{_failure(answer)}"
+    for place in found.evidence[:3]:
+        yield f"  {place.file}{f':{place.line}' if place.line else ''}: {place.text}"
+    yield from (f"  note: {note}" for note in found.notes[:3])
+
+
+def _failure(answer: Answer) -> str:
+    return f". {_words(answer)}" if answer.is_error else ""
+
+
+def _words(answer: Answer) -> str:
+    return one_line(answer.content.split("\n")[0], 200)
+
+
+def runaway(prompt: str) -> Inquiry[str]:
+    """Look at the folder again and again: only a limit stops this agent."""
+    while True:
+        yield "I look once more.", [call("list_folders", depth=1)]
+
+
+def digger(prompt: str) -> Inquiry[Depth]:
+    """Delegate the same task to a digger, and report how deep that went."""
+    (answer,) = yield "Deeper.", [call("task", prompt=prompt)]
+    below = answer.read(Depth)
+    return Depth(below.levels + 1, below.refused or _words(answer))
 
 
 class Role(NamedTuple):
-    """An agent of the demonstration: the policy of its model, its job, its tools, sub-agents and report."""
+    """An agent of the demonstration: its model, job, tools, sub-agents, report, and cap of turns."""
 
-    policy: Policy
+    inquiry: Callable[[str], Inquiry[Any]]
     job: str
     tools: str = ""
     agents: str = ""
     report: type[Struct] | None = None
+    turns: int | None = None
 
 
 CAST: Final = {
-    "host": Role(policy_of(host), "Delegates every question, then sums up the reports.", agents=_TEAM),
-    "tester": Role(policy_of(tester), "Finds the testing framework in use.", _LOOKING, report=Finding),
-    "surveyor": Role(policy_of(surveyor), "Has modules summarised.", "list_files", "summariser", Modules),
-    "summariser": Role(policy_of(summariser), "Summarises one module.", _LOOKING, report=Module),
-    "packager": Role(policy_of(packager), "Finds the entry point in metadata.", _LOOKING, report=Finding),
-    "reader": Role(policy_of(reader), "Finds the entry point in sources.", _LOOKING, report=Finding),
-    "runaway": Role(policy_of(runaway), "Watches a folder and never stops.", "list_files"),
-    "digger": Role(policy_of(digger), "Delegates its task to a digger.", agents="digger", report=Depth),
+    "host": Role(host, "Delegates every question, then sums up the reports.", agents=_TEAM),
+    "tester": Role(tester, "Finds the testing framework in use.", _LOOKING, report=Finding),
+    "surveyor": Role(surveyor, "Has modules summarised.", "count_code list_folders", "summariser", Modules),
+    "summariser": Role(summariser, "Summarises one module.", _LOOKING, report=Module),
+    "packager": Role(partial(racer, declared, programs), _BEGIN, _LOOKING, report=Finding),
+    "reader": Role(partial(racer, programs, declared), _BEGIN, _LOOKING, report=Finding),
+    "runaway": Role(runaway, "Watches a folder and never stops.", "list_folders", turns=5),
+    "digger": Role(digger, "Delegates its task to a digger.", agents="digger", report=Depth),
 }
 
 
 def demo_host(root: str | Path) -> Agent:
     """Return the host with its sub-agents, all on one folder. Raises OSError if it cannot be read."""
-    tools = {name: tool(effect="read")(function) for name, function in FolderTools(root).all().items()}
-    agents = {name: _agent(name, role, tools) for name, role in CAST.items()}
+    tools = {name: tool(effect="read")(function) for name, function in Folder(root).tools().items()}
+    agents = {
+        name: Agent(
+            name,
+            description=role.job,
+            tools=[tools[one] for one in role.tools.split()],
+            output_schema=schema_of(role.report) if role.report else None,
+            limits=Limits(max_iterations=role.turns),
+        )
+        for name, role in CAST.items()
+    }
     for name, role in CAST.items():
         agents[name].may_delegate_to(*map(agents.__getitem__, role.agents.split()))
     return agents["host"]
 
 
-def _agent(name: str, role: Role, tools: Mapping[str, Tool]) -> Agent:
-    return Agent(
-        name,
-        description=role.job,
-        tools=[tools[one] for one in role.tools.split()],
-        output_schema=schema_of(role.report) if role.report else None,
-        limits=Limits(max_iterations=RUNAWAY_ITERATIONS if name == "runaway" else None),
-    )
-
-
 def demo_model() -> ScriptedModel:
     """Return one model that plays every part: a pure function of the answers of the tools."""
-    return ScriptedModel(lambda request: CAST[request.profile].policy(request), name="demo", max_tokens=4_096)
+    return ScriptedModel(
+        lambda request: turn(CAST[request.profile].inquiry, request), name="demo", max_tokens=4_096
+    )

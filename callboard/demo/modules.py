@@ -4,10 +4,9 @@ import json
 import re
 from typing import Final
 
-from callboard.demo.facts import Census, Entry, Module, Modules, PythonFile
-from callboard.demo.inquiry import Answer, Inquiry, ask, look
-from callboard.demo.paths import ASIDE, language_of, programs
-from callboard.demo.text import many, one_line
+from callboard.demo.inquiry import Answer, Branch, Census, Inquiry, Module, Modules, PythonFile, look
+from callboard.demo.sources import one_line
+from callboard.demo.tools import ASIDE
 from callboard.runtime.models.scripted import call
 
 MODULES_MAX: Final = 12
@@ -16,36 +15,30 @@ _PROMPT: Final = "Summarise this module.\npath: "
 
 def surveyor(prompt: str) -> Inquiry[Modules]:
     """Find the modules, and delegate a summary of each, all at once."""
-    root = yield from look(list[Entry], "list_files")
-    looks = [call("list_files", path=path) for path in _folders(root)]
-    insides = yield from ask("Which of the folders only hold folders?", list[Entry], looks)
-    found = _modules(root, insides)
+    root = yield from look(Census, "count_code", files="^[^/]*$")
+    found = _modules((yield from look(list[Branch], "list_folders")))
+    if root.programs or (root.files and not found):
+        found.insert(0, ".")
     chosen = found[:MODULES_MAX]
     tasks = [call("task", agent="summariser", prompt=_PROMPT + json.dumps(path)) for path in chosen]
     answers = (yield f"{len(tasks)} modules: one sub-agent for each.", tasks) if tasks else ()
     return Modules(tuple(map(_summary, chosen, answers)), tuple(found[MODULES_MAX:]))
 
 
-def _modules(root: list[Entry], insides: list[list[Entry]]) -> list[str]:
-    """Return the paths of the modules. `src` and `packages` hold only folders, and stand for these."""
-    found: list[str] = []
-    for path, inside in zip(_folders(root), insides, strict=True):
-        is_module = path.startswith(".") or any(entry.kind == "file" for entry in inside)
-        found += [path] if is_module else _folders(inside)
-    files = {language_of(entry.path): 1 for entry in root if entry.kind == "file"}
-    return [".", *found] if programs(files) or (files and not found) else found
-
-
-def _folders(entries: list[Entry]) -> list[str]:
-    """Return the folders with files: those of the project before those of its authors, the larger first."""
-    folders = [entry for entry in entries if entry.kind == "folder" and entry.files]
-    folders.sort(key=lambda entry: (bool(re.search(ASIDE, f"{entry.path}/")), -entry.files, entry.path))
-    return [entry.path for entry in folders]
-
-
 def _summary(path: str, answer: Answer) -> Module:
-    failure = Module(path, f"No summary: {one_line(answer.content)}")
-    return failure if answer.is_error else answer.read(Module)
+    return Module(path, f"No summary: {one_line(answer.content)}") if answer.is_error else answer.read(Module)
+
+
+def _modules(folders: list[Branch]) -> list[str]:
+    """Return the modules: those of the project before those of its authors, the larger first."""
+    folders = [folder for folder in folders if folder.files]
+    folders.sort(key=lambda folder: (bool(re.search(ASIDE, f"{folder.path}/")), -folder.files, folder.path))
+    found: list[str] = []
+    for top in [folder for folder in folders if "/" not in folder.path]:
+        # `src` and `packages` hold only folders, and stand for these.
+        inside = [folder.path for folder in folders if folder.path.startswith(f"{top.path}/")]
+        found += [top.path] if top.own or top.path.startswith(".") else inside
+    return found
 
 
 def summariser(prompt: str) -> Inquiry[Module]:
@@ -57,12 +50,9 @@ def summariser(prompt: str) -> Inquiry[Module]:
     # A package speaks in its __init__.py, a folder of scripts in its first one.
     files.sort(key=lambda file: not file.file.endswith("__init__.py"))
     says = " ".join(file.docstring for file in files[:1])
-    size = f"{many(census.files, 'file')}, {many(census.lines, 'line')}"
-    return Module(path, one_line(f"{_languages(census)}; {size}. {says}", 400))
-
-
-def _languages(census: Census) -> str:
-    """Name the main languages: those of programs first, if they are a tenth of the files."""
-    code = [name for name in programs(census.languages) if census.languages[name] * 10 >= census.files]
+    # Languages of programs come first, if they are a tenth of the files.
+    code = [name for name in census.programs if census.languages[name] * 10 >= census.files]
     names = [name for name in dict.fromkeys([*code, *census.languages]) if name != "other"]
-    return ", ".join(names[:3]) or "No known language"
+    languages = ", ".join(names[:3]) or "No known language"
+    size = f"files: {census.files:,}, lines: {census.lines:,}"
+    return Module(path, one_line(f"{languages}; {size}. {says}", 400))

@@ -1,59 +1,102 @@
-"""The tools of the agents: functions that look at one folder, read-only, with bounded answers.
+"""The tools of the agents: read-only looks at one folder. files, without: regular expressions of paths."""
 
-files, without: regular expressions of the paths to look at and to leave out.
-"""
-
+import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from callboard.demo.config_files import settings_of
-from callboard.demo.facts import Census, Entry, PythonFile, Setting
-from callboard.demo.folder import Folder
-from callboard.demo.paths import language_of
-from callboard.demo.python_source import python_file
+from callboard.demo.inquiry import Branch, Census, PythonFile, Setting
+from callboard.demo.sources import printable, python_file, settings_of
 
 T = TypeVar("T")
 
+PACKAGES: Final = r"(^|/)(pyproject\.toml|setup\.(cfg|py)|Pipfile)$"
+MANIFESTS: Final = PACKAGES + r"|(^|/)((tox|\.?pytest)\.ini|.*requirements([^/]*|/[^/]+)\.txt)$"
+SAMPLES: Final = r"(^|/)((__)?fixtures?(__)?|test[_-]?data|samples?|templates?|tests?/(data|examples))/"
+"""Files that tests read: they look like a project, and are not this one."""
+
+ASIDE: Final = SAMPLES + (
+    r"|(^|/)\.|(^|/)(?i:tests?|testing|specs?|e2e|examples?|demos?|docs?|docs_src|bench(mark)?(es|s)?|perf|fuzz"
+    r"|scripts?|tools?|tooling|ci|hack|misc|contrib|extras|etc|dev|packaging|utils?|migrations)/"
+)
+"""Files that serve the authors of a project: tests, documents, scripts."""
+
+_CODE: Final = """Python py pyi pyx|Shell sh bash zsh bats|JavaScript js jsx mjs cjs vue|PHP php|Lua lua
+TypeScript ts tsx mts cts|Go go|Rust rs|Java java|Kotlin kt kts|Scala scala|Groovy groovy|Clojure clj cljs
+C c h m|C++ cc cpp cxx hpp hh hxx|C# cs|F# fs|Ruby rb rake gemspec|Elixir ex exs|Erlang erl hrl|Haskell hs
+OCaml ml mli|Swift swift|Dart dart|Perl pl pm t|SQL sql|Julia jl|Zig zig|Nim nim|PowerShell ps1 psm1|R r"""
+_OTHER: Final = """HTML html htm|CSS css scss sass less|Markdown md|reStructuredText rst|Text txt|TOML toml
+YAML yml yaml|JSON json jsonl|XML xml svg|INI ini cfg|CSV csv tsv|Notebook ipynb|CMake cmake"""
 ANSWER_CHARS_MAX: Final = 45_000
 """Below the default of `Limits.max_tool_output_chars`, so that an answer reaches the model whole."""
 SCAN_BYTES_MAX: Final = 128_000_000
+ENTRIES_MAX: Final = 100_000
+DEPTH_MAX: Final = 64
+FILE_BYTES_MAX: Final = 4_000_000
+
+# O_NONBLOCK: a file that became a FIFO after the walk must not make a tool wait.
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_SKIPPED: Final = re.compile(
+    r"\.(git|hg|svn|venv|eggs|yarn|[a-z]+_cache|cache|hypothesis|tox|nox|gradle|idea|next|build)|__pycache__|_build"
+    r"|node_modules|(site|dist)-packages|third[_-]?party|3rdparty|_vendor|vendored|htmlcov|.*\.(egg|dist)-info"
+)
+_GENERATED_IF_INSIDE: Final = {"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG", "CMakeCache.txt"}
+_GENERATED_UNLESS_PACKAGE: Final = {"build", "dist", "target", "vendor"}
+_ROWS: Final = [row.split() for row in re.split(r"[|\n]", f"{_CODE}\n{_OTHER}")]
+_BY_ENDING: Final = {ending: language for language, *endings in _ROWS for ending in endings}
+_PROGRAMS: Final = {row.split()[0] for row in re.split(r"[|\n]", _CODE)}
 
 
-class FolderTools:
-    """The tools, bound to a folder. Raises OSError for one that cannot be read."""
+def language_of(path: str) -> str:
+    """Return the language of a file by its name, or `other`."""
+    stem, _, ending = path.rpartition("/")[2].rpartition(".")
+    return _BY_ENDING.get(ending.lower(), "other") if stem else "other"
+
+
+class Place(NamedTuple):
+    """A file of the tree. path: printable and unique. raw: as the system has it."""
+
+    path: str
+    raw: str
+    bytes: int
+
+
+class Folder:
+    """A folder and the files below it, the shallowest first. Raises OSError if it cannot be read."""
 
     def __init__(self, root: str | Path) -> None:
-        self._folder = Folder(root)
+        self._root = os.path.realpath(root)
+        os.scandir(self._root).close()  # os.walk is silent about a root that cannot be read
+        self.is_cut = False
+        self.places = sorted(self._walk(), key=lambda place: (place.raw.count("/"), place.raw))
 
-    def all(self) -> dict[str, Callable[..., object]]:
+    def tools(self) -> dict[str, Callable[..., object]]:
         """Return the tools by name."""
-        own = (self.list_files, self.count_code, self.parse_python, self.read_config)
+        own = (self.list_folders, self.count_code, self.parse_python, self.read_config)
         return {function.__name__: function for function in own}
 
-    def list_files(self, path: str = ".") -> Sequence[Entry]:
-        """List the entries of a folder. Links are never followed."""
-        places = self._folder.places
-        if path != "." and (path, "folder") not in {(place.path, place.kind) for place in places}:
-            raise NotADirectoryError(f"{path} is not a folder in here: list the folder above it.")
-        prefix = "" if path == "." else f"{path}/"
-        below = [place for place in places if place.path.startswith(prefix)]
-        depth = prefix.count("/")
-        files = Counter("/".join(p.path.split("/")[: depth + 1]) for p in below if p.kind == "file")
-        inside = [place for place in below if place.path.count("/") == depth]
-        return fitting([Entry(p.path, p.kind, files[p.path] * (p.kind == "folder")) for p in inside])
+    def list_folders(self, depth: int = 2) -> Sequence[Branch]:
+        """List the folders with files, down to a depth, the shallowest first."""
+        paths = [place.path for place in self.places]
+        own = Counter(path.rpartition("/")[0] for path in paths)
+        below = Counter(path[:end] for path in paths for end, char in enumerate(path) if char == "/")
+        found = [Branch(path, files, own[path]) for path, files in below.items() if path.count("/") < depth]
+        return fitting(sorted(found, key=lambda branch: (branch.path.count("/"), branch.path)))
 
-    def count_code(self, files: str = "", lines: bool = False) -> Census:
+    def count_code(self, files: str = "", without: str = "$.", lines: bool = False) -> Census:
         """Count files by language, and with `lines` their lines too."""
-        texts = list(self._texts(files, "$.", is_read=lines))
+        texts = list(self._texts(files, without, is_read=lines))
         counted = sum(text.count("\n") + (text[-1:] not in ("", "\n")) for _, text, _ in texts)
-        languages = Counter(language_of(path) for path, _, _ in texts).most_common()
-        return Census(len(texts), counted, dict(languages), self._folder.is_cut, is_counted=True)
+        languages = dict(Counter(language_of(path) for path, _, _ in texts).most_common())
+        programs = tuple(name for name in languages if name in _PROGRAMS)
+        is_foreign = programs[:1] not in ((), ("Python",))
+        return Census(len(texts), counted, languages, programs, is_foreign, self.is_cut, is_counted=True)
 
     def parse_python(
         self, files: str, without: str = "$.", containing: str = "", limit: int = 80
@@ -70,17 +113,55 @@ class FolderTools:
         """Read the settings of TOML and INI files, and of a setup.py without running it. Keys are dotted."""
         return fitting([setting for each in self._texts(files, without) for setting in settings_of(*each)])
 
+    def read(self, place: Place) -> str:
+        """Return the text of a file. Raises OSError or ValueError with a sentence that says why not."""
+        if place.bytes > FILE_BYTES_MAX:
+            raise ValueError(f"{place.path} is too large: {place.bytes:,} bytes.")
+        if not place.bytes:  # Linux makes up files of size 0, and some of them block.
+            return ""
+        path = f"{self._root}/{place.raw}"
+        try:
+            with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+                # A folder on the way may have become a link after the walk.
+                is_same = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and os.path.realpath(path) == path
+                data = file.read(FILE_BYTES_MAX) if is_same else b"\0"
+        except OSError as error:
+            raise type(error)(f"{place.path} cannot be read: {error.strerror}.") from None
+        if b"\0" in data[:8_192]:
+            raise ValueError(f"{place.path} is binary, or is no longer a file of this folder.")
+        return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
     def _texts(self, files: str, without: str, is_read: bool = True) -> Iterator[tuple[str, str, str]]:
         """Yield the path of each file with its text, or with a sentence that says why it was not read."""
         left = SCAN_BYTES_MAX
-        for place in self._folder.places:
-            if place.kind == "file" and re.search(files, place.path) and not re.search(without, place.path):
+        for place in self.places:
+            if re.search(files, place.path) and not re.search(without, place.path):
                 left -= place.bytes if is_read else 0
                 try:
-                    text = self._folder.read(place) if is_read and left > 0 else ""
+                    text = self.read(place) if is_read and left > 0 else ""
                     yield place.path, text, "" if left > 0 else f"{place.path}: enough was read before."
                 except (OSError, ValueError) as error:
                     yield place.path, "", str(error)
+
+    def _walk(self) -> Iterator[Place]:
+        left = ENTRIES_MAX
+        for above, folders, files in os.walk(self._root):
+            prefix = os.path.relpath(above, self._root) + "/" if above != self._root else ""
+            names = {*folders, *files}
+            is_package = "__init__.py" in names or Path(above).name not in _GENERATED_UNLESS_PACKAGE
+            is_own = is_package and _GENERATED_IF_INSIDE.isdisjoint(names)
+            is_beyond = left <= 0 or prefix.count("/") >= DEPTH_MAX
+            self.is_cut |= is_beyond
+            left -= len(names)
+            if is_beyond or (prefix and not is_own):
+                folders.clear()  # os.walk goes on with the folders that are left
+                continue
+            folders[:] = sorted(name for name in folders if not _SKIPPED.fullmatch(name))
+            for name in files:
+                info = os.lstat(f"{above}/{name}")
+                if stat.S_ISREG(info.st_mode):
+                    path = printable((prefix + name).replace("\\", "\\\\"))
+                    yield Place(path, prefix + name, info.st_size)
 
 
 def fitting(items: Sequence[T]) -> tuple[T, ...]:

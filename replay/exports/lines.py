@@ -21,6 +21,7 @@ from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.protocol import Sealed
 
 VERSION: Final = 1
+PARSED: Final = "objects; digests cannot be computed from this file"
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="callboard", tag="session"):

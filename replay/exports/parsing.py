@@ -1,8 +1,10 @@
 """Reading a `jsonl` export: events again, every digest checked on the way."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from os import SEEK_END
 from tempfile import TemporaryFile
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -29,14 +31,12 @@ class _Blobs:
     def __init__(self) -> None:
         self._file = TemporaryFile()  # noqa: SIM115  (`close` closes it)
         self._places: dict[bytes, tuple[int, int]] = {}
-        self._end = 0
+        self.close = self._file.close
 
     def add(self, digest: bytes, data: bytes) -> None:
         """Keep a large value."""
-        self._file.seek(self._end)
+        self._places[digest] = self._file.seek(0, SEEK_END), len(data)
         self._file.write(data)
-        self._places[digest] = self._end, len(data)
-        self._end += len(data)
 
     def get(self, digest: bytes) -> bytes:
         """Return a large value. Raises LookupError."""
@@ -47,14 +47,10 @@ class _Blobs:
     def clear(self) -> None:
         """Forget all of them."""
         self._places.clear()
-        self._end = 0
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
+        self._file.truncate(0)
 
 
-class ExportReader:
+class ExportReader(AbstractContextManager["ExportReader"]):
     """Reads the lines of a `jsonl` export. To be closed: `with ExportReader(...) as reader`.
 
     lines: of the file, as bytes. key: the digest key, if there was one. where: the file, for errors.
@@ -68,10 +64,7 @@ class ExportReader:
         self._header: Header | None = None
         self._head = Head(0, b"")
         self._blobs = _Blobs()
-        self._cut: CutsLine | None = None
-
-    def __enter__(self) -> Self:
-        return self
+        self._cuts: tuple[int, tuple[Cut, ...]] | None = None
 
     def __exit__(self, *exception: object) -> None:
         self._blobs.close()
@@ -101,7 +94,8 @@ class ExportReader:
             self._keep(_blob(line))
             return None
         if b'"cuts":' in line[:64]:
-            self._cut = _cuts(line)
+            found = _cuts(line)
+            self._cuts = found.seq, tuple(Cut(place, bytes.fromhex(name), b"") for place, name in found.cuts)
             return None
         return self._checked(self._header, _event(line))
 
@@ -126,7 +120,7 @@ class ExportReader:
         self._hash_chain.check_key(header.key_check, self._where)
         self._header, self._head = header, Head(0, bytes.fromhex(header.origin))
         self._blobs.clear()
-        self._cut = None
+        self._cuts = None
         return header
 
     def _keep(self, line: BlobLine) -> None:
@@ -138,23 +132,21 @@ class ExportReader:
     def _checked(self, header: Header, line: EventLine) -> tuple[Event, bytes]:
         if line.seq != self._head.seq + 1 or not isinstance(line.body, str):
             raise self._corrupt(f"is not event {self._head.seq + 1}, which is next")
-        body, places = line.body.encode(), () if self._cut is None else self._cut.cuts
-        if self._cut is not None and self._cut.seq != line.seq:
-            raise self._corrupt(f"is not event {self._cut.seq}, which the cuts before it belong to")
-        cuts = tuple((offset, bytes.fromhex(digest)) for offset, digest in places)
-        envelope = (line.seq, line.at, line.sender, line.recipient, line.cause)
-        named = tuple(Cut(offset, digest, b"") for offset, digest in cuts)
-        digest = self._hash_chain.digest(header.session, self._head.digest, *envelope, body, named)
+        seq, cuts = self._cuts or (line.seq, ())
+        if seq != line.seq:
+            raise self._corrupt(f"is not event {seq}, which the cuts before it belong to")
+        body, envelope = line.body.encode(), (line.seq, line.at, line.sender, line.recipient, line.cause)
+        digest = self._hash_chain.digest(header.session, self._head.digest, *envelope, body, cuts)
         if digest.hex() != line.digest:
             raise self._corrupt("does not match its digest: it was changed")
-        whole = splice(body, [(offset, self._blobs.get(digest)) for offset, digest in cuts])
+        whole = splice(body, [(cut.offset, self._blobs.get(cut.digest)) for cut in cuts])
         try:
             event = Event(*envelope, decode(whole))
         except UnreadableBody as error:
             raise self._corrupt(f"{error}") from None
         if event.kind != line.kind:
             raise self._corrupt(f"says that it is {line.kind}, and its body is {event.kind}")
-        self._head, self._cut = Head(line.seq, digest), None
+        self._head, self._cuts = Head(line.seq, digest), None
         return event, digest
 
     def _check_end(self) -> None:

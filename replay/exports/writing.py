@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.exports.lines import VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
+from callboard.replay.exports.lines import PARSED, VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
 from callboard.replay.reading import Source, stored
 from callboard.runtime.log.protocol import FileReader, Sealed
 
@@ -39,7 +39,7 @@ class Exporter(NamedTuple):
 
 def _jsonl(job: Job) -> Iterator[bytes]:
     for source in job.sources:
-        yield ascii_line(header_of(source, is_parsed=job.is_parsed))
+        yield ascii_line(_header(source, job.is_parsed))
         rows = _rows(job, source)
         yield from _parsed_lines(source, rows) if job.is_parsed else _event_lines(source, rows)
 
@@ -68,7 +68,7 @@ def _json(job: Job) -> Iterator[bytes]:
     if job.is_all:
         yield b'{"sessions":['
     for place, source in enumerate(job.sources):
-        header = ascii_line(header_of(source, is_parsed=True))
+        header = ascii_line(_header(source, is_parsed=True))
         yield b"," * bool(place) + header.rstrip(b"}\n") + b',"events":[\n'
         for number, line in enumerate(_parsed_lines(source, _rows(job, source))):
             yield b"," * bool(number) + line
@@ -90,34 +90,22 @@ def _db(job: Job, target: "Path | BinaryIO") -> None:
         reader.copy_to(target, source.session_id, partial(job.progress, source.session_id))
 
 
-def _text(chunks: Callable[[Job], Iterator[bytes]]) -> "Callable[[Job, Path | BinaryIO], None]":
-    """Return the exporter that writes these chunks."""
-
-    def write(job: Job, target: "Path | BinaryIO") -> None:
-        if isinstance(target, Path):
-            with target.open("wb") as file:
-                file.writelines(chunks(job))
-        else:
-            target.writelines(chunks(job))
-
-    return write
+def _text(chunks: Callable[[Job], Iterator[bytes]], job: Job, target: Path | BinaryIO) -> None:
+    if isinstance(target, Path):
+        with target.open("wb") as file:
+            file.writelines(chunks(job))
+    else:
+        target.writelines(chunks(job))
 
 
 EXPORTERS: Final[Mapping[str, Exporter]] = MappingProxyType(
     {
-        "jsonl": Exporter("a line for each event", _text(_jsonl), takes_parsed=True),
-        "json": Exporter("one document", _text(_json)),
+        "jsonl": Exporter("a line for each event", partial(_text, _jsonl), takes_parsed=True),
+        "json": Exporter("one document", partial(_text, _json)),
         "db": Exporter("a log again", _db, needs_file=True),
     }
 )
 """Name -> exporter. A new format is one entry."""
-
-
-def exporter_named(name: str) -> Exporter:
-    """Return the exporter. Raises MisuseError."""
-    if name not in EXPORTERS:
-        raise MisuseError(f"there is no export format {name!r}; formats: {', '.join(EXPORTERS)}")
-    return EXPORTERS[name]
 
 
 def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
@@ -125,7 +113,9 @@ def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
 
     Raises MisuseError for an unknown format or a target that it cannot write to, CorruptLog, OSError.
     """
-    exporter = exporter_named(name)
+    if name not in EXPORTERS:
+        raise MisuseError(f"there is no export format {name!r}; formats: {', '.join(EXPORTERS)}")
+    exporter = EXPORTERS[name]
     if job.is_parsed and not exporter.takes_parsed:
         raise MisuseError(f"{name} has no choice of bodies: leave is_parsed out")
     if not isinstance(target, str | Path):
@@ -141,10 +131,9 @@ def export(name: str, job: Job, target: "str | Path | BinaryIO") -> None:
         part.unlink(missing_ok=True)
 
 
-def header_of(source: Source, *, is_parsed: bool) -> Header:
-    """Return the header of a session."""
+def _header(source: Source, is_parsed: bool) -> Header:
     row = next(row for row in source.reader.sessions() if row.session_id == source.session_id)
-    header = Header(
+    return Header(
         VERSION,
         row.session_id,
         row.title,
@@ -153,10 +142,8 @@ def header_of(source: Source, *, is_parsed: bool) -> Header:
         source.head.seq,
         f"{source.head.seq}:{source.head.digest.hex()}",
         source.reader.key_check(),
+        PARSED if is_parsed else "text",
     )
-    if not is_parsed:
-        return header
-    return msgspec.structs.replace(header, bodies="objects; digests cannot be computed from this file")
 
 
 def _rows(job: Job, source: Source) -> Iterator[Sealed]:

@@ -19,11 +19,10 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.digests import state_digest
+from callboard.replay.digests import state_digest, to_jsonable
 from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.world import Violation, World
-from callboard.replay.to_jsonable import to_jsonable
 
 
 class StepDigest(NamedTuple):

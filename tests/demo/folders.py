@@ -65,6 +65,15 @@ def _huge_files(root: Path) -> Truth:
     return Truth("unknown", "none", ("app.py",), (".", "tests"), says="too large")
 
 
+def _unread_settings(root: Path) -> Truth:
+    """Make manifests that are binary or too large to read, and so may declare anything."""
+    (root / "setup.cfg").write_bytes(b"[options]\0")
+    with (root / "pyproject.toml").open("wb") as file:
+        file.write(b"[project.scripts]\na = 'a:main'\n[tool.pytest.ini_options]\n")
+        file.truncate(50_000_000)
+    return Truth("unknown", "none", ("unknown",), (".",), says="Not read: pyproject.toml is too large")
+
+
 def _strange_names(root: Path) -> Truth:
     """Make names with spaces, newlines, escape sequences, other alphabets, invalid UTF-8 and backslashes."""
     for folder in ("my package", "new\nline", "\x1b[31mred", "größe", "back\\slash"):
@@ -148,6 +157,7 @@ ODD: Final[dict[str, Callable[[Path], Truth]]] = {
     "empty": _empty,
     "only_binary_files": _only_binary_files,
     "huge_files": _huge_files,
+    "unread_settings": _unread_settings,
     "strange_names": _strange_names,
     "links": _links,
     "pipes_and_sockets": _pipes_and_sockets,

@@ -13,8 +13,9 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
-from callboard.demo.agents import CAST, RUNAWAY_ITERATIONS
-from callboard.demo.facts import schema_of
+from callboard.demo.agents import CAST
+from callboard.demo.inquiry import schema_of
+from callboard.demo.inquiry import turn as next_turn
 from callboard.demo.tools import ANSWER_CHARS_MAX
 from callboard.runtime.models.scripted import Call
 
@@ -45,9 +46,9 @@ class Play:
         role = CAST[name]
         messages: list[dict[str, object]] = [{"role": "user", "content": prompt}]
         schema = schema or (schema_of(role.report) if role.report else None)
-        for turn in range(1, (RUNAWAY_ITERATIONS if name == "runaway" else 30) + 1):
+        for turn in range(1, (role.turns or 30) + 1):
             self.turns[name] = max(turn, self.turns.get(name, 0))
-            reply = role.policy(request_of(name, messages, turn))
+            reply = next_turn(role.inquiry, request_of(name, messages, turn))
             made = [
                 (call.tool, msgspec.json.decode(call.input, type=dict[str, object])) for call in reply.calls
             ]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from callboard.demo.agents import CAST, RUNAWAY_ITERATIONS
-from callboard.demo.facts import schema_of
-from callboard.demo.tools import FolderTools
+from callboard.demo.agents import CAST
+from callboard.demo.inquiry import schema_of
+from callboard.demo.tools import Folder
 from tests.demo.folders import build
 from tests.demo.play import Play, validator_of
 
 REPORTERS = [name for name, role in CAST.items() if role.report]
-TOOL_NAMES = ["list_files", "count_code", "parse_python", "read_config"]
+TOOL_NAMES = ["list_folders", "count_code", "parse_python", "read_config"]
 TURNS_MAX = 8
 NONSENSE: tuple[object, ...] = (
     None,
@@ -22,7 +22,7 @@ NONSENSE: tuple[object, ...] = (
     [],
     {},
     {"files": 10**18, "languages": {"\x1b": -1, "Python": 3}, "is_counted": True},
-    [{"path": "\x1b", "kind": "folder", "files": 1}],
+    [{"path": "\x1b", "files": 1, "own": -1}],
     [{"file": "../x", "line": -5, "text": "pytest"}, {"file": "", "line": 0, "text": ""}],
     [{"file": "\n", "imports": {"pytest": 0}, "tests": {"test_x": 10**9}, "main_line": 3}],
     [{"file": "pyproject.toml", "key": "project.scripts.x", "value": " = \x00", "line": 1}],
@@ -34,7 +34,7 @@ def raising(**arguments: object) -> object:
 
 
 def test_every_tool_and_agent_of_the_cast_exists(tmp_path: Path) -> None:
-    assert list(FolderTools(tmp_path).all()) == TOOL_NAMES
+    assert list(Folder(tmp_path).tools()) == TOOL_NAMES
     for name, role in CAST.items():
         assert set(role.tools.split()) <= set(TOOL_NAMES), name
         assert set(role.agents.split()) <= set(CAST), name
@@ -67,21 +67,21 @@ def test_where_tools_talk_nonsense_the_report_still_matches_its_schema(name: str
 @pytest.mark.parametrize("name", REPORTERS)
 def test_the_same_folder_gets_the_same_report(name: str, tmp_path: Path) -> None:
     build("two_languages", tmp_path / "root")
-    first, second = (Play(FolderTools(tmp_path / "root").all()).run(name) for _ in range(2))
+    first, second = (Play(Folder(tmp_path / "root").tools()).run(name) for _ in range(2))
     assert first == second
 
 
 def test_the_runaway_is_stopped_by_its_cap_alone(tmp_path: Path) -> None:
-    play = Play(FolderTools(tmp_path).all())
+    play = Play(Folder(tmp_path).tools())
     ending = play.run("runaway")
     assert ending.is_error
-    assert (play.turns["runaway"], play.tool_calls["list_files"]) == (RUNAWAY_ITERATIONS, RUNAWAY_ITERATIONS)
+    assert play.turns["runaway"] == play.tool_calls["list_folders"] == CAST["runaway"].turns
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_either_racer_may_win(first: int, tmp_path: Path) -> None:
     truth = build("pytest_with_a_console_script", tmp_path / "root")
-    play = Play(FolderTools(tmp_path / "root").all(), first)
+    play = Play(Folder(tmp_path / "root").tools(), first)
     text = play.run("host").text
     assert f"Entry point: {truth.entry[0]} (console script)" in text
     assert ("reader" if first else "packager") in play.turns
@@ -99,7 +99,7 @@ def test_either_racer_may_win(first: int, tmp_path: Path) -> None:
 def test_no_schema_takes_an_answer_without_evidence(
     name: str, report: dict[str, object], tmp_path: Path
 ) -> None:
-    complete = Play(FolderTools(tmp_path).all()).run(name).report
+    complete = Play(Folder(tmp_path).tools()).run(name).report
     assert complete is not None
     kind = CAST[name].report
     assert kind is not None

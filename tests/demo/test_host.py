@@ -4,8 +4,8 @@ import json
 
 import msgspec
 
-from callboard.demo.agents import CAST
-from callboard.demo.host import TASKS
+from callboard.demo.agents import CAST, TASKS
+from callboard.demo.inquiry import turn
 from callboard.runtime.models.scripted import Reply
 from tests.demo.play import request_of
 
@@ -27,7 +27,7 @@ def after(*answers: tuple[str, bool], prompt: str = "Explain.") -> list[Message]
 
 
 def play(name: str, messages: list[Message]) -> Reply:
-    return CAST[name].policy(request_of(name, messages))
+    return turn(CAST[name].inquiry, request_of(name, messages))
 
 
 def test_the_host_delegates_everything_in_its_first_turn() -> None:
@@ -70,7 +70,7 @@ def test_no_word_of_the_host_moves_a_cursor() -> None:
 def test_the_runaway_always_calls_its_tool_again() -> None:
     messages = after()
     for _ in range(50):
-        assert [tool for tool, _ in calls(play("runaway", messages))] == ["list_files"]
+        assert [tool for tool, _ in calls(play("runaway", messages))] == ["list_folders"]
         messages += after(("[]", False))[1:]
 
 

@@ -1,10 +1,11 @@
 """Scripted models as generators: their knowledge, their next questions, and their end."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
-from callboard.demo.facts import Census, Depth
-from callboard.demo.inquiry import Inquiry, ask, policy_of
+from callboard.demo.inquiry import Census, Depth, Inquiry, ask, turn
 from callboard.runtime.models.scripted import Reply, call
 from tests.demo.play import request_of
 
@@ -31,7 +32,7 @@ def inquiry(prompt: str) -> Inquiry[Depth]:
     return Depth(census.files + sum(each.files for each in more), prompt)
 
 
-policy = policy_of(inquiry)
+policy = partial(turn, inquiry)
 START: list[Message] = [{"role": "user", "content": "Look."}]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.demo.tools import FolderTools
+from callboard.demo.tools import Folder
 from tests.demo.folders import write
 from tests.demo.play import Play
 
@@ -25,7 +25,7 @@ def test_an_installed_library_has_no_testing_framework(name: str) -> None:
     spec = find_spec(name)
     assert spec is not None
     assert spec.origin is not None
-    play = Play(FolderTools(Path(spec.origin).parent).all())
+    play = Play(Folder(Path(spec.origin).parent).tools())
     tester, packager, reader = (play.run(agent).report for agent in ("tester", "packager", "reader"))
     assert tester is not None
     assert packager is not None
@@ -40,7 +40,7 @@ def test_the_standard_library_tests_itself_with_unittest(name: str) -> None:
     root = STDLIB / "test" / name
     if not root.is_dir():
         pytest.skip("this Python comes without its tests")
-    report = Play(FolderTools(root).all()).run("tester").report
+    report = Play(Folder(root).tools()).run("tester").report
     assert report is not None
     assert (report["answer"], report["basis"]) == ("unittest", "used")
 
@@ -57,9 +57,9 @@ def test_a_tree_of_five_thousand_files_is_explained_within_five_seconds_of_work(
     files |= {"pyproject.toml": '[project]\nname = "app"\n[project.scripts]\napp = "app.main:main"\n'}
     write(tmp_path, files)
     started = time.process_time()
-    play = Play(FolderTools(tmp_path).all())
+    play = Play(Folder(tmp_path).tools())
     text = play.run("host").text
     assert time.process_time() - started < 5
     assert "Testing framework: pytest (used)" in text
     assert "Entry point: app = app.main:main" in text
-    assert "src/app: Python; 3,000 files" in text
+    assert "src/app: Python; files: 3,000" in text

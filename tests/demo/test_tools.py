@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from callboard.demo.tools import ANSWER_CHARS_MAX, FolderTools
+from callboard.demo.tools import ANSWER_CHARS_MAX, ASIDE, MANIFESTS, PACKAGES, SAMPLES, Folder, language_of
 from callboard.runtime.tools.tool import tool
 from tests.demo.folders import write
 
@@ -20,47 +20,37 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-def tools(root: Path, files: dict[str, str]) -> FolderTools:
+def tools(root: Path, files: dict[str, str]) -> Folder:
     root.mkdir(exist_ok=True)
     write(root, files)
-    return FolderTools(root)
+    return Folder(root)
 
 
 def test_every_tool_can_be_given_to_an_agent(root: Path) -> None:
-    for name, function in tools(root, {}).all().items():
+    for name, function in tools(root, {}).tools().items():
         made = tool(effect="read")(function)
         assert made.name == name
         assert made.description
-        assert set(json.loads(bytes(made.input_schema))["properties"]) & {"path", "files"}
+        assert set(json.loads(bytes(made.input_schema))["properties"]) & {"depth", "files"}
 
 
-def test_a_listing_counts_the_files_below_each_folder(root: Path) -> None:
+def test_a_listing_counts_the_files_in_and_below_each_folder(root: Path) -> None:
     found = tools(root, {"b.txt": "12345", "z/one": "", "z/y/two": "", ".git/HEAD": "", "zz/x": ""})
-    listed = {entry.path: (entry.kind, entry.files) for entry in found.list_files()}
-    assert listed == {
-        ".git": ("skipped", 0),
-        "b.txt": ("file", 0),
-        "z": ("folder", 2),
-        "zz": ("folder", 1),
-    }
-    assert [entry.path for entry in found.list_files("z")] == ["z/one", "z/y"]
-
-
-@pytest.mark.parametrize("path", ["..", "/etc", "missing", "b.txt", "z/../..", ""])
-def test_only_folders_of_the_walk_are_listed(path: str, root: Path) -> None:
-    with pytest.raises(NotADirectoryError, match="is not a folder in here"):
-        tools(root, {"b.txt": "", "z/one": ""}).list_files(path)
-
-
-def test_an_empty_folder_has_an_empty_listing(root: Path) -> None:
-    (root / "sub").mkdir(parents=True)
-    assert FolderTools(root).list_files("sub") == ()
+    (root / "empty").mkdir()
+    (root / "link").symlink_to(root / "z")
+    found = Folder(root)
+    assert [(each.path, each.files, each.own) for each in found.list_folders()] == [
+        ("z", 2, 1),
+        ("zz", 1, 1),
+        ("z/y", 1, 1),
+    ]
+    assert [each.path for each in found.list_folders(depth=1)] == ["z", "zz"]
 
 
 def test_code_is_counted_by_language(root: Path) -> None:
     found = tools(root, {"a.py": "1\n2\n", "b.py": "3", "c.rs": "x", "sub/d.py": "", "data": "x"})
     (root / "e.py").write_bytes(b"\0\0\n")
-    census = FolderTools(root).count_code(lines=True)
+    census = Folder(root).count_code(lines=True)
     assert census.languages == {"Python": 4, "Rust": 1, "other": 1}
     assert (census.files, census.lines) == (6, 5)
     assert found.count_code(files="^sub/").files == 1
@@ -69,7 +59,7 @@ def test_code_is_counted_by_language(root: Path) -> None:
 def test_a_file_that_cannot_be_parsed_says_why(root: Path) -> None:
     found = tools(root, {"a.py": "def f(:\n", "b.py": "import os\n"})
     (root / "c.py").write_bytes(b"\0")
-    problems = {file.file: file.problem for file in FolderTools(root).parse_python("")}
+    problems = {file.file: file.problem for file in Folder(root).parse_python("")}
     assert problems["a.py"].startswith("a.py is not the syntax of this Python")
     assert problems["b.py"] == ""
     assert problems["c.py"].startswith("c.py is binary")
@@ -90,9 +80,9 @@ def test_no_answer_is_longer_than_a_model_may_read(root: Path) -> None:
     found = tools(root, wide)
     (root / "lots.py").write_text("\n".join(f"import {name}{n}, b{name}" for n in range(5_000)))
     (root / "pyproject.toml").write_text("\n".join(f'{name}{n} = "{name}"' for n in range(2_000)))
-    found = FolderTools(root)
+    found = Folder(root)
     answers = [
-        found.list_files("/".join([name] * 10)),
+        found.list_folders(depth=11),
         found.count_code(lines=True),
         found.parse_python(r"\.py$"),
         found.read_config(r"\.toml$"),
@@ -115,10 +105,10 @@ def test_a_pipe_never_makes_a_tool_wait(root: Path) -> None:
     tools(root, {})
     os.mkfifo(root / "pipe.py")
     os.mkfifo(root / "pyproject.toml")
-    found = FolderTools(root)
+    found = Folder(root)
 
     def use_every_tool() -> None:
-        found.list_files()
+        found.list_folders()
         found.count_code(lines=True)
         assert not [*found.parse_python(""), *found.read_config("")]
 
@@ -137,3 +127,75 @@ def test_tools_can_be_called_from_many_threads_at_once(root: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(look, range(50))) == {(50, 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("a.py", "Python"),
+        ("A.PY", "Python"),
+        ("x.py/data", "other"),
+        (".gitignore", "other"),
+        (".py", "other"),
+        ("archive.tar.gz", "other"),
+        ("a.R", "R"),
+        ("page.test.tsx", "TypeScript"),
+        ("README.md", "Markdown"),
+    ],
+)
+def test_a_language_is_known_by_a_files_name(name: str, language: str) -> None:
+    assert language_of(name) == language
+
+
+@pytest.mark.parametrize(
+    ("names", "programs", "is_foreign"),
+    [
+        (["a.md", "b.md", "c.py", "d.py", "e.go"], ("Python", "Go"), False),
+        (["a.go", "b.go", "c.py"], ("Go", "Python"), True),
+        (["a.md", "b.ipynb", "c"], (), False),
+        (["a.py", "b.py"], ("Python",), False),
+    ],
+)
+def test_a_folder_is_foreign_if_most_programs_are_not_in_python(
+    names: list[str], programs: tuple[str, ...], is_foreign: bool, root: Path
+) -> None:
+    census = tools(root, dict.fromkeys(names, "")).count_code()
+    assert (census.programs, census.is_foreign) == (programs, is_foreign)
+
+
+@pytest.mark.parametrize(
+    ("path", "aside", "sample"),
+    [
+        ("src/app/main.py", False, False),
+        ("tests/app/main.py", True, False),
+        ("tests/data/main.py", True, True),
+        ("x/fixtures/a/main.py", True, True),
+        ("scripts/release.py", True, False),
+        (".github/run.py", True, False),
+        (".hidden.sh", True, False),
+        ("tests.py", False, False),
+        ("Examples/one.py", True, False),
+        ("contest/one.py", False, False),
+    ],
+)
+def test_places_aside_are_known_by_their_folders(path: str, aside: bool, sample: bool) -> None:
+    assert (bool(re.search(ASIDE, path)), bool(re.search(SAMPLES, path))) == (aside, sample)
+
+
+def test_manifests_are_known_by_their_whole_names() -> None:
+    names = ["setup.py", "a/pyproject.toml", "xsetup.py", "setup.py.bak", "pyproject.toml/x", "Pipfile.lock"]
+    assert [name for name in names if re.search(PACKAGES, name)] == ["setup.py", "a/pyproject.toml"]
+    names += [
+        "requirements.txt",
+        "a/dev-requirements.txt",
+        "requirements/x.txt",
+        "requirements/a/x.txt",
+        "x.txt",
+    ]
+    assert [name for name in names if re.search(MANIFESTS, name)] == [
+        "setup.py",
+        "a/pyproject.toml",
+        "requirements.txt",
+        "a/dev-requirements.txt",
+        "requirements/x.txt",
+    ]

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from callboard.demo.folder import Folder
 from callboard.demo.modules import MODULES_MAX
-from callboard.demo.tools import FolderTools
+from callboard.demo.tools import Folder
 from tests.demo.folders import NAMES, Truth, build
 from tests.demo.play import Ending, Play
 
@@ -36,8 +35,8 @@ class Stage(NamedTuple):
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     root = tmp_path_factory.mktemp("folder") / "root"
     truth = build(request.param, root)
-    tools = FolderTools(root)
-    plays = {agent: Play(tools.all()) for agent in AGENTS}
+    tools = Folder(root)
+    plays = {agent: Play(tools.tools()) for agent in AGENTS}
     return Stage(request.param, truth, root, plays, {agent: plays[agent].run(agent) for agent in AGENTS})
 
 

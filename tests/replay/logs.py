@@ -1,7 +1,7 @@
 """Recorded sessions for the tests of replay."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -12,8 +12,10 @@ from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AgentInput, DeciderFailed, ToolReturned
 from callboard.actors.session import step as step_module
-from callboard.actors.session.core import SessionCore
+from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.step import ActorState
+from callboard.replay.states import History, Output, States
+from callboard.replay.steps import Steps
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.runtime import Runtime
 from tests.cli.recorded import script, survey_host
@@ -27,6 +29,24 @@ def states_after(events: Sequence[Event]) -> dict[str, ActorState]:
         if is_decider(event.recipient):
             core.decide(event, failures.get(event.seq, ""))
     return core.states
+
+
+def history_in(events: Sequence[Event]) -> History:
+    """Return the history in a list of events, from seq 1, without gaps."""
+
+    def history(actor: str, first: int, last: int) -> Iterable[Event | Output]:
+        for event in events[first - 1 : last]:
+            if event.sender == actor:
+                yield Output(event.cause, recorded_failure((event,)))
+            if event.recipient == actor:
+                yield event
+
+    return history
+
+
+def steps_of(events: Sequence[Event]) -> Steps:
+    """Return the steps of a list of events, from seq 1, without gaps."""
+    return Steps(events, States(history_in(events), len(events)))
 
 
 def survey() -> MemoryLog:

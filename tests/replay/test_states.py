@@ -12,11 +12,11 @@ from callboard.actors.protocol.messages import DeciderFailed, ToolReturned
 from callboard.actors.session import step as step_module
 from callboard.replay import states as states_module
 from callboard.replay.recording import Recording
-from callboard.replay.states import States, history_in
+from callboard.replay.states import States
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from tests import golden
 from tests.determinism import world
-from tests.replay.logs import crashed, states_after, survey
+from tests.replay.logs import crashed, history_in, states_after, survey
 
 LOGS: dict[str, Callable[[], list[Event]]] = {
     **{name: lambda name=name: golden.golden(name) for name in golden.SESSIONS},  # type: ignore[misc]

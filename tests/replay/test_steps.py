@@ -5,11 +5,10 @@ import pytest
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CallTool, Delegate, ModelReplied, SessionClosed
-from callboard.replay.steps import Steps
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import script, survey_host
-from tests.replay.logs import states_after
+from tests.replay.logs import states_after, steps_of
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +26,13 @@ def first(events: list[Event], kind: type) -> int:
 
 
 def test_a_step_has_the_decision_that_its_event_was_posted_in(events: list[Event]) -> None:
-    step = Steps(events).at(first(events, Delegate))
+    step = steps_of(events).at(first(events, Delegate))
     assert [one.kind for one in step.decision] == ["Delegate", "Delegate"]
     assert step.event in step.decision
 
 
 def test_a_step_has_what_its_event_led_to(events: list[Event]) -> None:
-    steps = Steps(events)
+    steps = steps_of(events)
     reply = steps.at(first(events, ModelReplied))
     assert [one.kind for one in reply.outputs] == ["Delegate", "Delegate"]
     assert reply.decision == ()
@@ -42,19 +41,19 @@ def test_a_step_has_what_its_event_led_to(events: list[Event]) -> None:
 
 
 def test_a_step_has_its_recipients_state_after_it_as_verification_computes_it(events: list[Event]) -> None:
-    steps = Steps(events)
+    steps = steps_of(events)
     for seq in (len(events), 1, 12, 9):
         assert steps.at(seq).state == states_after(events[:seq]).get(events[seq - 1].recipient)
 
 
 def test_what_goes_to_a_port_or_a_client_changes_no_state(events: list[Event]) -> None:
-    steps = Steps(events)
+    steps = steps_of(events)
     assert steps.at(first(events, CallTool)).state is None
     assert steps.at(first(events, SessionClosed)).state is None
 
 
 def test_stepping_back_gives_the_same_as_stepping_forward(events: list[Event]) -> None:
-    forward = Steps(events)
+    forward = steps_of(events)
     there = [forward.at(seq) for seq in range(1, len(events) + 1)]
     assert [forward.at(seq) for seq in range(len(events), 0, -1)] == there[::-1]
     state = forward.at(first(events, ModelReplied)).state
@@ -63,7 +62,7 @@ def test_stepping_back_gives_the_same_as_stepping_forward(events: list[Event]) -
 
 
 def test_there_is_no_step_outside(events: list[Event]) -> None:
-    steps = Steps(events)
+    steps = steps_of(events)
     assert len(steps) == len(events)
     for seq in (0, -1, len(events) + 1):
         with pytest.raises(IndexError):
