@@ -35,10 +35,9 @@ from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
-from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.scenario import Scenario as PureScenario
-from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor
 from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

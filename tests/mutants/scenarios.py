@@ -6,10 +6,10 @@ No session is written for a single mutant. The number of sessions determines how
 from collections.abc import Mapping
 from typing import Final
 
-from callboard.replay.testing.sessions.plans import Plan
 from callboard.replay.testing.sessions.scenario import Scenario
 from tests.mutants import scenarios_rich as rich
 from tests.mutants import scenarios_small as small
+from tests.session_plans import Plan
 
 PLANS: Final = (3, 7, 12)
 """Seeds of random plans that are long enough to be useful."""

@@ -17,6 +17,7 @@ and nothing is due. Every log it leaves verifies, in any order and with any faul
 """
 
 from collections.abc import Callable, Collection, Sequence
+from random import Random
 from typing import Final, NamedTuple, Self, TypeVar
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
@@ -244,6 +245,11 @@ class Worlds:
     def __call__(self) -> SessionWorld:
         """Make a world at its start."""
         return SessionWorld(self.scenario, self._memory)
+
+
+def in_random_order(seed: object) -> Callable[[int], int]:
+    """Return a function that picks one of n moves at random, for `SessionWorld.run`."""
+    return Random(f"{seed}").randrange
 
 
 def _step(index: int, made: _Made, end: int) -> Step:

@@ -30,10 +30,10 @@ from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.replay.testing.sessions.faults import KINDS, kind_of
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.plans import Plan, in_random_order, play
 from callboard.replay.testing.sessions.scenario import Scenario
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.actors.harness import SessionHarness
+from tests.session_plans import Plan, play
 from tools.supervisor_phases import (
     AGENT_MOVES,
     DELEGATION_MOVES,

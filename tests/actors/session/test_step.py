@@ -25,10 +25,10 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.replay.testing.sessions.plans import Plan, play
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import profile
 from tests.actors.harness import AgentHarness, SessionHarness
+from tests.session_plans import Plan, play
 from tests.strategies import MESSAGES, any_message, messages
 
 

@@ -22,11 +22,11 @@ from callboard.replay.testing.schedule import Schedule, parse
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import session_monitors
-from callboard.replay.testing.sessions.plans import Plan as SessionPlan
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import Worlds
 from callboard.replay.testing.world import MakeWorld, Monitor
+from tests.session_plans import Plan as SessionPlan
 
 Parts = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
 

@@ -10,11 +10,11 @@ from callboard.replay.testing.network import Network
 from callboard.replay.testing.program import Actor
 from callboard.replay.testing.run import Bounds, perform
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.sessions.plans import Plan as SessionPlan
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.shards import run_shard
 from callboard.replay.testing.state_digests import StepDigests, plain, plain_event
 from tests.replay.testing.programs import collect, collector
+from tests.session_plans import Plan as SessionPlan
 
 
 def notes_of(world: Any, seed: int = 0) -> StepDigests:

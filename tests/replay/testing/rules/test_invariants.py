@@ -29,7 +29,6 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.invariants import INVARIANTS, LogChecker, check_log, invariant
-from callboard.replay.testing.sessions.plans import Plan, play
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld
@@ -48,6 +47,7 @@ from tests.replay.testing.edited_logs import (
     swapped,
 )
 from tests.replay.testing.scenarios import TWO, cancelled, closed, rich
+from tests.session_plans import Plan, play
 
 RICH, CANCELLED, CLOSED = rich().log, cancelled().log, closed().log
 PAIR = SessionWorld(TWO).run().log

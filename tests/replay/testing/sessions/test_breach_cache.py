@@ -10,8 +10,7 @@ from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.sessions.breach_cache import BreachCache
 from callboard.replay.testing.sessions.monitors import LogRules, Requests
-from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from tests.replay.testing.scenarios import RICH, TWO
 
 

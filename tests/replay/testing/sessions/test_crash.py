@@ -15,10 +15,9 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.replay.testing.scenarios import RICH
 
 CRASHING = replace(RICH, faults=faults("crash", "fence", most=9, fault_mixes=0))

@@ -25,9 +25,8 @@ from callboard.replay.testing.sessions.faults import (
     kind_of,
 )
 from callboard.replay.testing.sessions.monitors import breaches_of
-from callboard.replay.testing.sessions.plans import in_random_order
 from callboard.replay.testing.sessions.scenario import Scenario, ask
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.replay.testing.scenarios import RICH, SCHEMA
 
 ABLE = replace(RICH, asks=[ask(schema=SCHEMA, limits=Limits(deadline_s=1_000))])

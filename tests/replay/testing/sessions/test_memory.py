@@ -5,8 +5,7 @@ import pytest
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.session.step import initial
 from callboard.replay.testing.sessions.memory import Memory
-from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.replay.testing.scenarios import RICH, TWO
 
 

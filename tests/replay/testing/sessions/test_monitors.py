@@ -28,7 +28,7 @@ from callboard.replay.testing.sessions.monitors import (
 )
 from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
-from callboard.replay.testing.sessions.world import SessionWorld, Worlds
+from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from tests import golden
 from tests.replay.testing.scenarios import RICH, TWO, cancelled, closed, rich
 
@@ -263,8 +263,6 @@ def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.M
 def test_the_memory_of_a_campaign_changes_nothing() -> None:
     worlds = Worlds(TWO)
     for seed in range(30):
-        from callboard.replay.testing.sessions.plans import in_random_order
-
         one, other = worlds().run(in_random_order(seed)), SessionWorld(TWO).run(in_random_order(seed))
         assert one.log == other.log
         assert one.digest() == other.digest()

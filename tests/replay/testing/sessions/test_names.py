@@ -1,8 +1,7 @@
 """Names are built from what an actor did, so that they are the same in every schedule."""
 
 from callboard.replay.testing.sessions.names import Names, title, turn_name
-from callboard.replay.testing.sessions.plans import in_random_order
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 from tests.replay.testing.scenarios import RICH, TWO, rich
 
 

@@ -1,7 +1,7 @@
 """Random small sessions: a seed says all, and a schedule nothing but the order."""
 
 from callboard.actors.protocol.messages import Ask
-from callboard.replay.testing.sessions.plans import Plan, play
+from tests.session_plans import Plan, play
 
 
 def test_a_plan_is_its_seed() -> None:

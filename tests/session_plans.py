@@ -5,7 +5,6 @@ two schedules of one plan differ only in order. A calm plan has nothing to fight
 faults; it tells the same under every schedule.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -21,7 +20,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.replies import Reply, Use, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
-from callboard.replay.testing.sessions.world import SessionWorld
+from callboard.replay.testing.sessions.world import SessionWorld, in_random_order
 
 SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}
 OTHER_SCHEMA: Final[dict[str, object]] = {"type": "array"}
@@ -187,11 +186,6 @@ def _may_report(request: ModelRequest) -> bool:
 
 def _report(dice: Random) -> Use:
     return REPORT_BACK, dice.choice([{"n": 1}, {"n": 2}, {"m": 1}, {"value": [1]}])
-
-
-def in_random_order(seed: object) -> Callable[[int], int]:
-    """Return a function that picks one of n moves at random, for `SessionWorld.run`."""
-    return Random(f"{seed}").randrange
 
 
 def play(plan: Plan, schedule: int = 0) -> SessionWorld:
