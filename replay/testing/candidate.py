@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from callboard.replay.testing.run import Bounds, Run, perform
-from callboard.replay.testing.schedulers.delays import Turns
+from callboard.replay.testing.schedulers.sampling import Turns
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
 
 COUNTED_MAX = 200

@@ -14,7 +14,7 @@ import msgspec
 
 from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.run import Bounds, Run, not_faults, perform
-from callboard.replay.testing.schedulers.delays import Turns
+from callboard.replay.testing.schedulers.sampling import Turns
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
 
 

@@ -12,7 +12,6 @@ Rules
     that can say so at once (`Touches`) is explored faster than one that is asked for its trace.
   - `preemptions` bounds how often an actor that could go on is left for another. Two or three find most
     bugs (Musuvathi, Qadeer, PLDI 2007).
-  - The remaining work is data: `saved` can be given to a new scheduler, in another process too.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -21,6 +20,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.happens_before import Order
+from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.world import Move, Touches, World
 
 
@@ -49,8 +49,8 @@ class _Node(msgspec.Struct):
     preemptions: int = 0
 
     @property
-    def current(self) -> str:
-        return self.tried[-1]
+    def current(self) -> Move:
+        return self.offered[self.tried[-1]]
 
     def plan(self, strand: str) -> None:
         if strand not in self.todo and strand not in self.tried:
@@ -59,111 +59,99 @@ class _Node(msgspec.Struct):
     def plan_vanished(self, moves: dict[str, Move]) -> None:
         """Plan what the current move made impossible. moves: those that are offered after it."""
         for strand, move in self.offered.items():
-            if strand != self.current and moves.get(strand) != move:
+            if strand != self.tried[-1] and moves.get(strand) != move:
                 self.plan(strand)
 
+    def next(self) -> bool:
+        """Try the next planned move that does not sleep. Return False if there is none."""
+        while self.todo:
+            strand = self.todo.pop(0)
+            if strand not in self.asleep:
+                self.tried.append(strand)
+                return True
+        return False
 
-class Exhaustive:
+
+class Exhaustive(Scheduler):
     """All runs, one after the other; with reduction one of each partial order.
 
-    preemptions: at most so many. saved: what another one had still to do. is_exhausted: there is no more.
+    preemptions: at most so many, and no reduction. is_exhausted: every run was made.
     """
 
     name = "exhaustive"
 
-    def __init__(
-        self, *, reduction: bool = True, preemptions: int | None = None, saved: bytes | None = None
-    ) -> None:
+    def __init__(self, *, reduction: bool = True, preemptions: int | None = None) -> None:
         # Reduction under a bound loses orders: the one run it keeps of a partial order may exceed the bound.
         self._reduces = reduction and preemptions is None
         self._preemptions = preemptions
         self._nodes: list[_Node] = []
         self._is_first = True
-        if saved is not None:
-            self._is_first, self._nodes = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Node]])
         self._depth = 0
         self._new_from = 0
         self._touched: Callable[[], Collection[str]] = tuple
         self.is_exhausted = False
 
-    def saved(self) -> bytes:
-        """Return the remaining work, for `Exhaustive(saved=...)` with the same options; between two runs."""
-        return msgspec.msgpack.encode((self._is_first, self._nodes))
-
     def begin(self, world: World) -> bool:
         """Go back to the last node with something to do."""
         if self._reduces:
             self._touched = world.touched if isinstance(world, Touches) else lambda: world.trace()[-1].touched
-        if not self._is_first and not self._next():
-            self.is_exhausted = True
-            return False
+        self.is_exhausted = not self._is_first and not self._next()
         self._is_first = False
         self._depth = 0
         self._new_from = max(len(self._nodes) - 1, 0)
-        return True
+        return not self.is_exhausted
 
     def _next(self) -> bool:
         """Set the path to the next run; return False if every run was made."""
-        nodes = self._nodes
-        while nodes:
-            node = nodes[-1]
-            if self._reduces and node.tried and node.made is not None:
-                node.asleep[node.current] = node.made
-            while node.todo:
-                strand = node.todo.pop(0)
-                if strand not in node.asleep:
-                    node.tried.append(strand)
-                    return True
-            nodes.pop()
+        while self._nodes:
+            node = self._nodes[-1]
+            if self._reduces and node.made is not None:
+                node.asleep[node.tried[-1]] = node.made
+            if node.next():
+                return True
+            self._nodes.pop()
         return False
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
         """Choose the move of the path, and beyond its end the first that does not sleep."""
         if self._depth:
             self._note_last()
-        nodes = self._nodes
-        if self._depth == len(nodes):
-            node = self._new_node(offered)
-            nodes.append(node)
+        if self._depth == len(self._nodes):
+            node = self._new_node({move.strand: move for move in offered})
             if not node.tried:
-                nodes.pop()
                 return None
-        node = nodes[self._depth]
+            self._nodes.append(node)
+        strand = self._nodes[self._depth].tried[-1]
         self._depth += 1
         for move in offered:
-            if move.strand == node.current:
+            if move.strand == strand:
                 return move
         raise MisuseError(
-            f"the world is not deterministic: {node.current} was offered after the same {self._depth - 1} "
-            "moves before, and is not now; a decider or port uses chance, a clock, id() or set order"
+            f"the world is not deterministic: {strand} was offered after the same {self._depth - 1} moves "
+            "before, and is not now; a decider or port uses chance, a clock, id() or set order"
         )
 
     def _note_last(self) -> None:
         """Keep what the last move touched."""
         node = self._nodes[self._depth - 1]
-        node.made = _Asleep(node.offered[node.current].actor, frozenset(self._touched()))
+        node.made = _Asleep(node.current.actor, frozenset(self._touched()))
 
-    def _new_node(self, offered: Sequence[Move]) -> _Node:
-        moves = {move.strand: move for move in offered}
+    def _new_node(self, moves: dict[str, Move]) -> _Node:
         parent = self._nodes[-1] if self._nodes else None
         if not self._reduces:
             return self._full_node(moves, parent)
-        node = _Node(moves, [], [], {})
-        if parent is not None and parent.made is not None:
-            made = parent.made
-            node.asleep = {strand: one for strand, one in parent.asleep.items() if not one.conflicts(made)}
+        asleep: dict[str, _Asleep] = {}
+        if parent is not None and (made := parent.made) is not None:
+            asleep = {strand: one for strand, one in parent.asleep.items() if not one.conflicts(made)}
             parent.plan_vanished(moves)
-        for strand in moves:
-            if strand not in node.asleep:
-                node.tried.append(strand)
-                break
-        return node
+        awake = [strand for strand in moves if strand not in asleep]
+        return _Node(moves, [], awake[:1], asleep)
 
     def _full_node(self, moves: dict[str, Move], parent: _Node | None) -> _Node:
         strands = list(moves)
         if parent is None:
             return _Node(moves, strands[1:], strands[:1], {})
-        actor = parent.offered[parent.current].actor
+        actor = parent.current.actor
         could_go_on = any(move.actor == parent.after for move in parent.offered.values())
         used = parent.preemptions + (could_go_on and actor != parent.after)
         if self._preemptions is not None and used >= self._preemptions:
@@ -185,8 +173,7 @@ class Exhaustive:
     def _plan(self, order: Order, i: int, j: int) -> None:
         node = self._nodes[i]
         strands = [order.steps[k].strand for k in order.initials(order.without(i, j))]
-        known = {*node.todo, *node.tried, *node.asleep}
-        if known.isdisjoint(strands):
+        if {*node.todo, *node.tried, *node.asleep}.isdisjoint(strands):
             possible = [strand for strand in strands if strand in node.offered]
             for strand in possible[:1] or list(node.offered):
                 node.plan(strand)

@@ -6,17 +6,17 @@ Rules
   - The parts get seeds of their own, so that one more of them does not change what the others do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.schedulers.delays import DelayBounded
+from callboard.replay.testing.run import Choose
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
-from callboard.replay.testing.schedulers.pct import Pct
-from callboard.replay.testing.schedulers.pos import Pos
+from callboard.replay.testing.schedulers.sampling import DelayBounded, Pct, Pos
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.schedulers.walk import RandomWalk
-from callboard.replay.testing.world import Move, World
+from callboard.replay.testing.world import World
 
 PARTS = ("random", "pos", "pct", "delays")
 
@@ -28,7 +28,7 @@ class Portfolio:
         self._parts = parts
         self._next = 0
         self._part = parts[0]
-        self.choose: Callable[[Sequence[Move]], Move | None] = parts[0].choose
+        self.choose: Choose = parts[0].choose
         self.is_exhausted = False
 
     @property
@@ -49,7 +49,7 @@ class Portfolio:
         self._part.finish(world)
 
 
-_MAKERS: dict[str, Callable[[Random], Scheduler]] = {
+_MAKERS: Final[Mapping[str, Callable[[Random], Scheduler]]] = {
     "random": RandomWalk,
     "pos": Pos,
     "pct": Pct,
@@ -58,14 +58,14 @@ _MAKERS: dict[str, Callable[[Random], Scheduler]] = {
     "every": lambda rng: Exhaustive(reduction=False),
 }
 
+_NUMBERED: Final[Mapping[str, Callable[[Random, int], Scheduler]]] = {
+    "pct": lambda rng, depth: Pct(rng, (depth,)),
+    "delays": DelayBounded,
+    "exhaustive": lambda rng, preemptions: Exhaustive(preemptions=preemptions),
+}
+"""Schedulers that take a number after a colon."""
+
 NAMES = ("portfolio", *_MAKERS)
-
-
-def _is_bound(kind: str, number: str) -> bool:
-    """Return whether a scheduler takes this number: PCT's depth starts at 1."""
-    return (
-        number.isdecimal() and kind in ("pct", "delays", "exhaustive") and (kind, int(number)) != ("pct", 0)
-    )
 
 
 def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
@@ -74,15 +74,14 @@ def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
     Raises MisuseError for an unknown name.
     """
     kind, _, number = name.partition(":")
-    if kind not in NAMES or (number and not _is_bound(kind, number)):
-        raise MisuseError(
-            f"there is no scheduler {name!r}; take one of {', '.join(NAMES)}, pct:2, delays:3, exhaustive:2"
-        )
     rng = Random(f"{seed}/{kind}")
-    if kind == "portfolio":
+    if kind == "portfolio" and not number:
         return Portfolio([scheduler_named(part, seed) for part in PARTS])
-    if not number:
+    if kind in _MAKERS and not number:
         return _MAKERS[kind](rng)
-    if kind == "pct":
-        return Pct(rng, (int(number),))
-    return DelayBounded(rng, int(number)) if kind == "delays" else Exhaustive(preemptions=int(number))
+    # The depths of PCT start at 1.
+    if kind in _NUMBERED and number.isdecimal() and (kind, int(number)) != ("pct", 0):
+        return _NUMBERED[kind](rng, int(number))
+    raise MisuseError(
+        f"there is no scheduler {name!r}; take one of {', '.join(NAMES)}, pct:2, delays:3, exhaustive:2"
+    )

@@ -5,7 +5,6 @@ Rules
     picks are the whole run.
   - Chance comes from the `random.Random` it is given; two schedulers with equal seeds make equal runs.
   - It lives for a whole campaign: `begin` before each run, `choose` before each step, `finish` after the run.
-  - It says when it is done: `begin` returns False once there is nothing that it has not tried.
 """
 
 from collections.abc import Sequence
@@ -31,5 +30,7 @@ class Scheduler(Protocol):
         ...
 
     def finish(self, world: World) -> None:
-        """End the run, which may go on without this scheduler: `world` holds what happened in it."""
-        ...
+        """End the run, which may go on without this scheduler: `world` holds what happened in it.
+        A scheduler that learns nothing from a run inherits this.
+        """
+        return

@@ -4,8 +4,6 @@ Rules
   - A tree of the runs made so far is kept, and a branch whose every run was made is closed. So a small
     program is exhausted, which is a proof, and `begin` says so. (To see each of 1,000 equally likely runs
     once takes 7,500 draws with repetition.)
-  - Of a run only its first new branch is kept as such, the rest as one row of bytes, unfolded if a later run
-    comes by.
   - At most `remembered` rows and branches are kept at a time. When there is no more room, runs may repeat
     below the kept part, and `is_exhausted` is never True too early.
   - The tree finds out a world that is not deterministic: the same moves then offer another number of moves.
@@ -17,6 +15,7 @@ from random import Random
 from typing import TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.world import Move, World
 
 REMEMBERED = 50_000
@@ -26,7 +25,7 @@ _ARITY_MAX = 255
 
 
 class _Branch:
-    """A point with a choice that was reached before. closed: how many of its children are used up."""
+    """A point with a choice that was reached before. n_open: how many of its children are not used up."""
 
     __slots__ = ("children", "n_open")
 
@@ -35,20 +34,14 @@ class _Branch:
         self.n_open = arity
 
 
-class _Row:
-    """The rest of a run that was made once: 256 arity + choice of each further point with a choice."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self, pairs: "array[int]") -> None:
-        self.pairs = pairs
-
+_Row: TypeAlias = "array[int]"
+"""The rest of a run that was made once: 256 arity + choice of each further point with a choice."""
 
 _Child: TypeAlias = "_Branch | _Row | bool | None"
 """A branch, the rest of one run, True if used up, None if never tried."""
 
 
-class RandomWalk:
+class RandomWalk(Scheduler):
     """Each run picks at random and is new. is_exhausted: every run there is was made."""
 
     name = "random"
@@ -86,7 +79,7 @@ class RandomWalk:
             index = int(self._random() * arity)
             self._rest.append(arity << 8 | index)
             return offered[index]
-        if self._left <= 0 and isinstance(self._at, _Row):
+        if self._left <= 0 and isinstance(self._at, array):
             self._is_lost = True
             return offered[int(self._random() * arity)]
         return offered[self._within(arity)]
@@ -111,14 +104,11 @@ class RandomWalk:
         here = self._at
         if isinstance(here, _Branch):
             return here
-        assert isinstance(here, _Row)
-        arity, index = divmod(here.pairs[0], 256)
-        branch = _Branch(arity)
-        if len(here.pairs) > 1:
-            branch.children[index] = _Row(here.pairs[1:])
-        else:
-            branch.children[index] = True
-            branch.n_open -= 1
+        assert isinstance(here, array)
+        arity, index = divmod(here[0], 256)
+        branch, rest = _Branch(arity), here[1:]
+        branch.children[index] = rest or True
+        branch.n_open -= not rest
         self._left -= 1
         self._hang(branch)
         return branch
@@ -140,11 +130,11 @@ class RandomWalk:
         elif self._left > 0 and max(self._rest) >> 8 <= _ARITY_MAX:
             self._left -= 1
             # One row, not a branch for each point: most runs are never met again, and a row is smaller.
-            self._hang(_Row(array("H", self._rest)))
+            self._hang(array("H", self._rest))
 
     def _close(self) -> None:
         """Close the branches that the end of the run leaves without an open child."""
-        if isinstance(self._at, _Branch | _Row):
+        if isinstance(self._at, _Branch | array):
             return  # an earlier run went on from here; this one was ended by a bound or a violation
         self._hang(True)
         while self._path:

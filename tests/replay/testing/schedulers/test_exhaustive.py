@@ -5,7 +5,6 @@ from hypothesis import assume, event, given, settings
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
-from callboard.replay.testing.run import perform
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.world import Move
 from tests.replay.testing.programs import RandomProgram, Silent, all_runs, apart, collect, collector, worlds
@@ -83,36 +82,6 @@ def test_a_bound_on_preemptions_takes_in_more_runs_step_by_step_until_it_has_the
     assert counts[0] == 6
     assert counts == sorted(counts)
     assert counts[-1] == all_runs(program.world, Exhaustive(reduction=False)).runs == 90
-
-
-@pytest.mark.parametrize("reduction", [True, False])
-def test_a_search_goes_on_in_another_scheduler_where_it_was_saved(reduction: bool) -> None:
-    program = collector("1", "2", "3", "4")
-    whole = all_runs(program.world, Exhaustive(reduction=reduction))
-    search = Exhaustive(reduction=reduction)
-    ends: list[bytes] = []
-    while True:
-        search = Exhaustive(reduction=reduction, saved=search.saved())
-        world = program.world()
-        if not search.begin(world):
-            break
-        perform(world, (), search.choose, search.choose)
-        search.finish(world)
-        ends.append(world.digest())
-    assert ends == _digests(program, reduction)
-    assert len(ends) == whole.runs
-
-
-def _digests(program: Program, reduction: bool) -> list[bytes]:
-    search = Exhaustive(reduction=reduction)
-    found: list[bytes] = []
-    while True:
-        world = program.world()
-        if not search.begin(world):
-            return found
-        perform(world, (), search.choose, search.choose)
-        search.finish(world)
-        found.append(world.digest())
 
 
 class Slow:

@@ -8,7 +8,7 @@ from callboard.replay.testing.monitors import always
 from callboard.replay.testing.run import Bounds, perform
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit, parse
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
-from callboard.replay.testing.schedulers.replayed import Replay, replay, replay_on
+from callboard.replay.testing.schedulers.replayed import replay, replay_on
 from tests.replay.testing.programs import RandomProgram, collector, worlds
 from tests.replay.testing.test_run import Healing, Storm
 
@@ -62,12 +62,3 @@ def test_faults_end_where_they_ended() -> None:
         assert (world.work, world.faults, run.healed_at, run.is_at_rest) == (0, 2, 3, True)
     with pytest.raises(ScheduleMisfit, match="wanted fault, there is work"):
         replay_on(Storm(), Schedule(("fault", "fault"), healed_at=1))
-
-
-def test_as_a_scheduler_it_has_one_run() -> None:
-    scheduler, world = Replay(Schedule(("s1>c",))), collector("1", "2").world()
-    assert scheduler.begin(world)
-    assert scheduler.choose(world.moves()) == world.moves()[1]
-    assert scheduler.choose(world.moves()) is None
-    scheduler.finish(world)
-    assert not scheduler.begin(world)

@@ -1,0 +1,153 @@
+"""POS, PCT and delay bounding: how likely each makes an order, and what it does at its points of change."""
+
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+from callboard.replay.testing.program import Actor, Posts, Program, Send
+from callboard.replay.testing.run import perform
+from callboard.replay.testing.schedulers.sampling import DelayBounded, Pct, Pos, Turns
+from callboard.replay.testing.world import Move
+from tests.replay.testing.known_bugs.shared_memory import needle
+from tests.replay.testing.programs import Silent, collector
+
+# --- POS ----------------------------------------------------------------------------
+
+
+def test_every_order_of_racing_messages_is_about_as_likely() -> None:
+    pos, ends, program = Pos(Random(1)), Counter[bytes](), collector("1", "2", "3")
+    for _ in range(600):
+        world = program.world()
+        pos.begin(world)
+        perform(world, (), pos.choose, pos.choose)
+        ends[world.digest()] += 1
+    assert len(ends) == 6
+    assert min(ends.values()) > 60
+
+
+def test_steps_of_another_actor_in_between_do_not_change_how_two_messages_race() -> None:
+    # "late" is posted after ten steps of b; a random walk delivers it first in one of 2,000 runs
+    def forward(left: int, sender: str, message: str) -> tuple[int, Posts]:
+        return left - 1, [("b", "on")] if left else [("c", "late")]
+
+    def keep(state: str, sender: str, message: str) -> tuple[str, Posts]:
+        return state or message, ()
+
+    program = Program(
+        {"b": Actor(10, forward), "c": Actor("", keep)}, [Send("s", "b", "on"), Send("s", "c", "early")]
+    )
+    first = Counter[str]()
+    pos = Pos(Random(1))
+    for _ in range(300):
+        world = program.world()
+        pos.begin(world)
+        perform(world, (), pos.choose, pos.choose)
+        first[world.states["c"]] += 1
+    assert first["late"] > 10
+
+
+def test_what_does_not_race_keeps_its_place() -> None:
+    pos = Pos(Random(0))
+    pos.begin(Silent())
+    offered = [Move("a1", "a", ""), Move("a2", "a", ""), Move("b", "b", ""), Move("c", "c", "")]
+    orders = []
+    for _ in range(4):
+        move = pos.choose(offered)
+        assert move is not None
+        orders.append(move.strand)
+        offered.remove(move)
+    assert sorted(orders) == ["a1", "a2", "b", "c"]
+
+
+def test_what_races_with_the_step_that_was_made_draws_again() -> None:
+    pos, offered = Pos(Random(1)), [Move("a1", "a", ""), Move("a2", "a", "")]
+    stays = 0
+    for _ in range(2_000):
+        pos.begin(Silent())
+        stays += pos.choose(offered) == pos.choose(offered)
+    assert 900 < stays < 1_100  # a loser that kept its draw would lose to a new one two times in three
+
+
+# --- PCT ----------------------------------------------------------------------------
+
+FIVE = [Move(name, name, "") for name in "abcde"]
+
+
+def chosen(pct: Pct, steps: int) -> list[str]:
+    pct.begin(Silent())
+    found = [pct.choose(FIVE) for _ in range(steps)]
+    return [move.strand for move in found if move is not None]
+
+
+def test_without_a_point_of_change_the_leading_chain_goes_on() -> None:
+    pct = Pct(Random(0), (1,))
+    leaders = {tuple(dict.fromkeys(chosen(pct, 20))) for _ in range(50)}
+    assert all(len(leader) == 1 for leader in leaders)
+    assert len(leaders) == 5
+
+
+def test_depth_d_has_at_most_d_minus_one_changes_of_leader() -> None:
+    for depth in (2, 3):
+        pct = Pct(Random(depth), (depth,))
+        chosen(pct, 20)
+        changes = [sum(a != b for a, b in pairwise(run)) for run in (chosen(pct, 20) for _ in range(200))]
+        assert max(changes) == depth - 1
+
+
+def test_a_chain_that_fell_back_comes_last() -> None:
+    pct = Pct(Random(0), (2,))
+    for _ in range(100):
+        run = chosen(pct, 30)
+        assert len(set(run)) == len([1 for a, b in pairwise(run) if a != b]) + 1
+
+
+def test_depths_are_cycled() -> None:
+    pct = Pct(Random(0))
+    for _ in range(30):
+        assert [len(set(chosen(pct, 40))) <= depth for depth in (1, 2, 3)] == [True] * 3
+
+
+def test_a_needle_of_twenty_steps_is_found_in_few_runs() -> None:
+    # a random walk finds it in one of a million runs
+    for seed in range(10):
+        pct, program = Pct(Random(seed), (1,)), needle(False)[0]
+        for _ in range(40):
+            world = program.world()
+            pct.begin(world)
+            perform(world, (), pct.choose, pct.choose)
+            if world.states["child"][1] == 20:
+                break
+        else:
+            raise AssertionError(f"seed {seed}: not found")
+
+
+# --- delays -------------------------------------------------------------------------
+
+THREE = [Move(name, name, "") for name in "abc"]
+
+
+def in_turn(scheduler: DelayBounded, steps: int = 12) -> str:
+    scheduler.begin(Silent())
+    found = [scheduler.choose(THREE) for _ in range(steps)]
+    return "".join(move.strand for move in found if move is not None)
+
+
+def test_without_delays_everyone_moves_in_turn() -> None:
+    assert in_turn(DelayBounded(Random(0), 0)) == "abcabcabcabc"
+
+
+def test_one_delay_puts_one_turn_back() -> None:
+    scheduler = DelayBounded(Random(3), 1)
+    in_turn(scheduler)
+    runs = {in_turn(scheduler) for _ in range(200)}
+    assert len(runs) == 12
+    assert "bcabcabcabca" in runs
+
+
+def test_a_new_strand_waits_for_the_earlier_ones() -> None:
+    turns = Turns()
+    first = turns.first(THREE[:2])
+    turns.to_back(first)
+    assert (first.strand, turns.first([*THREE[2:], *THREE[:2]]).strand) == ("a", "b")
+    turns.clear()
+    assert turns.first(THREE[1:]).strand == "b"
