@@ -14,8 +14,8 @@ from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.sessions.breach_cache import BreachCache
 from callboard.replay.testing.sessions.faults import Faults
+from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds

@@ -87,7 +87,7 @@ def test_a_report_tells_the_details_of_the_broken_rule_alone() -> None:
     assert any(line.startswith("again 1.") for line in lines)
     assert "in detail:" not in lines  # what the run left undone is no breach of this rule
     text = found.counterexamples[0].text
-    assert subject.details(text, EFFECTS) == []
+    assert subject.details(text, EFFECTS.rule) == []
     unfinished = [breach.rule for breach in SESSION.simulate(text).breaches]
     assert unfinished
     (first, *_) = subject.details(text, unfinished[0])

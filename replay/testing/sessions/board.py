@@ -13,17 +13,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from callboard.actors.agent.state import AgentState, request_of
-from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
+from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    CallModel,
-    CallTool,
-    CheckSchema,
-    RequestApproval,
-    SessionClosed,
-    TimerFired,
-)
+from callboard.actors.protocol.messages import CallModel, CallTool, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
@@ -32,15 +24,9 @@ from callboard.actors.session.recovery import Recovered
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.memory import Memory
-from callboard.replay.testing.sessions.names import (
-    approval_subject,
-    check_strand,
-    model_subject,
-    timer_strand,
-    tool_subject,
-)
+from callboard.replay.testing.sessions.names import answer_name, timer_strand
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
-from callboard.replay.testing.world import Move
+from callboard.replay.testing.world import Move, MoveKind
 
 GRACE_MS: Final = 5_000
 """The wait for a tool that cannot be stopped, in milliseconds, as in the live tool port."""
@@ -50,10 +36,15 @@ RESCUES: Final = ("timer deadline", "timer grace")
 
 
 class Request(NamedTuple):
-    """A port request that has no answer. bent: the fault of its answer, or ''."""
+    """A port request that has no answer.
+
+    waits_for: the seq up to which the log must be durable before the port acts; 0 if it need not wait.
+    fault_mode: the fault of its answer, or ''.
+    """
 
     event: Event
     strand: str
+    waits_for: int
     fault_mode: str = ""
 
 
@@ -61,8 +52,10 @@ class Board:
     """One simulated session in progress.
 
     offers: what can happen next, by strand. later: what can happen once the clock is there, in milliseconds
-    since 1970. requests: those that ports have and have not answered, by strand. asked: what models were
-    asked, by the seq of the grant. decided: called for every decision, for those who want to watch.
+    since 1970. requests: those without an answer, by strand. asked: what models were asked, by the seq of the
+    grant. aborted: the seqs of requests that were given up. timers: the strands of those set, by number.
+    running: the id of the ask in progress, or ''. rescued: the first timer that had to end the session.
+    situations: (address, phase, kind of message) of every decision.
     step: which one is being made; posters: by which step each event of the log was posted.
     failure: why the session can go no further, as a live one would say it.
     """
@@ -75,7 +68,7 @@ class Board:
         self.log: list[Event] = [event]
         self.inboxes: dict[str, deque[Event]] = {}
         self.core = SessionCore(self._open_inbox)
-        self._remember_decisions(self.core)
+        self._remember_decisions()
         self.core.mailboxes[CLIENT] = self.tell
         self.core.seq = 1
         self.core.keep(SUPERVISOR, state)
@@ -85,17 +78,14 @@ class Board:
         self.requests: dict[str, Request] = {}
         self.asked: dict[int, ModelRequest] = {}
         self.aborted: set[int] = set()
-        self.timers: dict[int, tuple[str, int]] = {}
+        self.timers: dict[int, str] = {}
         self.running = ""
-        self.is_closed = False
         self.is_continued = False
         self.failure: Exception | None = None
         self.rescued = ""
         self.situations: set[tuple[str, str, type]] = set()
         self.step = 0
         self.posters = [0]
-        self._strands: dict[int, str] = {}
-        self._announced: dict[int, int] = {}
 
     @property
     def states(self) -> dict[str, ActorState]:
@@ -107,9 +97,23 @@ class Board:
         """Return the gate: the open port requests and the stopped agents."""
         return self.core.gate
 
-    def _remember_decisions(self, core: SessionCore) -> None:
-        if self.memory is not None:
-            core.step, core.initial, core.event = self.memory.step, self.memory.initial, self.memory.event
+    @property
+    def supervisor(self) -> SupervisorState:
+        """Return the supervisor's state."""
+        state = self.states[SUPERVISOR]
+        assert isinstance(state, SupervisorState)
+        return state
+
+    def agent(self, address: str = HOST) -> AgentState:
+        """Return an agent's state. Raises KeyError for one that never began."""
+        state = self.states[address]
+        assert isinstance(state, AgentState)
+        return state
+
+    def _remember_decisions(self) -> None:
+        core, memory = self.core, self.memory
+        if memory is not None:
+            core.step, core.initial, core.event = memory.step, memory.initial, memory.event
 
     # --- posting --------------------------------------------------------------------
 
@@ -132,12 +136,7 @@ class Board:
         return deliver
 
     def tell(self, event: Event) -> None:
-        """Deliver an event to the client."""
-        body = event.body
-        if isinstance(body, AskEnded) and body.request_id == self.running:
-            self.running = ""
-        elif isinstance(body, SessionClosed):
-            self.is_closed = True
+        """Deliver an event to the client, which a board does not have."""
 
     def answer(self, request: Event, post: Post) -> None:
         """Post a port's answer to a request, unless it has one."""
@@ -154,31 +153,21 @@ class Board:
         """
         core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
-        before = core.state_of(address)
-        self.situations.add((address, before.phase, type(event.body)))
+        self.situations.add((address, core.state_of(address).phase, type(event.body)))
         try:
             posts = core.decide(event, error) if error else core.decide_safely(event)
         except Exception as raised:  # the supervisor's
             self.fail(raised)
             return
-        self.decided(address, before, event, core.states[address])
         if posts:
             self.post(address, event.seq, posts)
-        if address in core.mailboxes:
-            self._next(address, inbox)
-        else:  # at rest
+        if address not in core.mailboxes:  # at rest
             self.inboxes.pop(address, None)
-            self.offers.pop(f"inbox {address}", None)
-
-    def _next(self, address: str, inbox: deque[Event]) -> None:
-        """Offer the delivery of the event at the head of an inbox."""
+            inbox.clear()
         if inbox:
             self.offers[f"inbox {address}"] = self.names.delivery(inbox[0])
         else:
             self.offers.pop(f"inbox {address}", None)
-
-    def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
-        """Observe a decision. A board does nothing; worlds that watch decisions override this."""
 
     def fail(self, error: Exception) -> None:
         """End the session in this process: no further move is offered."""
@@ -192,30 +181,18 @@ class Board:
     def start(self, start: Start) -> None:
         """Give a request to its port, and offer the port's answer."""
         request = start.request
-        self.core.announce(start, self)
-        self._announced[request.seq] = len(self.log)
-        self._offer_answer(request)
-
-    def _offer_answer(self, request: Event) -> None:
-        body = request.body
-        if isinstance(body, CallModel):
-            self._note(request, body)
-            strand, label = f"model {model_subject(body.agent, self.gate.wish_of(request))}", "answers"
-        elif isinstance(body, CallTool):
-            strand, label = f"tool {tool_subject(request.sender, body)}", "returns"
-        elif isinstance(body, RequestApproval):
-            strand, label = f"approval {approval_subject(request.sender, body)}", f"is given for {body.tool}"
-        elif isinstance(body, CheckSchema):
-            strand, label = check_strand(self.supervisor, body.check, self.log), "answers"
-        else:
-            strand, label = f"{request.recipient} {owner_of(request)}", "answers"
+        waits_for = self.core.announce(start, self)
+        if isinstance(request.body, CallModel):
+            self._note(request, request.body)
+        strand, label = answer_name(request, self.gate, self.supervisor, self.log)
         while strand in self.requests:  # two requests of one name are two moves
             strand += " again"
-        self.requests[strand] = Request(request, strand)
-        self._strands[request.seq] = strand
-        self.offers[strand] = self.names.other(
-            strand, f"ports {owner_of(request)}", "port", f"{strand} {label}"
-        )
+        self.requests[strand] = Request(request, strand, waits_for)
+        self.offer(strand, f"ports {owner_of(request)}", "port", f"{strand} {label}")
+
+    def offer(self, strand: str, actor: str, kind: MoveKind, label: str = "") -> None:
+        """Offer a move other than a delivery."""
+        self.offers[strand] = self.names.other(strand, actor, kind, label)
 
     def _note(self, request: Event, grant: CallModel) -> None:
         """Record the request of a model call, from the agent's state at the moment of the grant."""
@@ -225,16 +202,14 @@ class Board:
             return
         self.asked[request.seq] = (self.memory.request if self.memory else request_of)(state)
 
-    def start_of(self, request: Event) -> int:
-        """Return the seq up to which the log must be durable before a port acts on a waiting request."""
-        return self._announced[request.seq]
-
     def close_request(self, request: Request) -> None:
         """Remove a request that its port has finished."""
-        self.requests.pop(request.strand, None)
-        self._strands.pop(request.event.seq, None)
-        self.offers.pop(request.strand, None)
-        self.later.pop(request.strand, None)
+        del self.requests[request.strand]
+        self._withdraw(request.strand)
+
+    def _withdraw(self, strand: str) -> None:
+        self.offers.pop(strand, None)
+        self.later.pop(strand, None)
 
     def actor_of(self, strand: str) -> str:
         """Return the actor of a strand's moves: the answers to one agent conflict with each other."""
@@ -243,26 +218,24 @@ class Board:
 
     def delay(self, request: Request, fault_mode: str, after_ms: int) -> None:
         """Postpone the answer to a request."""
-        self.requests[request.strand] = request._replace(fault_mode=fault_mode)
-        self.offers.pop(request.strand, None)
+        self.ignore(request, fault_mode)
         self.later[request.strand] = self.now + after_ms
 
-    def ignore(self, request: Request) -> None:
+    def ignore(self, request: Request, fault_mode: str = "ignored") -> None:
         """Leave a request without an answer, unless its agent is stopped."""
-        self.requests[request.strand] = request._replace(fault_mode="ignored")
+        self.requests[request.strand] = request._replace(fault_mode=fault_mode)
         self.offers.pop(request.strand, None)
 
     def abort(self, request: Event) -> None:
         """Make a port give up a request, at once unless its tool cannot be stopped."""
         self.aborted.add(request.seq)
-        strand = self._strands.get(request.seq, "")
-        if strand in self.later:
-            if self.requests[strand].fault_mode == "never" and isinstance(request.body, CallTool):
-                self.later[strand] = self.now + GRACE_MS
-            else:
-                self._due(strand)
-        elif strand and strand not in self.offers:  # it had no answer to come
-            self._due(strand)
+        given = next((one for one in self.requests.values() if one.event.seq == request.seq), None)
+        if given is None or given.strand in self.offers:
+            return
+        if given.strand in self.later and given.fault_mode == "never" and isinstance(request.body, CallTool):
+            self.later[given.strand] = self.now + GRACE_MS
+        else:
+            self._due(given.strand)
 
     # --- continuing -----------------------------------------------------------------
 
@@ -270,15 +243,13 @@ class Board:
         """Continue a recovered session: take its states, and start the requests that are open."""
         self.posters = self.posters[: len(log)] + [self.step] * len(recovered.posted)
         self.log = [*log, *recovered.posted]
-        self.inboxes = {}
         self.core = recovered.core
-        self._remember_decisions(self.core)
-        self.core.move_to(self._open_inbox, self.tell)
-        for memory in (self.offers, self.later, self.requests, self.timers, self._strands, self._announced):
+        self._remember_decisions()
+        for memory in (self.inboxes, self.offers, self.later, self.requests, self.timers, self.asked):
             memory.clear()
-        self.asked.clear()
-        self.is_continued = True
         self.aborted.clear()
+        self.is_continued = True
+        self.core.move_to(self._open_inbox, self.tell)
         for event in recovered.posted:
             if event.recipient == CLIENT:
                 self.tell(event)
@@ -288,23 +259,19 @@ class Board:
 
     def arm(self, arm: Arm) -> None:
         """Set a timer, or move it to a later moment."""
-        timer = arm.timer
-        strand = self.timers[timer][0] if timer in self.timers else timer_strand(self.supervisor, timer)
-        self.timers[timer] = (strand, arm.request)
+        strand = self.timers.get(arm.timer) or timer_strand(self.supervisor, arm.timer)
+        self.timers[arm.timer] = strand
         self.later[strand] = arm.at + arm.after_ms
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
-        strand, _ = self.timers.pop(timer, ("", 0))
-        self.later.pop(strand, None)
-        self.offers.pop(strand, None)
+        self._withdraw(self.timers.pop(timer, ""))
 
     def fire(self, strand: str) -> None:
         """Fire a timer."""
-        timer, request = next((timer, seq) for timer, (name, seq) in self.timers.items() if name == strand)
-        self.offers.pop(strand, None)
-        self.later.pop(strand, None)
-        self.post(CLOCK, request, (Post(SUPERVISOR, TimerFired(timer)),))
+        timer = next(timer for timer, name in self.timers.items() if name == strand)
+        self._withdraw(strand)
+        self.post(CLOCK, self.gate.timers[timer].request, (Post(SUPERVISOR, TimerFired(timer)),))
 
     def jump(self) -> None:
         """Advance the clock to the next due time and offer the moves that are due."""
@@ -315,32 +282,15 @@ class Board:
 
     def wake(self) -> None:
         """Advance the clock as the last resort; record it if only a deadline can end the session."""
-        is_ignored = any(request.fault_mode == "ignored" for request in self.requests.values())
-        if not self.rescued and self.later and self.running and not is_ignored:
+        if not self.rescued and self.later and self.running and not self.is_ignored():
             is_last_hope = all(strand.startswith(RESCUES) for strand in self.later)
             self.rescued = min(self.later) if is_last_hope else ""
         self.jump()
 
+    def is_ignored(self) -> bool:
+        """Return whether a person leaves a question without an answer."""
+        return any(request.fault_mode == "ignored" for request in self.requests.values())
+
     def _due(self, strand: str) -> None:
         self.later.pop(strand, None)
-        label = "" if strand in self.requests else f"{strand} fires"
-        self.offers[strand] = self.names.other(strand, self.actor_of(strand), "port", label)
-
-    # --- looking --------------------------------------------------------------------
-
-    @property
-    def supervisor(self) -> SupervisorState:
-        """Return the supervisor's state."""
-        state = self.states[SUPERVISOR]
-        assert isinstance(state, SupervisorState)
-        return state
-
-    def agent(self, address: str = HOST) -> AgentState:
-        """Return an agent's state. Raises KeyError for one that never began."""
-        state = self.states[address]
-        assert isinstance(state, AgentState)
-        return state
-
-    def agents(self) -> list[str]:
-        """Return the addresses of all agents that ever began, in the order of their beginnings."""
-        return [address for address in self.states if is_agent(address)]
+        self.offer(strand, self.actor_of(strand), "port", f"{strand} fires")

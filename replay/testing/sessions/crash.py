@@ -1,20 +1,19 @@
 """The end of a process, and another one that goes on: crash, lost tail, resume; a store that takes no more.
 
-What must be durable at any moment is known, what else is, is chance: up to where tools with effects were told
-to start, and what the client was shown. A crash keeps at least that. How much of the rest it loses is chosen
-after it: "lose one" and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
+What must be durable at any moment is known: up to where tools with effects were told to start, and what the
+client was shown. A crash keeps at least that. How much of the rest it loses is chosen after it: "lose one"
+and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
 
 A `write` or `idempotent` tool that was under way has had its effect, so far as its start survives: that is
 the worst that can have happened. A process that has lost its session to another one can append no more; the
-rule is the store's own (`runtime.log.refusals`).
+rule is the store's own (`runtime.log.protocol.refusal`).
 """
 
 from typing import Final
 
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.messages import RULES, CallTool, Resumed, SessionClosed
-from callboard.actors.session.recovery import recover
-from callboard.replay.testing.sessions.acting import Acting, Down
+from callboard.actors.protocol.messages import CallTool, SessionClosed
+from callboard.replay.testing.sessions.scripted_session import ScriptedSession
 from callboard.replay.testing.world import Move
 from callboard.runtime.log.protocol import Append, refusal
 
@@ -23,21 +22,20 @@ SESSION: Final = "simulated"
 """The id of every simulated session."""
 
 
-def crash(world: Acting) -> None:
+def crash(world: ScriptedSession) -> None:
     """End the process at this moment."""
-    running = tuple(
-        (request.event, world.start_of(request.event))
+    world.down = tuple(
+        request
         for request in world.requests.values()
         if isinstance(request.event.body, CallTool) and request.event.body.effect != "read"
     )
-    world.down = Down(running)
     for memory in (world.offers, world.later, world.requests):
         memory.clear()
-    world.log = list(world.log)
-    world.offers[RESUME] = world.names.other(RESUME, "process", "client", "a new process goes on")
+    world.log = list(world.log)  # the trace of moves before the crash keeps the old one
+    world.offer(RESUME, "process", "client", "a new process goes on")
 
 
-def losses(world: Acting) -> list[Move]:
+def losses(world: ScriptedSession) -> list[Move]:
     """Return the moves that lose more of the end of the log."""
     if len(world.log) <= world.durable:
         return []
@@ -45,38 +43,33 @@ def losses(world: Acting) -> list[Move]:
     return [world.names.other(strand, "process", "fault", strand.replace(" ", ": ", 1)) for strand in strands]
 
 
-def lose(world: Acting, how_much: str) -> None:
+def lose(world: ScriptedSession, how_much: str) -> None:
     """Drop the last event, or half of the events that need not be durable."""
     tail = len(world.log) - world.durable
     del world.log[len(world.log) - (1 if how_much == "one" else (tail + 1) // 2) :]
 
 
-def resume(world: Acting) -> None:
+def resume(world: ScriptedSession) -> None:
     """Start a new process that continues from the log."""
-    assert world.down is not None
-    running, world.down = world.down.running, None
-    for request, start in running:
-        if start <= len(world.log):
-            assert isinstance(request.body, CallTool)
-            world.act(request, request.body)
+    running, world.down = world.down or (), None
+    for request in running:
+        if request.waits_for <= len(world.log) and isinstance(request.event.body, CallTool):
+            world.act(request.event, request.event.body)
     world.offers.clear()
     world.durable = len(world.log)
     if any(isinstance(event.body, SessionClosed) for event in world.log):
         world.is_closed = True
-        return
-    first = Resumed(RULES) if world.log else world.scenario.first
-    recovered = recover(world.log, first, world.now)
-    world.restore(world.log, recovered)
-    world.remember()
+    else:
+        world.resume(world.log)
 
 
-def refuse(world: Acting) -> None:
+def refuse(world: ScriptedSession) -> None:
     """Make the store refuse to write: events that it does not hold are lost, and the session fail-stops."""
     world.log = world.log[: world.durable]
     world.fail(StoreFailed("a fault: the store refuses to write"))
 
 
-def fence(world: Acting) -> None:
+def fence(world: ScriptedSession) -> None:
     """Let another process take over the session, so that this one can append no more.
     Raises AssertionError if the store's own rule would let the loser append.
     """

@@ -12,7 +12,6 @@ from callboard.actors.protocol.messages import (
     Close,
     RequestApproval,
 )
-from callboard.replay.testing.sessions.acting import Acting
 from callboard.replay.testing.sessions.board import Request
 from callboard.replay.testing.sessions.crash import crash, fence, lose, refuse
 from callboard.replay.testing.sessions.faults import (
@@ -28,6 +27,7 @@ from callboard.replay.testing.sessions.faults import (
     TOOL_FAULTS,
 )
 from callboard.replay.testing.sessions.scenario import ask
+from callboard.replay.testing.sessions.scripted_session import ScriptedSession
 from callboard.replay.testing.world import Move
 
 _MENUS: Final[dict[type, tuple[str, ...]]] = {
@@ -41,7 +41,7 @@ FAULTY_DECIDER = "Fault"
 """The class of what a decider raises by a fault."""
 
 
-def fault_mixes(world: Acting) -> list[Move]:
+def fault_mixes(world: ScriptedSession) -> list[Move]:
     """Return the moves that choose a fault mix, before the first step."""
     faults = world.scenario.faults
     found = []
@@ -51,7 +51,7 @@ def fault_mixes(world: Acting) -> list[Move]:
     return found
 
 
-def injectable(world: Acting) -> dict[str, Move]:
+def injectable(world: ScriptedSession) -> dict[str, Move]:
     """Return every fault that can be injected now, by strand."""
     found: dict[str, Move] = {}
 
@@ -79,7 +79,7 @@ def injectable(world: Acting) -> dict[str, Move]:
     return found
 
 
-def _kinds_for(world: Acting, request: Request) -> list[str]:
+def _kinds_for(world: ScriptedSession, request: Request) -> list[str]:
     """Return the faults for a request: those for calls that were given up, or all others."""
     body = request.event.body
     kinds = world.scenario.faults.of(_MENUS[type(body)])
@@ -88,7 +88,7 @@ def _kinds_for(world: Acting, request: Request) -> list[str]:
     return [] if request.fault_mode else [kind for kind in kinds if kind not in ABORTED]
 
 
-def inject(world: Acting, strand: str) -> None:
+def inject(world: ScriptedSession, strand: str) -> None:
     """Let a fault strike."""
     _, kind, where = (*strand.split(" ", 2), "")[:3]
     if kind == "mix":
@@ -119,7 +119,7 @@ def inject(world: Acting, strand: str) -> None:
         crash(world)
 
 
-def _inject_into(world: Acting, request: Request, kind: str) -> None:
+def _inject_into(world: ScriptedSession, request: Request, kind: str) -> None:
     """Change or delay the answer of a port."""
     body = request.event.body
     if kind == "ignored":

@@ -1,17 +1,21 @@
-"""What the runs of a campaign have in common, kept: deciders are pure, so a decision need be made only once.
+"""What the runs of a campaign have in common, kept: pure functions need to be called only once.
 
-Thousands of runs of one scenario share their beginnings, and much of what each actor goes through. Here the
-result of a decision is kept under the very objects it was made of, the state and the event; and an event that
-was posted before, with the same number, time and body, is the same object again. So a hit costs one look into
-a dictionary, and nothing is ever compared by value but the answers of ports.
+Thousands of runs of one scenario share their beginnings, and much of what each actor goes through. Results
+are kept under the very objects they were made of; and an event that was posted before, with the same number,
+time and body, is the same object again. So a hit costs one look into a dictionary, and nothing is ever
+compared by value but the answers of ports.
 
 Rules
-  - It is a memory of pure functions: without it, every run is the same and slower. A decider that is not pure
-    is found by replaying a log, which asks the deciders themselves, or by the same run in another process.
+  - These are memories of pure functions: without them, every run is the same and slower. A decider that is
+    not pure is found by replaying a log, which asks the deciders themselves, or by the same run in another
+    process.
+  - Arguments are kept with their result, since objects that are gone give their identity to others.
   - Ports are asked every time: their functions are the user's, and may want to count.
-  - It belongs to one campaign, and forgets everything when it is full.
+  - A memory belongs to one campaign, and forgets everything when it is full.
 """
 
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
 from callboard.actors.agent.state import AgentState, request_of
@@ -19,13 +23,17 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState, Decision, initial, step
+from callboard.replay.testing.rules.base import Breach
 
 DECISIONS_MAX: Final = 20_000
 """Decisions that are kept, 1 to 3 KB each."""
 
+OBJECTS_MAX: Final = 200_000
+"""Events and requests of all logs that a `BreachCache` keeps: 50 bytes each, themselves not counted."""
+
 
 class Memory:
-    """Decisions, events and answers of earlier runs."""
+    """Decisions, events and answers of earlier runs. initial: the first state of an actor."""
 
     def __init__(self, most: int = DECISIONS_MAX) -> None:
         self._most = most
@@ -33,14 +41,7 @@ class Memory:
         self._events: dict[tuple[int, int], Event] = {}
         self._answers: dict[tuple[int, str], tuple[Event, Post]] = {}
         self._requests: dict[int, tuple[AgentState, ModelRequest]] = {}
-        self._initials: dict[str, ActorState] = {}
-
-    def initial(self, address: str) -> ActorState:
-        """Return the initial state of an actor."""
-        state = self._initials.get(address)
-        if state is None:
-            state = self._initials[address] = initial(address)
-        return state
+        self.initial = cache(initial)
 
     def step(self, state: ActorState, event: Event) -> Decision:
         """Return the decision for this state and event. An exception passes and is not kept."""
@@ -86,9 +87,33 @@ class Memory:
         return post
 
     def forget(self) -> None:
-        """Forget everything: objects that are gone give their identity to others."""
-        self._decisions.clear()
-        self._events.clear()
-        self._answers.clear()
-        self._requests.clear()
-        self._initials.clear()
+        """Forget everything."""
+        for kept in (self._decisions, self._events, self._answers, self._requests):
+            kept.clear()
+
+
+class BreachCache:
+    """Breaches that a rule found, by the identity of the objects that it was given.
+
+    Only for a rule that is a function of these: a log, and the requests that models got.
+    """
+
+    def __init__(self, most: int = OBJECTS_MAX) -> None:
+        self._most = most
+        self._kept = 0
+        self._known: dict[tuple[int, ...], tuple[tuple[object, ...], list[Breach]]] = {}
+
+    def of(self, given: Iterable[object], find: Callable[[], list[Breach]]) -> list[Breach]:
+        """Return the breaches in these objects, in this order; call `find` if they are not known."""
+        objects = tuple(given)
+        key = tuple(map(id, objects))
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        found = find()
+        if self._kept + len(objects) > self._most:
+            self._known.clear()
+            self._kept = 0
+        self._kept += len(objects)
+        self._known[key] = (objects, found)
+        return found

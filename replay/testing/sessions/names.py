@@ -1,4 +1,4 @@
-"""How what happens in a session is called: the same in every schedule.
+"""Names of moves and messages of a session, which are the same in every schedule.
 
 Sequence numbers of events and the numbers of checks and timers depend on the order of everything; turns,
 calls and addresses depend on what one actor did. So only those are in a name.
@@ -12,7 +12,9 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     ApprovalGiven,
     Ask,
+    CallModel,
     CallTool,
+    CheckSchema,
     Delegate,
     DelegationEnded,
     ModelReplied,
@@ -23,6 +25,8 @@ from callboard.actors.protocol.messages import (
     ToolStarted,
     TurnRequested,
 )
+from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.port_table import owner_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.world import Move, MoveKind
 
@@ -51,7 +55,9 @@ def turn_name(turn: int, attempt: int) -> str:
 
 
 class Names:
-    """Moves by name, kept because making one takes longer than finding it."""
+    """Moves by name."""
+
+    # Kept, because making a move takes longer than finding it.
 
     def __init__(self) -> None:
         self._deliveries: dict[tuple[object, ...], Move] = {}
@@ -69,7 +75,7 @@ class Names:
         return move
 
     def other(self, strand: str, actor: str, kind: MoveKind, label: str = "") -> Move:
-        """Return any other move; one strand always names one move."""
+        """Return any other move. Its actor, kind and label are those of the first call for its strand."""
         move = self._others.get(strand)
         if move is None:
             move = self._others[strand] = Move(strand, actor, label or strand, kind)
@@ -89,19 +95,24 @@ def title(event: Event) -> str:
     return " ".join(words)
 
 
-def model_subject(agent: str, wish: TurnRequested) -> str:
-    """Name a model call: `host.1/3`."""
-    return f"{agent}/{turn_name(wish.turn, wish.attempt)}"
-
-
-def tool_subject(sender: str, call: CallTool) -> str:
-    """Name a tool call: `host.1/3.0`."""
-    return f"{sender}/{call.turn}.{call.call}"
-
-
-def approval_subject(sender: str, request: RequestApproval) -> str:
-    """Name a question to a person: `host.1/3.0`, with `again` for a call that was interrupted."""
-    return f"{sender}/{request.turn}.{request.call}" + (" again" if request.is_repeat else "")
+def answer_name(
+    request: Event, gate: PortGate, state: SupervisorState, log: Sequence[Event]
+) -> tuple[str, str]:
+    """Name the answer to a port request: its strand, such as `tool host.1/3.0`, and what the port does."""
+    sender = request.sender
+    match request.body:
+        case CallModel(agent=agent):
+            wish = gate.wish_of(request)
+            return f"model {agent}/{turn_name(wish.turn, wish.attempt)}", "answers"
+        case CallTool(turn=turn, call=call):
+            return f"tool {sender}/{turn}.{call}", "returns"
+        case RequestApproval(turn=turn, call=call) as asked:
+            again = " again" if asked.is_repeat else ""  # for a call that was interrupted
+            return f"approval {sender}/{turn}.{call}{again}", f"is given for {asked.tool}"
+        case CheckSchema(check=number):
+            return _check_strand(state, number, log), "answers"
+        case _:
+            return f"{request.recipient} {owner_of(request)}", "answers"
 
 
 def timer_strand(state: SupervisorState, number: int) -> str:
@@ -112,8 +123,8 @@ def timer_strand(state: SupervisorState, number: int) -> str:
     return f"timer {timer.purpose} {timer.address}".rstrip()
 
 
-def check_strand(state: SupervisorState, number: int, log: Sequence[Event]) -> str:
-    """Name a question to the schema port by its delegation: those of one are asked one by one."""
+def _check_strand(state: SupervisorState, number: int, log: Sequence[Event]) -> str:
+    # By its delegation: the checks of one delegation are asked one by one.
     check = state.checks.get(number)
     if check is None:
         return f"schema {number}"

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RULES, AnyMessage, AskEnded, Resumed, ToolStarted
-from callboard.actors.session.recovery import recover
+from callboard.actors.protocol.messages import AskEnded, ToolStarted
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.scenario import Scenario
@@ -25,18 +24,14 @@ ONCE: Final = "A write tool that had started is not started again."
 Choose = Callable[[int], int]
 
 
-def go_on(
-    scenario: Scenario, events: Sequence[Event], *, at: int = 0, first: AnyMessage | None = None
-) -> SessionWorld:
+def go_on(scenario: Scenario, events: Sequence[Event], *, at: int = 0) -> SessionWorld:
     """Return a session that continues from these events, all of its log; no move is made yet.
     at: the time of the new process, in milliseconds since 1970; by default that of the last event. The client
     asks nothing beyond the log. Raises Diverged if the deciders do not do what the log says.
     """
     world = SessionWorld(replace(scenario, asks=(), closes=False))
     world.now = max(at, events[-1].at if events else world.now)
-    first = first or (Resumed(RULES) if events else scenario.first)
-    world.restore(list(events), recover(events, first, world.now))
-    world.remember()
+    world.resume(events)
     world.look_ahead()
     return world
 

@@ -34,12 +34,12 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
-from callboard.replay.testing.sessions.acting import Acting
 from callboard.replay.testing.sessions.crash import losses, resume
 from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of
 from callboard.replay.testing.sessions.injection import fault_mixes, inject, injectable
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
+from callboard.replay.testing.sessions.scripted_session import ScriptedSession
 from callboard.replay.testing.world import Move, Step
 
 M = TypeVar("M", bound=Message)
@@ -61,7 +61,7 @@ class _Made(NamedTuple):
     posters: list[int]
 
 
-class SessionWorld(Acting):
+class SessionWorld(ScriptedSession):
     """A session whose order is chosen from outside. made: the moves so far."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
@@ -115,12 +115,8 @@ class SessionWorld(Acting):
         if self.offers or self.failure is not None or self.down is not None:
             return
         self.wake()
-        if (
-            not self.offers
-            and self.running
-            and any(one.fault_mode == "ignored" for one in self.requests.values())
-        ):
-            self.offers[GIVES_UP] = self.names.other(GIVES_UP, CLIENT, "client", "the client gives up")
+        if not self.offers and self.running and self.is_ignored():
+            self.offer(GIVES_UP, CLIENT, "client", "the client gives up")
 
     def _requested(self, strand: str) -> Event | None:
         request = self.requests.get(strand)

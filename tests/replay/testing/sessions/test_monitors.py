@@ -14,13 +14,12 @@ from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.requests import check_requests, requests_of
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.sessions.acting import Effect
 from callboard.replay.testing.sessions.monitors import (
-    Effects,
-    FailsByFault,
+    EFFECTS,
+    FAILS_BY_FAULT,
+    NO_RESCUE,
+    NOTHING_LEFT,
     LogRules,
-    NoRescue,
-    NothingLeft,
     Replays,
     Requests,
     breaches_of,
@@ -28,6 +27,7 @@ from callboard.replay.testing.sessions.monitors import (
 )
 from callboard.replay.testing.sessions.replies import calls
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario, ask, profile
+from callboard.replay.testing.sessions.scripted_session import Effect
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from tests import golden
 from tests.replay.testing.scenarios import RICH, TWO, cancelled, closed, rich
@@ -45,14 +45,14 @@ def test_good_sessions_break_nothing(make: Callable[[], SessionWorld]) -> None:
 
 def test_the_remaining_work_is_named() -> None:
     world = rich()
-    world.timers[7] = ("timer grace", 3)
-    assert NothingLeft().breach(world) == "1 timers"
-    (breach,) = NothingLeft().found(world)
+    world.timers[7] = "timer grace"
+    assert NOTHING_LEFT.breach(world) == "1 timers"
+    (breach,) = NOTHING_LEFT.found(world)
     assert (breach.name, breach.seq) == ("nothing-left", len(world.log))
     unfinished = SessionWorld(TWO)
     while not unfinished.of(CallModel):
         unfinished.make(unfinished.moves()[0])
-    left = NothingLeft().breach(unfinished)
+    left = NOTHING_LEFT.breach(unfinished)
     assert all(
         what in left for what in ("port requests", "1 agents", "1 model calls", "reservations", "host")
     )
@@ -61,21 +61,21 @@ def test_the_remaining_work_is_named() -> None:
 def test_a_deadline_that_had_to_help_is_a_violation_at_once() -> None:
     world = rich()
     world.rescued = "timer deadline host"
-    violation = NoRescue().after(world, 9, 0)
+    violation = NO_RESCUE.after(world, 9, 0)
     assert violation is not None
     assert violation.at == 9
-    assert "timer deadline host" in NoRescue().breach(world)
+    assert "timer deadline host" in NO_RESCUE.breach(world)
 
 
 def test_a_write_that_ran_twice_or_unannounced_or_against_the_log_is_found() -> None:
     world = rich()
     (saved,) = [effect for effect in world.effects if effect.tool == "save"]
-    assert Effects().breach(world) == ""
+    assert EFFECTS.breach(world) == ""
     world.effects.append(saved)
-    assert "ran 2 times" in Effects().breach(world)
+    assert "ran 2 times" in EFFECTS.breach(world)
     world = rich()
     world.effects.append(Effect("host", 9, 9, "save", "write"))
-    assert "the log does not know" in Effects().breach(world)
+    assert "the log does not know" in EFFECTS.breach(world)
     world = rich()
     index = next(
         n
@@ -88,13 +88,13 @@ def test_a_write_that_ran_twice_or_unannounced_or_against_the_log_is_found() -> 
     denied = msgspec.structs.replace(event.body, status="cancelled")
     assert isinstance(denied, ToolReturned)
     world.log[index] = msgspec.structs.replace(event, body=denied)
-    assert "told as not started" in Effects().breach(world)
+    assert "told as not started" in EFFECTS.breach(world)
 
 
 def test_a_session_that_fails_by_itself_is_found() -> None:
     world = rich()
     world.fail(ValueError("oh"))
-    assert FailsByFault().breach(world) == "ValueError: oh"
+    assert FAILS_BY_FAULT.breach(world) == "ValueError: oh"
 
 
 def test_a_log_that_does_not_replay_is_found() -> None:
@@ -282,7 +282,7 @@ ENDLESS = Scenario([profile("host", tools=["look"])], lambda request: calls(("lo
 
 
 def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
-    rules = [LogRules([NoTools]), NothingLeft()]
+    rules = [LogRules([NoTools]), NOTHING_LEFT]
     (one,) = explore(Worlds(ENDLESS), rules, runs=3, bounds=Bounds(6)).counterexamples
     assert one.violation.rule == NoTools.rule
     assert one.is_minimal

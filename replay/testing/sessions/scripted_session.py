@@ -1,13 +1,15 @@
-"""A simulated session that acts: ports that answer, a client with a list, a process that may end.
+"""A simulated session with scripted ports, a client with a list, and a process that may end.
 
-`SessionWorld` puts moves on top of it; faults and crashes (`strikes`, `crash`) work on it.
+`SessionWorld` puts moves on top of it; faults and crashes (`injection`, `crash`) work on it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
+    RULES,
     AnyMessage,
     Ask,
     AskEnded,
@@ -16,8 +18,10 @@ from callboard.actors.protocol.messages import (
     CheckSchema,
     Close,
     RequestApproval,
+    Resumed,
     SessionClosed,
 )
+from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
 from callboard.replay.testing.sessions.faults import FaultMix
@@ -35,18 +39,12 @@ class Effect(NamedTuple):
     effect: str
 
 
-class Down(NamedTuple):
-    """A session without a process. running: tools that were under way, and the seq that starts each."""
-
-    running: tuple[tuple[Event, int], ...]
-
-
-class Acting(Board):
+class ScriptedSession(Board):
     """A session in progress, with all that faults can touch.
 
-    durable: up to which seq the log is on disk for sure. effects: tools that ran. down: the remains of
-    the last process, while no process runs. injected: the faults so far. fault_mix: the faults on offer,
-    if a mix was chosen.
+    durable: up to which seq the log is on disk for sure. effects: tools that ran. injected: the faults so
+    far. fault_mix: the faults on offer, if a mix was chosen. down: None, or after the end of its process the
+    requests that were under way then, for tools with effects.
     """
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
@@ -55,11 +53,12 @@ class Acting(Board):
         self.injected: list[str] = []
         self.durable = 0
         self.effects: list[Effect] = []
-        self.down: Down | None = None
+        self.down: tuple[Request, ...] | None = None
+        self.is_closed = False
         self._told = 0
         self._list: list[AnyMessage] = [*scenario.asks, *([Close()] if scenario.closes else [])]
-        self._script = self._list[::-1]
-        if self._script:
+        self._to_say = self._list[::-1]
+        if self._to_say:
             self.speak()
 
     # --- ports ----------------------------------------------------------------------
@@ -76,35 +75,29 @@ class Acting(Board):
             is_unstarted = fault == "unstarted"
             answer = self.gate.cancelled(event) if is_unstarted else ports.given_up(event, self.gate)
         else:
-            answer = self._answer(request, fault_mode)
+            self.durable = max(self.durable, request.waits_for)
+            answer = self._answer(event, fault_mode)
             if self.memory is not None:
                 answer = self.memory.answer(event, fault_mode, answer)
         self.answer(event, answer)
         if fault == "twice":
             self.answer(event, answer)
 
-    def _answer(self, request: Request, fault_mode: str) -> Post:
-        event, body = request.event, request.event.body
-        if isinstance(body, CallModel):
-            asked = self.asked[event.seq]
-            reply = ports.policy_reply(self.scenario, asked)
-            wish = self.gate.wish_of(event)
-            return ports.replied(asked, wish, ports.faulty_reply(fault_mode, reply) if fault_mode else reply)
-        if isinstance(body, CallTool):
-            return self._use(event, body, fault_mode)
-        if isinstance(body, RequestApproval):
-            self.durable = max(self.durable, self.start_of(event))
-            return ports.given(self.scenario, event, body, fault_mode)
-        if isinstance(body, CheckSchema):
-            return ports.checked(self.scenario, body, fault_mode)
-        return self.scenario.others[type(body)](event)
-
-    def _use(self, event: Event, call: CallTool, fault_mode: str) -> Post:
-        if call.effect != "read":
-            self.durable = max(self.durable, self.start_of(event))
-        answer = self.act(event, call)
-        limits = self.agent(event.sender).limits
-        return ports.faulty_tool_answer(fault_mode, event, call, limits.tool_timeout_s or 0.0) or answer
+    def _answer(self, event: Event, fault_mode: str) -> Post:
+        match event.body:
+            case CallModel():
+                asked = self.asked[event.seq]
+                reply = ports.faulty_reply(fault_mode, ports.policy_reply(self.scenario, asked))
+                return ports.replied(asked, self.gate.wish_of(event), reply)
+            case CallTool() as call:
+                answer, limits = self.act(event, call), self.agent(event.sender).limits
+                return ports.faulty_tool_answer(fault_mode, event, call, limits.tool_timeout_s or 0) or answer
+            case RequestApproval() as question:
+                return ports.given(self.scenario, event, question, fault_mode)
+            case CheckSchema() as check:
+                return ports.checked(self.scenario, check, fault_mode)
+            case other:
+                return self.scenario.others[type(other)](event)
 
     def act(self, event: Event, call: CallTool) -> Post:
         """Run a tool, with its effect; return its answer."""
@@ -117,7 +110,7 @@ class Acting(Board):
         """Post the client's next message; the client has now seen every earlier outcome."""
         self.offers.pop(CLIENT, None)
         self.durable = max(self.durable, self._told)
-        self.say(self._script.pop())
+        self.say(self._to_say.pop())
 
     def say(self, body: AnyMessage) -> None:
         """Post a message of the client now."""
@@ -127,27 +120,33 @@ class Acting(Board):
 
     def tell(self, event: Event) -> None:
         """Deliver an event to the client, which may continue its list once an ask has ended."""
-        super().tell(event)
+        body = event.body
+        if isinstance(body, AskEnded) and body.request_id == self.running:
+            self.running = ""
+        elif isinstance(body, SessionClosed):
+            self.is_closed = True
         self._told = event.seq
-        self.offer_client()
+        self._offer_client()
 
-    def offer_client(self) -> None:
+    def _offer_client(self) -> None:
         """Offer the client's next message, if there is one and no ask is running."""
         self.offers.pop(CLIENT, None)
-        if self._script and not self.running and not self.is_closed:
-            self.offers[CLIENT] = self.names.other(CLIENT, CLIENT, "client", "the client goes on")
+        if self._to_say and not self.running and not self.is_closed:
+            self.offer(CLIENT, CLIENT, "client", "the client goes on")
 
-    def remember(self) -> None:
-        """Restore after a crash the client's list: the messages that the log does not hold."""
+    # --- continuing -----------------------------------------------------------------
+
+    def resume(self, log: Sequence[Event]) -> None:
+        """Start a new process that continues from a log. Its client says what the log does not hold.
+
+        Raises Diverged if the deciders do not do what the log says.
+        """
+        first = Resumed(RULES) if log else self.scenario.first
+        self.restore(list(log), recover(log, first, self.now))
         said = {id(event.body) for event in self.log if event.sender == CLIENT}
-        self._script = [body for body in self._list if id(body) not in said][::-1]
-        open_asks: dict[str, bool] = {}
-        for event in self.log:
-            if isinstance(event.body, Ask):
-                open_asks[event.body.request_id] = True
-            elif isinstance(event.body, AskEnded):
-                open_asks.pop(event.body.request_id, None)
-        self.running = next(iter(open_asks), "")
-        self.is_closed = any(isinstance(event.body, SessionClosed) for event in self.log)
+        self._to_say = [body for body in self._list if id(body) not in said][::-1]
+        ask = self.supervisor.ask
+        self.running = "" if ask is None else ask.request_id
+        self.is_closed = self.supervisor.phase == "closed"
         self._told = 0
-        self.offer_client()
+        self._offer_client()

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied, ToolReturned, ToolStarted
-from callboard.replay.testing.sessions.abandoned_calls import GIVEN_UP, RESUMED, GivenUp, Resumes
 from callboard.replay.testing.sessions.faults import faults
+from callboard.replay.testing.sessions.monitors import GIVEN_UP, RESUMES
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.replay.testing.edited_logs import edited, of_kind
 from tests.replay.testing.scenarios import RICH
@@ -17,13 +17,13 @@ def test_a_stopped_agent_has_its_calls_given_up() -> None:
         world.make(next(move for move in world.moves() if not move.strand.startswith("tool host.1")))
     world.cancel()
     while not world.aborted:
-        assert GivenUp().after(world, 1, 0) is None
+        assert GIVEN_UP.after(world, 1, 0) is None
         world.deliver("supervisor")
-    assert GivenUp().after(world, 1, 0) is None
+    assert GIVEN_UP.after(world, 1, 0) is None
     world.aborted.clear()
-    violation = GivenUp().after(world, 1, 0)
+    violation = GIVEN_UP.after(world, 1, 0)
     assert violation is not None
-    assert violation.rule == GIVEN_UP
+    assert violation.rule == GIVEN_UP.rule
 
 
 def died_with_a_write_under_way() -> SessionWorld:
@@ -40,15 +40,15 @@ def test_what_a_crash_cut_off_is_interrupted_or_lost() -> None:
     world = died_with_a_write_under_way()
     returned = [one.status for one in world.of(ToolReturned)]
     assert returned == ["interrupted"]
-    assert Resumes().after(world, 1, 0) is None
+    assert RESUMES.after(world, 1, 0) is None
 
 
 def test_a_write_that_had_started_is_not_told_as_if_it_had_not() -> None:
     world = died_with_a_write_under_way()
     world.log = edited(world.log, of_kind(ToolReturned), status="cancelled")
-    violation = Resumes().after(world, 1, 0)
+    violation = RESUMES.after(world, 1, 0)
     assert violation is not None
-    assert violation.rule == RESUMED
+    assert violation.rule == RESUMES.rule
 
 
 def test_a_call_made_after_the_crash_is_not_lost_to_it() -> None:
@@ -61,4 +61,4 @@ def test_a_call_made_after_the_crash_is_not_lost_to_it() -> None:
     asked = granted_by(world.log, grant.body)
     lost = ModelReplied(asked.turn, asked.attempt, "lost")
     world.log.append(type(grant)(len(world.log) + 1, grant.at, "model", grant.body.agent, grant.seq, lost))
-    assert Resumes().after(world, 1, 0) is not None
+    assert RESUMES.after(world, 1, 0) is not None
