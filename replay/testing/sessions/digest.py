@@ -20,7 +20,7 @@ from callboard.actors.session.step import ActorState
 from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.sessions.names import title
 
-_SEQS = frozenset(
+_SEQS: Final = frozenset(
     {
         ("AgentState", "fresh"), ("Answer", "seq"), ("Pending", "seq"), ("AskOutcome", "by"),
         ("DelegationEnded", "by"), ("AskEnded", "by"), ("TurnRequested", "new"), ("DeciderFailed", "event"),
@@ -29,7 +29,7 @@ _SEQS = frozenset(
 )  # fmt: skip
 """Fields that hold seqs of events."""
 
-_ORDERED = frozenset(
+_ORDERED: Final = frozenset(
     {
         ("SupervisorState", "queue"), ("SupervisorState", "checks"), ("SupervisorState", "timers"),
         ("Record", "waiting"), ("Delegation", "pending"),
@@ -37,7 +37,7 @@ _ORDERED = frozenset(
 )  # fmt: skip
 """Maps whose keys are numbers drawn in the order of everything: only the order of the keys counts."""
 
-_DROPPED = frozenset(
+_DROPPED: Final = frozenset(
     {
         ("SupervisorState", "next_ticket"), ("SupervisorState", "next_check"),
         ("SupervisorState", "next_timer"), ("Record", "ticket"), ("Record", "deadline_timer"),
@@ -48,12 +48,14 @@ _DROPPED = frozenset(
 )  # fmt: skip
 """Numbers drawn in the order of everything, which point at something that is called by its name anyway."""
 
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
 
 def rest_digest_of(board: Board) -> bytes:
     """Return 128 bits for a session at rest; faster, since little there depends on the whole order."""
     parts = [_rested(state) for _, state in sorted(board.states.items())]
-    told = (board.now, type(board.failure).__name__, sorted(board.states))
-    return blake2b(b"".join((*parts, msgspec.msgpack.encode(told))), digest_size=16).digest()
+    about = (board.now, type(board.failure).__name__, sorted(board.states))
+    return blake2b(b"".join((*parts, _ENCODER.encode(about))), digest_size=16).digest()
 
 
 def _rested(state: ActorState) -> bytes:
@@ -67,71 +69,65 @@ def _rested(state: ActorState) -> bytes:
     return _ENCODER.encode(state)
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
-
-
 def digest_of(board: Board) -> bytes:
     """Return 128 bits for a session."""
-    plain = _Plain(board.log)
+    log, requests = board.log, board.requests.values()
     parts = {
-        "states": {address: plain.of(state) for address, state in sorted(board.states.items())},
+        "states": {address: _plain(state, log) for address, state in sorted(board.states.items())},
         "inboxes": {
-            address: [[title(event), plain.of(event.body)] for event in inbox]
+            address: [[title(event), _plain(event.body, log)] for event in inbox]
             for address, inbox in sorted(board.inboxes.items())
             if inbox
         },
         "offers": sorted(board.offers),
         "later": sorted(board.later.items()),
-        "requests": sorted((one.strand, one.fault_mode) for one in board.requests.values()),
-        "aborted": sorted(one.strand for one in board.requests.values() if one.event.seq in board.aborted),
+        "requests": sorted((one.strand, one.fault_mode) for one in requests),
+        "aborted": sorted(one.strand for one in requests if one.event.seq in board.aborted),
         "now": board.now,
         "failure": type(board.failure).__name__,
     }
-    return blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
+    return blake2b(_ENCODER.encode(parts), digest_size=16).digest()
 
 
-class _Plain:
-    """Values as plain ones, events by name."""
-
-    def __init__(self, log: list[Event]) -> None:
-        self._log = log
-
-    def of(self, value: object) -> object:
-        """Return the plain value."""
-        if isinstance(value, msgspec.Raw):
+def _plain(value: object, log: list[Event]) -> object:
+    """Return a value as plain data, with events by their titles."""
+    match value:
+        case msgspec.Raw():
             return bytes(value)
-        if isinstance(value, IntMap):
-            return [[key, self.of(one)] for key, one in value.items()]
-        if isinstance(value, msgspec.Struct):
-            return self._struct(value)
-        if isinstance(value, tuple | list):
-            return [self.of(one) for one in value]
-        if isinstance(value, Mapping):
-            return sorted([str(key), self.of(one)] for key, one in value.items())
-        return value
+        case IntMap():
+            return [[key, _plain(one, log)] for key, one in value.items()]
+        case msgspec.Struct():
+            return [type(value).__name__, *_plain_fields(value, log)]
+        case tuple() | list():
+            return [_plain(one, log) for one in value]
+        case Mapping():
+            return sorted([str(key), _plain(one, log)] for key, one in value.items())
+        case _:
+            return value
 
-    def _struct(self, value: msgspec.Struct) -> list[object]:
-        name = type(value).__name__
-        found: list[object] = [name]
-        for field in value.__struct_fields__:
-            key, held = (name, field), getattr(value, field)
-            if key in _SEQS:
-                found.append(self._named(held))
-            elif key in _ORDERED:
-                found.append([self.of(one) for one in held.values()])
-            elif key not in _DROPPED and not self._is_ask_key(value, field):
-                found.append(self.of(held))
-        return found
 
-    def _is_ask_key(self, value: msgspec.Struct, field: str) -> bool:
-        """Return whether this is the seq of an ask, which names the delegation that the host works on."""
-        if (type(value).__name__, field) == ("Record", "delegation"):
-            return getattr(value, "address", "") == HOST
-        is_key = (type(value).__name__, field) == ("Delegation", "key")
-        return is_key and getattr(value, "racers", ()) == (0,)
+def _plain_fields(value: msgspec.Struct, log: list[Event]) -> list[object]:
+    found: list[object] = []
+    for field in value.__struct_fields__:
+        key, held = (type(value).__name__, field), getattr(value, field)
+        if key in _SEQS:
+            found.append(_titles(held, log))
+        elif key in _ORDERED:
+            found.append([_plain(one, log) for one in held.values()])
+        elif key not in _DROPPED and not _is_ask_key(value, key):
+            found.append(_plain(held, log))
+    return found
 
-    def _named(self, seqs: object) -> object:
-        if isinstance(seqs, tuple):
-            return [self._named(seq) for seq in seqs]
-        assert isinstance(seqs, int)
-        return title(self._log[seqs - 1]) if 0 < seqs <= len(self._log) else seqs
+
+def _is_ask_key(value: msgspec.Struct, key: tuple[str, str]) -> bool:
+    """Return whether this is the seq of an ask, which names the delegation that the host works on."""
+    if key == ("Record", "delegation"):
+        return getattr(value, "address", "") == HOST
+    return key == ("Delegation", "key") and getattr(value, "racers", ()) == (0,)
+
+
+def _titles(seqs: object, log: list[Event]) -> object:
+    if isinstance(seqs, tuple):
+        return [_titles(seq, log) for seq in seqs]
+    assert isinstance(seqs, int)
+    return title(log[seqs - 1]) if 0 < seqs <= len(log) else seqs

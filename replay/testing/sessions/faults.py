@@ -22,39 +22,39 @@ Rules
     That is how a counterexample shrinks: the mix is dropped first.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
+from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.world import Move
 
-MODEL_FAULTS: Final = (
-    "error", "overloaded", "timeout", "garbage", "refusal", "full", "blank", "greedy", "unmetered",
-    "invalid_report", "many_reports", "unknown_tool", "bad_arguments", "twice", "unstarted",
-)  # fmt: skip
-TOOL_FAULTS: Final = ("raises", "slow", "never", "huge", "twice", "unstarted", "finished")
-SCHEMA_FAULTS: Final = ("unchecked", "twice")
-APPROVAL_FAULTS: Final = ("denied", "ignored", "twice", "unstarted")
-ACTOR_FAULTS: Final = ("crashes",)
-CLIENT_FAULTS: Final = ("cancel", "close", "ask")
-CLOCK_FAULTS: Final = ("jump",)
-PROCESS_FAULTS: Final = ("crash",)
-STORE_FAULTS: Final = ("refuse", "fence")
+FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    MODEL: (
+        "error", "overloaded", "timeout", "garbage", "refusal", "full", "blank", "greedy", "unmetered",
+        "invalid_report", "many_reports", "unknown_tool", "bad_arguments", "twice", "unstarted",
+    ),
+    TOOLS: ("raises", "slow", "never", "huge", "twice", "unstarted", "finished"),
+    SCHEMA: ("unchecked", "twice"),
+    APPROVALS: ("denied", "ignored", "twice", "unstarted"),
+    "actor": ("crashes",),
+    "client": ("cancel", "close", "ask"),
+    "clock": ("jump",),
+    "process": ("refuse", "fence", "crash"),
+}  # fmt: skip
+"""The kinds of faults, by what they strike: a port's answer, or something else."""
 
-KINDS: Final = frozenset(
-    MODEL_FAULTS + TOOL_FAULTS + SCHEMA_FAULTS + APPROVAL_FAULTS + ACTOR_FAULTS + CLIENT_FAULTS + CLOCK_FAULTS
-    + PROCESS_FAULTS + STORE_FAULTS
-)  # fmt: skip
+KINDS: Final = frozenset(kind for kinds in FAULTS.values() for kind in kinds)
 """Every kind of fault."""
 
 ABORTED: Final = frozenset({"unstarted", "finished"})
 """These strike calls that were given up; no others do."""
 
-_ENDING: Final = frozenset({"cancel", "close", "crash", "fence", "refuse"})
 CALM_EVERY: Final = 8
+_ENDING: Final = frozenset({"cancel", "close", "crash", "fence", "refuse"})
 _ENDING_SHARE: Final = 0.25
 """Faults that end much, or all: let through more seldom, or the others would hardly come up."""
 
@@ -64,8 +64,11 @@ _BIG: Final = 1 << 32
 
 
 class FaultMix(msgspec.Struct, frozen=True):
-    """What fails in a run. rate: before which part of the steps a fault is offered. shares: by kind, from 0
-    to 1, how often one that comes up is let through; kinds that are not listed are off."""
+    """A choice of faults for one run.
+
+    rate: before which part of the steps a fault is offered. shares: by kind, from 0 to 1, how often one that
+    comes up is let through; kinds that are not listed are off.
+    """
 
     number: int
     rate: float
@@ -109,7 +112,8 @@ class Faults(msgspec.Struct, frozen=True):
             raise MisuseError(
                 f"kinds={self.kinds!r:.80}: give a set of kinds, or use faults('crash', 'cancel')"
             )
-        for name, number in (("most", self.most), ("fault_mixes", self.fault_mixes)):
+        for name in ("most", "fault_mixes"):
+            number = getattr(self, name)
             if type(number) is not int or number < 0:
                 raise MisuseError(f"{name}={number!r:.80}: give a number, 0 or more")
         if unknown := sorted(self.kinds - KINDS):
@@ -117,20 +121,17 @@ class Faults(msgspec.Struct, frozen=True):
                 f"there is no fault {', '.join(map(repr, unknown))}; faults: {', '.join(sorted(KINDS))}"
             )
 
-    def of(self, menu: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the enabled kinds of a menu, in its order."""
-        return tuple(kind for kind in menu if kind in self.kinds)
+    def of(self, struck: str) -> list[str]:
+        """Return the enabled kinds that strike something, in the order of `FAULTS`."""
+        return [kind for kind in FAULTS.get(struck, ()) if kind in self.kinds]
 
     def fault_mix(self, number: int) -> FaultMix:
         """Return a fault mix: always the same for a seed and a number. Every eighth is calm."""
         if number % CALM_EVERY == 0:
             return FaultMix(number, 0.0, {})
-        shares = {}
-        for kind in sorted(self.kinds):
-            share = _SHARES[_hash(f"{self.seed}/{number}/{kind}") % len(_SHARES)]
-            if share:
-                shares[kind] = share
-        return FaultMix(number, _RATES[_hash(f"{self.seed}/{number}") % len(_RATES)], shares)
+        shares = {kind: _drawn(_SHARES, f"{self.seed}/{number}/{kind}") for kind in sorted(self.kinds)}
+        is_on = {kind: share for kind, share in shares.items() if share}
+        return FaultMix(number, _drawn(_RATES, f"{self.seed}/{number}"), is_on)
 
 
 NO_FAULTS: Final = Faults()
@@ -138,14 +139,10 @@ NO_FAULTS: Final = Faults()
 
 
 def faults(*kinds: str, most: int = 4, fault_mixes: int = 31, seed: int = 0) -> Faults:
-    """Return faults of these kinds, or of every kind if none is named. Raises MisuseError for an unknown
-    kind.
+    """Return faults of these kinds, or of every kind if none is named.
+    Raises MisuseError for an unknown kind.
     """
-    return Faults(_chosen(kinds), most, fault_mixes, seed)
-
-
-def _chosen(kinds: Iterable[str]) -> frozenset[str]:
-    return frozenset(kinds) or KINDS
+    return Faults(frozenset(kinds) or KINDS, most, fault_mixes, seed)
 
 
 def kind_of(strand: str) -> str:
@@ -153,8 +150,9 @@ def kind_of(strand: str) -> str:
     return strand.split(" ", 2)[1]
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
+def _drawn(options: Sequence[float], text: str) -> float:
+    """Return one of the options, always the same for a text."""
+    return options[int.from_bytes(blake2b(text.encode(), digest_size=4).digest()) % len(options)]
 
 
 def _mixed(one: int, other: int) -> int:

@@ -1,14 +1,14 @@
-"""What scripted ports answer: a policy for the model, functions for tools and schema checks.
+"""The answers of scripted ports: of a policy for the model, of functions for tools and schema checks.
 
 Rules
   - A port answers as a live one does: a policy that raises is a failed call, a tool that raises an error that
     the model reads, a call that was given up is `cancelled`, or `interrupted` if its tool may have acted.
-  - A fault bends an answer into another one that a real service, tool or checker could have given. What no
-    port could hand in, because the boundary refuses it, no fault makes.
+  - A fault makes another answer, one that a real service, tool or checker could have given. It makes none
+    that the boundary would refuse.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -34,6 +34,8 @@ from callboard.actors.session.port_gate import PortGate
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Scenario
 
+T = TypeVar("T")
+
 UNKNOWN_EFFECT: Final = text_json("It was cancelled while it ran; whether it had its effect is not known.")
 UNCHECKED: Final = SchemaProblem("", "the check took too long")
 HUGE_CHARS: Final = 50_000
@@ -50,17 +52,22 @@ FAILURES: Final = {
 _NOT_A_REPORT: Final[dict[str, object]] = {"\u2400 no schema asks for this": True}
 
 
-def policy_reply(scenario: Scenario, request: ModelRequest) -> Reply:
-    """Return the policy's reply; a policy that raises makes a failed call, as a live model does.
-    MisuseError passes: a policy that cannot be simulated is not a model that failed.
-    """
+def _attempt(call: Callable[[], T], failed: Callable[[str], T]) -> T:
+    """Call a scripted function; make the answer of `failed` from the text of an exception."""
     try:
-        return scenario.policy(request)
-    except MisuseError:
+        return call()
+    except MisuseError:  # a function that cannot be simulated is not a port that failed
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"[:500]
-        return Reply(failure=ModelFailure("model_crashed", why), usage=None)
+        return failed(f"{type(error).__name__}: {error}")
+
+
+def policy_reply(scenario: Scenario, request: ModelRequest) -> Reply:
+    """Return the policy's reply; a policy that raises makes a failed call, as a live model does."""
+    return _attempt(
+        lambda: scenario.policy(request),
+        lambda why: Reply(failure=ModelFailure("model_crashed", why[:500]), usage=None),
+    )
 
 
 def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
@@ -76,12 +83,7 @@ def replied(request: ModelRequest, wish: TurnRequested, reply: Reply) -> Post:
 
 def returned(scenario: Scenario, request: Event, call: CallTool) -> Post:
     """Make a tool's answer; a tool that raises makes an error that the model reads."""
-    try:
-        answer = scenario.tool(request.sender, call)
-    except MisuseError:
-        raise
-    except Exception as error:
-        answer = _tool_error(call, f"{type(error).__name__}: {error}"[:2_000])
+    answer = _attempt(lambda: scenario.tool(request.sender, call), lambda why: _tool_error(call, why[:2_000]))
     return Post(request.sender, answer)
 
 
@@ -98,16 +100,13 @@ def checked(scenario: Scenario, check: CheckSchema, fault: str = "") -> Post:
 
 def given(scenario: Scenario, request: Event, asked: RequestApproval, fault: str = "") -> Post:
     """Make a person's answer; one that raises is a denial, as at the live port."""
-    answer = ApprovalGiven(asked.turn, asked.call, "denied", "a fault", is_repeat=asked.is_repeat)
-    if fault != "denied":
-        try:
-            answer = scenario.approve(request.sender, asked)
-        except MisuseError:
-            raise
-        except Exception as error:
-            note = f"{type(error).__name__}: {error}"[:500]
-            answer = ApprovalGiven(asked.turn, asked.call, "denied", note, is_repeat=asked.is_repeat)
-    return Post(request.sender, answer)
+
+    def denied(note: str) -> ApprovalGiven:
+        return ApprovalGiven(asked.turn, asked.call, "denied", note[:500], is_repeat=asked.is_repeat)
+
+    if fault == "denied":
+        return Post(request.sender, denied("a fault"))
+    return Post(request.sender, _attempt(lambda: scenario.approve(request.sender, asked), denied))
 
 
 def given_up(request: Event, gate: PortGate) -> Post:
@@ -121,15 +120,15 @@ def given_up(request: Event, gate: PortGate) -> Post:
     return gate.cancelled(request)
 
 
-# --- answers that a fault bends ---------------------------------------------------
+# --- answers that a fault changes -------------------------------------------------
 
 
 def faulty_reply(fault: str, reply: Reply) -> Reply:
     """Return the model's reply under this fault."""
     if fault in FAILURES:
         return Reply(failure=FAILURES[fault], usage=None)
-    bend = _FAULTY.get(fault)
-    return bend(reply) if bend else reply
+    change = _FAULTY.get(fault)
+    return change(reply) if change else reply
 
 
 def faulty_tool_answer(fault: str, request: Event, call: CallTool, timeout_s: float) -> Post | None:
