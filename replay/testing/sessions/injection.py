@@ -1,18 +1,32 @@
-"""Faults as moves: the faults that can be injected now, and their effect."""
+"""Faults as moves: the faults that can be injected now, and their effect.
+
+What must be durable at any moment is known: up to where tools with effects were told to start, and what the
+client was shown. A crash keeps at least that. How much of the rest it loses is chosen after it: "lose one"
+and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
+
+A `write` or `idempotent` tool that was under way has had its effect, so far as its start survives: that is
+the worst that can have happened. A process that has lost its session to another one can append no more; the
+rule is the store's own (`runtime.log.protocol.refusal`).
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.limits import DEFAULTS, millis
-from callboard.actors.protocol.messages import CallModel, Cancel, Close
+from callboard.actors.protocol.messages import CallModel, CallTool, Cancel, Close, SessionClosed
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
-from callboard.replay.testing.sessions.crash import crash, fence, lose, refuse
 from callboard.replay.testing.sessions.faults import ABORTED
 from callboard.replay.testing.sessions.scenario import ask
 from callboard.replay.testing.sessions.scripted_session import ScriptedSession
 from callboard.replay.testing.world import Move
+from callboard.runtime.log.protocol import Append, refusal
+
+RESUME: Final = "resume"
+SESSION: Final = "simulated"
+"""The id of every simulated session."""
 
 FAULTY_DECIDER = "Fault"
 """The class of the exception that a decider raises by a fault."""
@@ -70,7 +84,7 @@ def _choose_mix(world: ScriptedSession, number: str) -> None:
 
 _STRIKES: Final[Mapping[str, Callable[[ScriptedSession, str], None]]] = {
     "mix": _choose_mix,
-    "lose": lose,
+    "lose": lambda world, how_much: lose(world, how_much),
     "crashes": lambda world, address: world.deliver(address, FAULTY_DECIDER),
     "cancel": lambda world, _: world.say(Cancel("a fault")),
     "close": lambda world, _: world.say(Close()),
@@ -96,3 +110,64 @@ def _inject_into(world: ScriptedSession, request: Request, kind: str) -> None:
         world.delay(request, kind, wait // 2 if kind == "slow" else wait)
     else:
         world.reply(request.strand, kind)
+
+
+# --- the process ------------------------------------------------------------------------
+
+
+def crash(world: ScriptedSession) -> None:
+    """End the process at this moment."""
+    world.down = tuple(
+        request
+        for request in world.requests.values()
+        if isinstance(request.event.body, CallTool) and request.event.body.effect != "read"
+    )
+    for memory in (world.offers, world.later, world.requests):
+        memory.clear()
+    world.log = list(world.log)  # the trace of moves before the crash keeps the old one
+    world.offer(RESUME, "process", "client", "a new process goes on")
+
+
+def losses(world: ScriptedSession) -> list[Move]:
+    """Return the moves that lose more of the end of the log."""
+    if len(world.log) <= world.durable:
+        return []
+    strands = ("fault lose one", "fault lose half")
+    return [world.names.other(strand, "process", "fault", strand.replace(" ", ": ", 1)) for strand in strands]
+
+
+def lose(world: ScriptedSession, how_much: str) -> None:
+    """Drop the last event, or half of the events that need not be durable."""
+    tail = len(world.log) - world.durable
+    del world.log[len(world.log) - (1 if how_much == "one" else (tail + 1) // 2) :]
+
+
+def resume(world: ScriptedSession) -> None:
+    """Start a new process that continues from the log."""
+    running, world.down = world.down or (), None
+    for request in running:
+        if request.waits_for <= len(world.log) and isinstance(request.event.body, CallTool):
+            world.act(request.event, request.event.body)
+    world.offers.clear()
+    world.durable = len(world.log)
+    if any(isinstance(event.body, SessionClosed) for event in world.log):
+        world.is_closed = True
+    else:
+        world.resume(world.log)
+
+
+def refuse(world: ScriptedSession) -> None:
+    """Make the store refuse to write: events that it does not hold are lost, and the session fail-stops."""
+    world.log = world.log[: world.durable]
+    world.fail(StoreFailed("a fault: the store refuses to write"))
+
+
+def fence(world: ScriptedSession) -> None:
+    """Let another process take over the session, so that this one can append no more.
+    Raises AssertionError if the store's own rule would let the loser append.
+    """
+    staged = Append(SESSION, world.durable, 1, world.log[world.durable :])
+    assert refusal(staged, 2, world.durable) is not None, "a fenced writer may append"
+    crash(world)
+    world.log = world.log[: world.durable]
+    resume(world)

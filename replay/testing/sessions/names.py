@@ -4,7 +4,9 @@ Sequence numbers of events and the numbers of checks and timers depend on the or
 calls and addresses depend on what one actor did. So only those are in a name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR, is_agent
 from callboard.actors.protocol.events import Event
@@ -30,23 +32,22 @@ from callboard.actors.session.port_table import owner_of
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.world import Move, MoveKind
 
-_CALLS = frozenset(
-    {
-        CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
-        Delegate, DelegationEnded, ReportBack, ReportJudged,
-    }
+_TURNS: Final = (TurnRequested, ModelReplied)
+_CALLS: Final = (
+    CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
+    Delegate, DelegationEnded, ReportBack, ReportJudged,
 )  # fmt: skip
-_TURNS = frozenset({TurnRequested, ModelReplied})
+_NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
+    **dict.fromkeys(_CALLS, attrgetter("turn", "call")),
+    **dict.fromkeys(_TURNS, attrgetter("turn", "attempt")),
+    Ask: lambda ask: (ask.request_id,),
+}
+"""Returns the part that distinguishes messages of one kind between two actors; other kinds have none."""
 
 
-def _number(body: AnyMessage) -> tuple[object, ...]:
-    """Return the part that distinguishes messages of one kind between two actors."""
-    kind = type(body)
-    if kind in _CALLS:
-        return body.turn, body.call  # type: ignore[union-attr]  # as looked up
-    if kind in _TURNS:
-        return body.turn, body.attempt  # type: ignore[union-attr]  # as looked up
-    return (body.request_id,) if isinstance(body, Ask) else ()
+def _number(body: AnyMessage) -> tuple[Any, ...]:
+    number = _NUMBERS.get(type(body))
+    return number(body) if number else ()
 
 
 def turn_name(turn: int, attempt: int) -> str:
@@ -87,7 +88,7 @@ def title(event: Event) -> str:
     body, number = event.body, _number(event.body)
     words = [event.kind]
     if type(body) in _TURNS:
-        words.append(turn_name(*number))  # type: ignore[arg-type]  # turn and attempt
+        words.append(turn_name(*number))
     elif number:
         words.append(".".join(map(str, number)))
     if event.recipient == SUPERVISOR and is_agent(event.sender):

@@ -1,6 +1,6 @@
 """A simulated session with scripted ports, a client with a list, and a process that may end.
 
-`SessionWorld` puts moves on top of it; faults and crashes (`injection`, `crash`) work on it.
+`SessionWorld` puts moves on top of it; faults and crashes (`injection`) work on it.
 """
 
 from collections.abc import Sequence

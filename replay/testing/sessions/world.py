@@ -6,7 +6,7 @@
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
     client                   the client sends the next message of its list, or closes
-    resume                   a new process takes the session up, after a crash
+    resume                   a new process continues the session, after a crash
     fault timeout model host.1/3, ...   see `faults`
 
 The world starts where the session is open and the first ask is posted. It is at rest when no move is left
@@ -24,19 +24,11 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, PORTS, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Message
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Begin,
-    Cancel,
-    Close,
-    SessionClosed,
-    Stop,
-)
+from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, SessionClosed, Stop
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
-from callboard.replay.testing.sessions.crash import losses, resume
 from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of
-from callboard.replay.testing.sessions.injection import fault_mixes, inject, injectable
+from callboard.replay.testing.sessions.injection import fault_mixes, inject, injectable, losses, resume
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
 from callboard.replay.testing.sessions.scripted_session import ScriptedSession
@@ -75,38 +67,37 @@ class SessionWorld(ScriptedSession):
         """Return the moves that can happen next."""
         offers = list(self.offers.values())
         if self.is_faulty and self.failure is None:
-            self._add_faults(offers)
+            offers += self._faults()
         return offers
 
-    def _add_faults(self, offers: list[Move]) -> None:
+    def _faults(self) -> Collection[Move]:
+        """Return the faults on offer."""
+        about = self.scenario.faults
         if self.down is not None:
-            offers += losses(self)
-            return
-        if not self.made and self.scenario.faults.fault_mixes:
-            offers += fault_mixes(self)
-            return
-        if len(self.injected) >= self.scenario.faults.most:
-            return
+            return losses(self)
+        if not self.made and about.fault_mixes:
+            return fault_mixes(self)
+        if len(self.injected) >= about.most:
+            return ()
         if self.fault_mix is None:
-            offers += injectable(self).values()
-        elif (fault := self.fault_mix.offers(len(self.made), lambda: injectable(self))) is not None:
-            offers.append(fault)
+            return injectable(self).values()
+        fault = self.fault_mix.offers(len(self.made), lambda: injectable(self))
+        return () if fault is None else (fault,)
 
     def make(self, move: Move) -> None:
         """Let one of the moves happen."""
         kind = move.kind
         self.step += 1
-        if kind == "deliver":
-            self.made.append(_Made(move, self.inboxes[move.actor][0], self.log, len(self.log), self.posters))
-            self.deliver(move.actor)
-        else:
-            event = self._target_of(move) if kind == "fault" else self._requested(move.strand)
-            self.made.append(_Made(move, event, self.log, len(self.log), self.posters))
-            if kind == "port":
+        event = self.inboxes[move.actor][0] if kind == "deliver" else self._event_of(move)
+        self.made.append(_Made(move, event, self.log, len(self.log), self.posters))
+        match kind:
+            case "deliver":
+                self.deliver(move.actor)
+            case "port":
                 self.reply(move.strand)
-            elif kind == "client":
+            case "client":
                 self._go_on(move.strand)
-            else:
+            case "fault":
                 inject(self, move.strand)
         self.look_ahead()
 
@@ -118,15 +109,11 @@ class SessionWorld(ScriptedSession):
         if not self.offers and self.running and self.is_ignored():
             self.offer(GIVES_UP, CLIENT, "client", "the client gives up")
 
-    def _requested(self, strand: str) -> Event | None:
-        request = self.requests.get(strand)
-        return request.event if request else None
-
-    def _target_of(self, move: Move) -> Event | None:
-        """Return the target of a fault: a request, or the message that an actor was to handle."""
-        where = (*move.strand.split(" ", 2), "")[2]
-        inbox = self.inboxes.get(where)
-        return inbox[0] if inbox else self._requested(where)
+    def _event_of(self, move: Move) -> Event | None:
+        """Return the request that a port answers; or the target of a fault, also a message to be handled."""
+        where = (*move.strand.split(" ", 2), "")[2] if move.kind == "fault" else move.strand
+        inbox, request = self.inboxes.get(where), self.requests.get(where)
+        return inbox[0] if inbox else request and request.event
 
     def _go_on(self, strand: str) -> None:
         if strand == CLIENT:
