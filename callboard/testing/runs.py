@@ -39,12 +39,21 @@ from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.scenario import Scenario as PureScenario
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor
-from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
+from callboard.runtime.agent import Agent, limits_of, prompt_json, roster, schema_json
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
-from callboard.testing.cast import Approver, Cast, Fakes, Script
+from callboard.testing.simulated_ports import (
+    Approver,
+    Fakes,
+    Script,
+    approve_of,
+    checker,
+    model_of,
+    policy_of,
+    tool_of,
+)
 
 SESSION = "simulated"
 
@@ -56,9 +65,9 @@ class Scenario:
     """A session to simulate and explore: its agents, model replies, prompts and possible faults.
 
     prompt: the client's prompt, or a list of prompts, asked one after the other. output_schema: of the
-    answers. limits: of the session. tools, approve: see `testing_cast`. closes: whether the session is closed
-    at the end. faults: kinds of faults, or "all"; docs/testing.md has their names. monitors: rules beside
-    those of every session. name: in reports and schedules; by default the host's.
+    answers. limits: of the session. tools, approve: see `simulated_ports`. closes: whether the session is
+    closed at the end. faults: kinds of faults, or "all"; docs/testing.md has their names. monitors: rules
+    beside those of every session. name: in reports and schedules; by default the host's.
 
     Raises MisuseError for arguments that cannot be simulated.
     """
@@ -82,21 +91,24 @@ class Scenario:
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
-        cast = Cast(agent, policy, tools, approve)
+        agents = roster(agent)
+        model = model_of(agent, policy)
+        own_models = [one.model for one in agents.values() if one.model]
+        tool = tool_of(agents, tools or {})
         prompts = _prompts_of(prompt)
         schema = schema_json(output_schema)
         asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
         self.name = name or agent.name
         self.monitors = _monitors_of(monitors)
         self.pure = PureScenario(
-            cast.profiles,
-            cast.policy,
+            tuple(one.profile() for one in agents.values()),
+            policy_of([model, *own_models]),
             asks,
             limits_of(limits),
-            cast.tool,
-            cast.check,
-            cast.approve,
-            cast.model.spec,
+            tool,
+            checker(),
+            approve_of(approve),
+            model.spec,
             closes,
             faults_of(faults),
         )

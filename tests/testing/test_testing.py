@@ -31,7 +31,7 @@ from callboard.testing import (
     simulate,
     sometimes,
 )
-from callboard.testing.cast import Approver
+from callboard.testing.simulated_ports import Approver
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 RAN: list[str] = []

@@ -48,8 +48,13 @@ def wrong_effect(world: SessionWorld) -> str:
 
 def has_kept_call(world: SessionWorld) -> bool:
     """Return whether a call of a stopped agent is not given up."""
-    waiting = [one.event for one in world.requests.values() if one.event.seq not in world.aborted]
-    return any(world.gate.is_stopped(owner_of(request)) for request in waiting)
+    gate, aborted = world.gate, world.aborted
+    # A loop: this runs after every step, and a comprehension made campaigns 5 % slower.
+    for request in world.requests.values():
+        event = request.event
+        if event.seq not in aborted and gate.is_stopped(owner_of(event)):
+            return True
+    return False
 
 
 def is_badly_resumed(world: SessionWorld) -> bool:

@@ -1,4 +1,4 @@
-"""From agents as users write them to the pure functions that a simulated session is made of.
+"""The ports of a simulated session: pure functions, made from agents as users write them.
 
     policy    a function of the request, a script, or a dict of these: anything for `ScriptedModel`, or a
               `ScriptedModel` itself. Agents with a model of their own use that.
@@ -27,7 +27,6 @@ from callboard.actors.protocol.messages import (
     SchemaChecked,
     ToolReturned,
 )
-from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.replies import Policy as PurePolicy
@@ -35,7 +34,7 @@ from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
 from callboard.replay.testing.sessions.scenario import Check
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
-from callboard.runtime.agent import Agent, roster
+from callboard.runtime.agent import Agent
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.sanitize import check_json
@@ -64,29 +63,7 @@ _ANSWER: Final = "give a function that answers at once"
 _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for it"
 
 
-class Cast:
-    """All agents that a host can reach, as a scenario has them.
-
-    profiles: the host's first. policy, tool, check, approve: pure functions, if those they are made of are.
-    """
-
-    def __init__(
-        self,
-        host: Agent,
-        policy: Script | None = None,
-        tools: Fakes | None = None,
-        approve: Approver | None = None,
-    ) -> None:
-        agents = roster(host)
-        self.profiles: tuple[Profile, ...] = tuple(agent.profile() for agent in agents.values())
-        self.model = _model(host, policy)
-        self.policy = policy_of([self.model, *(agent.model for agent in agents.values() if agent.model)])
-        self.tool = tool_of(agents, tools or {})
-        self.check = checker()
-        self.approve = approve_of(approve)
-
-
-def _model(host: Agent, policy: Script | None) -> Model:
+def model_of(host: Agent, policy: Script | None) -> Model:
     """Return the model of all agents without one of their own."""
     if policy is None:
         if host.model is None:
