@@ -172,9 +172,12 @@ class Board:
     def fail(self, error: Exception) -> None:
         """End the session in this process: no further move is offered."""
         self.failure = error
-        self.offers.clear()
-        self.later.clear()
-        self.requests.clear()
+        self.withdraw_all()
+
+    def withdraw_all(self) -> None:
+        """Forget all moves that are possible now or later, and all requests."""
+        for memory in (self.offers, self.later, self.requests):
+            memory.clear()
 
     # --- ports ----------------------------------------------------------------------
 
@@ -245,9 +248,9 @@ class Board:
         self.log = [*log, *recovered.posted]
         self.core = recovered.core
         self._remember_decisions()
-        for memory in (self.inboxes, self.offers, self.later, self.requests, self.timers, self.asked):
+        self.withdraw_all()
+        for memory in (self.inboxes, self.timers, self.asked, self.aborted):
             memory.clear()
-        self.aborted.clear()
         self.is_continued = True
         self.core.move_to(self._open_inbox, self.tell)
         for event in recovered.posted:

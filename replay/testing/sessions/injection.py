@@ -24,13 +24,6 @@ from callboard.replay.testing.sessions.scripted_session import ScriptedSession
 from callboard.replay.testing.world import Move
 from callboard.runtime.log.protocol import Append, refusal
 
-RESUME: Final = "resume"
-SESSION: Final = "simulated"
-"""The id of every simulated session."""
-
-FAULTY_DECIDER = "Fault"
-"""The class of the exception that a decider raises by a fault."""
-
 
 def fault_mixes(world: ScriptedSession) -> list[Move]:
     """Return the moves that choose a fault mix, before the first step."""
@@ -51,11 +44,9 @@ def _targets(world: ScriptedSession) -> Iterator[tuple[str, str, str]]:
     """Yield every fault that is possible now: its kind, the strand or address it strikes, its actor."""
     of = world.scenario.faults.of
     for request in world.requests.values():
-        if not request.fault_mode:
-            # Faults are for calls that were given up, or for all others.
-            is_aborted = request.event.seq in world.aborted
-            kinds = [kind for kind in of(request.event.recipient) if (kind in ABORTED) is is_aborted]
-            yield from ((kind, request.strand, world.actor_of(request.strand)) for kind in kinds)
+        yield from (
+            (kind, request.strand, world.actor_of(request.strand)) for kind in _kinds_for(world, request)
+        )
     for address, inbox in world.inboxes.items():
         if inbox and address != SUPERVISOR:
             yield from ((kind, address, address) for kind in of("actor"))
@@ -64,6 +55,16 @@ def _targets(world: ScriptedSession) -> Iterator[tuple[str, str, str]]:
         yield from ((kind, "", kind) for kind in of("process"))
     if world.later:
         yield from ((kind, "", "clock") for kind in of("clock"))
+
+
+def _kinds_for(world: ScriptedSession, request: Request) -> list[str]:
+    """Return the faults for a request: those for calls that were given up, or all others."""
+    if request.fault_mode:
+        return []
+    is_aborted = request.event.seq in world.aborted
+    return [
+        one for one in world.scenario.faults.of(request.event.recipient) if (one in ABORTED) is is_aborted
+    ]
 
 
 def inject(world: ScriptedSession, strand: str) -> None:
@@ -85,7 +86,7 @@ def _choose_mix(world: ScriptedSession, number: str) -> None:
 _STRIKES: Final[Mapping[str, Callable[[ScriptedSession, str], None]]] = {
     "mix": _choose_mix,
     "lose": lambda world, how_much: lose(world, how_much),
-    "crashes": lambda world, address: world.deliver(address, FAULTY_DECIDER),
+    "crashes": lambda world, address: world.deliver(address, error="Fault"),
     "cancel": lambda world, _: world.say(Cancel("a fault")),
     "close": lambda world, _: world.say(Close()),
     "ask": lambda world, _: world.say(ask("again", request_id=f"busy {len(world.injected)}")),
@@ -122,10 +123,9 @@ def crash(world: ScriptedSession) -> None:
         for request in world.requests.values()
         if isinstance(request.event.body, CallTool) and request.event.body.effect != "read"
     )
-    for memory in (world.offers, world.later, world.requests):
-        memory.clear()
+    world.withdraw_all()
     world.log = list(world.log)  # the trace of moves before the crash keeps the old one
-    world.offer(RESUME, "process", "client", "a new process goes on")
+    world.offer("resume", "process", "client", "a new process goes on")
 
 
 def losses(world: ScriptedSession) -> list[Move]:
@@ -166,7 +166,7 @@ def fence(world: ScriptedSession) -> None:
     """Let another process take over the session, so that this one can append no more.
     Raises AssertionError if the store's own rule would let the loser append.
     """
-    staged = Append(SESSION, world.durable, 1, world.log[world.durable :])
+    staged = Append("simulated", world.durable, 1, world.log[world.durable :])
     assert refusal(staged, 2, world.durable) is not None, "a fenced writer may append"
     crash(world)
     world.log = world.log[: world.durable]

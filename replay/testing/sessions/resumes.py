@@ -42,22 +42,13 @@ def check_resumes(
     """Return the breaches after a crash at each event from `start` on. choose: the order of later moves."""
     found: list[Breach] = []
     for length in range(start, len(events) + 1):
-        prefix = events[:length]
-        world = go_on(scenario, prefix).run(choose)
-        found += [
-            Breach("resumes", RESUMES, length, f"after a crash behind event {length}: {breach}")
-            for breach in breaches_of(world)
-        ]
-        found += _changed(prefix, world)
-    return found
-
-
-def _changed(prefix: Sequence[Event], world: SessionWorld) -> list[Breach]:
-    seen = [event.body for event in prefix if isinstance(event.body, AskEnded)]
-    found = []
-    if world.of(AskEnded)[: len(seen)] != seen:
-        found.append(Breach("kept-outcome", KEPT, len(prefix), f"after a crash behind event {len(prefix)}"))
-    starts = [event.cause for event in world.events(ToolStarted)]
-    if len(starts) != len(set(starts)):
-        found.append(Breach("started-once", ONCE, len(prefix), f"after a crash behind event {len(prefix)}"))
+        where = f"after a crash behind event {length}"
+        world = go_on(scenario, events[:length]).run(choose)
+        found += [Breach("resumes", RESUMES, length, f"{where}: {breach}") for breach in breaches_of(world)]
+        seen = [event.body for event in events[:length] if isinstance(event.body, AskEnded)]
+        if world.of(AskEnded)[: len(seen)] != seen:
+            found.append(Breach("kept-outcome", KEPT, length, where))
+        starts = [event.cause for event in world.events(ToolStarted)]
+        if len(starts) != len(set(starts)):
+            found.append(Breach("started-once", ONCE, length, where))
     return found
