@@ -36,24 +36,14 @@ from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS
-from callboard.replay.testing.sessions.scenario import Scenario as PureScenario
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor
-from callboard.runtime.agent import Agent, limits_of, prompt_json, roster, schema_json
+from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
-from callboard.testing.simulated_ports import (
-    Approver,
-    Fakes,
-    Script,
-    approve_of,
-    checker,
-    model_of,
-    policy_of,
-    tool_of,
-)
+from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
 
 SESSION = "simulated"
 
@@ -91,26 +81,20 @@ class Scenario:
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
-        agents = roster(agent)
-        model = model_of(agent, policy)
-        own_models = [one.model for one in agents.values() if one.model]
-        tool = tool_of(agents, tools or {})
         prompts = _prompts_of(prompt)
         schema = schema_json(output_schema)
         asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
         self.name = name or agent.name
         self.monitors = _monitors_of(monitors)
-        self.pure = PureScenario(
-            tuple(one.profile() for one in agents.values()),
-            policy_of([model, *own_models]),
-            asks,
-            limits_of(limits),
-            tool,
-            checker(),
-            approve_of(approve),
-            model.spec,
-            closes,
-            faults_of(faults),
+        self.pure = scenario_of(
+            agent,
+            policy,
+            tools or {},
+            approve,
+            asks=asks,
+            limits=limits_of(limits),
+            closes=closes,
+            faults=faults_of(faults),
         )
 
     def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:

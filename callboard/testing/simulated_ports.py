@@ -18,9 +18,10 @@ import msgspec
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
-from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.messages import (
     ApprovalGiven,
+    Ask,
     CallTool,
     CheckSchema,
     RequestApproval,
@@ -29,12 +30,13 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
+from callboard.replay.testing.sessions.faults import Faults
 from callboard.replay.testing.sessions.replies import Policy as PurePolicy
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
-from callboard.replay.testing.sessions.scenario import Check
+from callboard.replay.testing.sessions.scenario import Check, Scenario
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
-from callboard.runtime.agent import Agent
+from callboard.runtime.agent import Agent, roster
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.sanitize import check_json
@@ -63,7 +65,35 @@ _ANSWER: Final = "give a function that answers at once"
 _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for it"
 
 
-def model_of(host: Agent, policy: Script | None) -> Model:
+def scenario_of(
+    host: Agent,
+    policy: Script | None,
+    tools: Fakes,
+    approve: Approver | None,
+    *,
+    asks: Sequence[Ask],
+    limits: Limits,
+    closes: bool,
+    faults: Faults,
+) -> Scenario:
+    """Return the scenario of a host and all agents that it can reach."""
+    agents = roster(host)
+    model = _model(host, policy)
+    return Scenario(
+        tuple(agent.profile() for agent in agents.values()),
+        policy_of([model, *(agent.model for agent in agents.values() if agent.model)]),
+        asks,
+        limits,
+        tool_of(agents, tools),
+        checker(),
+        approve_of(approve),
+        model.spec,
+        closes,
+        faults,
+    )
+
+
+def _model(host: Agent, policy: Script | None) -> Model:
     """Return the model of all agents without one of their own."""
     if policy is None:
         if host.model is None:

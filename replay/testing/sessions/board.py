@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from callboard.actors.agent.state import AgentState, request_of
-from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import CallModel, CallTool, TimerFired
 from callboard.actors.protocol.request import ModelRequest
@@ -109,6 +109,10 @@ class Board:
         state = self.states[address]
         assert isinstance(state, AgentState)
         return state
+
+    def agents(self) -> list[str]:
+        """Return the addresses of all agents that ever began, in the order of their beginnings."""
+        return [address for address in self.states if is_agent(address)]
 
     def _remember_decisions(self) -> None:
         core, memory = self.core, self.memory

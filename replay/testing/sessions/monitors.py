@@ -6,8 +6,6 @@ A rule that is broken is one `Violation`; `breaches_of(world)` tells the details
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from callboard.actors.agent.state import AgentState
-from callboard.actors.protocol.addresses import is_agent
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.usage import NOTHING
@@ -20,6 +18,9 @@ from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
 from callboard.replay.verify import Verifier
+
+RESTING: Final = ("idle", "new")
+"""The phases of an agent that does nothing and waits for nothing."""
 
 Breaks: TypeAlias = Callable[[SessionWorld], str]
 """Returns how a session breaks a rule, or ''."""
@@ -148,15 +149,11 @@ def _left(world: SessionWorld) -> str:
     # Agents that had not drained when the session closed: the supervisor ignores them from then on.
     is_closed = world.supervisor.phase == "closed"
     doubtful = {who for ended in world.of(AskEnded) for who in ended.in_doubt} if is_closed else set()
-    busy = [who for who, state in world.states.items() if who not in doubtful and _is_busy(who, state)]
+    busy = [who for who in world.agents() if who not in doubtful and world.agent(who).phase not in RESTING]
     left = {"timers": len(world.timers), "port requests": len(world.gate.open)}
     if not doubtful:
         left |= _in_the_books(world.supervisor)
     return ", ".join([*(f"{count} {what}" for what, count in left.items() if count), *busy])
-
-
-def _is_busy(address: str, state: object) -> bool:
-    return is_agent(address) and not (isinstance(state, AgentState) and state.phase in ("idle", "new"))
 
 
 def _in_the_books(state: SupervisorState) -> dict[str, int]:

@@ -14,7 +14,6 @@ import pytest
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -59,8 +58,13 @@ class Watched(SessionWorld):
         self.phases: Statistics = set()
         super().__init__(scenario)
 
-    def decided(self, address: str, before: ActorState, event: Event, after: ActorState) -> None:
-        kind = type(event.body)
+    def deliver(self, address: str, error: str = "") -> None:
+        before, kind = self.core.state_of(address), type(self.inboxes[address][0].body)
+        super().deliver(address, error)
+        if self.failure is None:
+            self._note_change(before, kind, self.states[address])
+
+    def _note_change(self, before: ActorState, kind: type, after: ActorState) -> None:
         if isinstance(before, AgentState) and isinstance(after, AgentState):
             self.phases.add((before.phase, after.phase, kind))
         if not isinstance(before, SupervisorState) or not isinstance(after, SupervisorState):
