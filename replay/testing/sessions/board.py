@@ -188,7 +188,7 @@ class Board:
     def start(self, start: Start) -> None:
         """Give a request to its port, and offer the port's answer."""
         request = start.request
-        waits_for = self.core.announce(start, self)
+        waits_for = self.core.announce(start, self) if start.waits else 0
         if isinstance(request.body, CallModel):
             self._note(request, request.body)
         strand, label = answer_name(request, self.gate, self.supervisor, self.log)
