@@ -112,28 +112,6 @@ class SessionCore:
         self.seq = seq
         return events
 
-    def number(self, at: int, groups: Iterable[PostGroup]) -> list[Event]:
-        """Make events of posts, with the next seqs of the session in order."""
-        events: list[Event] = []
-        seq, make = self.seq, self.event
-        for sender, cause, posts in groups:
-            for post in posts:
-                seq += 1
-                events.append(make(seq, at, sender, post.recipient, cause, post.body))
-        self.seq = seq
-        return events
-
-    def route(self, events: Iterable[Event]) -> None:
-        """Put each event into its recipient's mailbox, in order."""
-        mailboxes = self.mailboxes
-        for event in events:
-            mailbox = mailboxes.get(event.recipient)
-            if mailbox is not None:
-                mailbox(event)
-            elif type(event.body) is Begin:
-                self.open(event.recipient)(event)
-            # Ports hear of their requests from the gate, and an agent at rest has no use for events.
-
     def open(self, address: str) -> Mailbox:
         """Open a new mailbox for an actor. An older one of the same address is dropped."""
         mailbox = self.mailboxes[address] = self._open_mailbox(address)

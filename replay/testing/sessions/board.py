@@ -124,9 +124,8 @@ class Board:
     def post(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
         """Post the outputs of one decision or port, then perform the gate's actions."""
         self.posters += [self.step] * len(posts)
-        events = self.core.number(self.now, ((sender, cause, posts),))
-        self.log += events  # before delivery: the names of moves are taken from the log
-        self.core.route(events)
+        events = self.core.post(self.now, ((sender, cause, posts),))
+        self.log += events  # before the gate: the names of answers are taken from the log
         self.core.perform(self.core.gate.on_events(events), self)
 
     def _open_inbox(self, address: str) -> Mailbox:
