@@ -3,17 +3,21 @@
 Rules
   - An invariant reads events, in the order of the log, and calls no decider: it states the result in other
     words than the deciders. It keeps the facts that it needs later, and scans nothing twice.
-  - It has a method `on_<Kind>` for each kind of message that it looks at, `handled` if it wants each event
-    that the supervisor has handled together with its outputs, `quiet` for the moments at which nothing may
-    be left over: an outcome whose agents have all drained, and rest.
+  - It has a method `on_<Kind>(event, message)` for each kind of message that it looks at, or `on_any`.
+  - It has `handled_<Kind>(event, message, outputs)` if it wants the events of a kind that the supervisor has
+    handled, together with their outputs; `handled(event, outputs)` if it wants all of them.
+  - It has `quiet` for the moments at which nothing may be left over: an outcome whose agents have all
+    drained, and rest.
   - A log that ends in the middle is no breach: only its events can be wrong. At rest a missing one is wrong.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
 
-from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.actors.protocol.events import Event
+from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger
 
 
@@ -29,23 +33,32 @@ class Breach(msgspec.Struct, frozen=True):
         return f"event {self.seq}: {self.detail} ({self.name}: {self.rule})"
 
 
-class Invariant:
-    """One rule, for one log. name: for look-up. rule: a sentence that is true of a good log."""
+class Invariant(msgspec.Struct, eq=False):
+    """One rule, for one log. name: for look-up. rule: a sentence that is true of a good log.
+
+    The facts that a rule keeps are its fields: msgspec gives every instance its own copy of an empty default.
+    """
 
     name: ClassVar[str] = ""
     rule: ClassVar[str] = ""
-
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        self.facts = facts
-        self.ledger = ledger
-        self.breaches: list[Breach] = []
+    facts: Facts
+    ledger: Ledger
+    breaches: list[Breach] = []
+    in_doubt: tuple[int, str] | None = None
 
     def broken(self, seq: int, detail: str) -> None:
         """Report a breach at this event."""
         self.breaches.append(Breach(self.name, self.rule, seq, detail))
 
-    def handled(self, handled: Handled) -> None:
+    def confirm(self) -> None:
+        """Report the breach in doubt: by now the event was handled for which an output is missing."""
+        if self.in_doubt is not None:
+            self.broken(*self.in_doubt)
+            self.in_doubt = None
+
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Check a decision of the supervisor."""
 
     def quiet(self, seq: int) -> None:
         """Report entries that are still open when all agents have drained."""
+        self.confirm()

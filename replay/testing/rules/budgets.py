@@ -1,5 +1,6 @@
 """Budgets: never overshot, nothing refused that would fit, and everything charged once and as it was used."""
 
+from collections.abc import Sequence
 from functools import reduce
 
 from callboard.actors.protocol.events import Event
@@ -12,12 +13,13 @@ from callboard.actors.protocol.messages import (
     ModelReplied,
     SessionClosed,
     Stop,
+    TurnRequested,
 )
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
 from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.ledger import Ledger, Scope, Settlement, is_taken_on
+from callboard.replay.testing.rules.facts import of_kind
+from callboard.replay.testing.rules.ledger import Settlement
 
 
 class Budgets(Invariant):
@@ -26,22 +28,17 @@ class Budgets(Invariant):
     name = "budgets"
     rule = "The charges and reservations in a scope stay within its budget at every event."
 
-    def handled(self, handled: Handled) -> None:
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Check every scope above each grant: nothing else can overshoot a budget."""
-        for output in handled.outputs:
-            if isinstance(output.body, CallModel):
-                self._check(output, output.body)
-
-    def _check(self, output: Event, grant: CallModel) -> None:
-        for scope in self.ledger.above(grant.agent):
-            if not scope.may_hold(scope.reserved):
+        for grant, call in of_kind(outputs, CallModel):
+            over = (scope for scope in self.ledger.above(call.agent) if not scope.may_hold(scope.reserved))
+            if (scope := next(over, None)) is not None:
                 held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.cost))
                 self.broken(
-                    output.seq,
+                    grant.seq,
                     f"{held.tokens} tokens and {held.cost} micro-dollars are spent or reserved, "
                     f"{scope.tokens} and {scope.cost} may be",
                 )
-                return
 
 
 class NothingRefusedThatFits(Invariant):
@@ -50,12 +47,11 @@ class NothingRefusedThatFits(Invariant):
     name = "nothing-refused-that-fits"
     rule = "No agent ends as `budget` while its next turn still fits."
 
-    def handled(self, handled: Handled) -> None:
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Check that no agent is stopped for a budget in which its turn could still fit."""
-        for output in handled.outputs:
-            who, body = output.recipient, output.body
-            if isinstance(body, Stop) and body.reason == "budget" and self.ledger.could_ever_fit(who):
-                self.broken(output.seq, f"the next turn of {who} would fit")
+        for output, stop in of_kind(outputs, Stop):
+            if stop.reason == "budget" and self.ledger.could_ever_fit(output.recipient):
+                self.broken(output.seq, f"the next turn of {output.recipient} would fit")
 
 
 class RoomToDelegate(Invariant):
@@ -64,29 +60,19 @@ class RoomToDelegate(Invariant):
     name = "room-to-delegate"
     rule = "A delegation ends at once as `budget` if and only if some budget above it has nothing left."
 
-    def handled(self, handled: Handled) -> None:
+    def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Compare the answer to a delegation with the budgets above it, the sender's last call charged."""
-        event, outputs = handled
-        body = event.body
-        if not isinstance(body, Delegate):
-            return
         above = self.ledger.above(event.sender) if self.ledger.has_budgets else ()
-        has_room = all(_leaves_room(scope, body.closing) for scope in above)
-        if is_taken_on(self.facts, event, outputs):
+        needed = add(body.closing, Need(1, 0))  # a turn of a token and no cost, beside the closing turn
+        has_room = all(scope.may_hold(needed) for scope in above)
+        if self.facts.is_taken_on(event, outputs):
             if not has_room:
                 self.broken(event.seq, f"a delegation of {event.sender} begins, and nothing is left for it")
-        elif has_room and any(_is_refused_for_budget(one, event) for one in outputs):
+        elif has_room and any(
+            end.kind == "budget" and output.recipient == event.sender
+            for output, end in of_kind(outputs, DelegationEnded)
+        ):
             self.broken(event.seq, f"a delegation of {event.sender} ends as `budget`, and there is room")
-
-
-def _leaves_room(scope: Scope, closing: Need) -> bool:
-    """Return whether a turn of a token and no cost fits beside the closing turn."""
-    return scope.may_hold(add(closing, Need(1, 0)))
-
-
-def _is_refused_for_budget(output: Event, event: Event) -> bool:
-    body = output.body
-    return isinstance(body, DelegationEnded) and body.kind == "budget" and output.recipient == event.sender
 
 
 class Charges(Invariant):
@@ -94,31 +80,21 @@ class Charges(Invariant):
 
     name = "usage-is-the-sum"
     rule = "The usage that an end states is the sum of the charges of the calls below it, each once."
+    _replies: dict[tuple[str, int, int], ModelReplied] = {}
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._replies: dict[tuple[str, int, int], ModelReplied] = {}
-        self._failed: set[str] = set()
-
-    def on_ModelReplied(self, event: Event) -> None:
+    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         """Record the usage of a call."""
-        body = event.body
-        assert isinstance(body, ModelReplied)
         self._replies[event.recipient, body.turn, body.attempt] = body
 
-    def on_DeciderFailed(self, event: Event) -> None:
-        """Record a failure: that agent may have forgotten its usage and is charged in full."""
-        self._failed.add(event.sender)
-
-    def handled(self, handled: Handled) -> None:
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Compare settlements with replies, and ends with settlements."""
-        settlement, ledger = self.ledger.settlement, self.ledger
-        if settlement is not None:
-            self._check(settlement)
-        for output in handled.outputs:
+        ledger = self.ledger
+        if ledger.settlement is not None:
+            self._check(ledger.settlement)
+        for output in outputs:
             if isinstance(output.body, DelegationEnded):
                 self._check_end(output, output.body)
-            elif isinstance(output.body, AskEnded) and not isinstance(handled.event.body, Ask):
+            elif isinstance(output.body, AskEnded) and not isinstance(event.body, Ask):
                 self._compare(output, output.body.usage, minus(ledger.spent, ledger.ask_spent))
             elif isinstance(output.body, SessionClosed):
                 self._compare(output, output.body.usage, ledger.spent)
@@ -126,8 +102,8 @@ class Charges(Invariant):
     def _check(self, settlement: Settlement) -> None:
         grant, who, used, seq = settlement
         reply = self._replies.pop((who, grant.turn, grant.attempt), None)
-        if who in self._failed and used is None:
-            return
+        if who in self.facts.failed and used is None:
+            return  # it may have forgotten its usage, and is charged in full
         if reply is None:
             self.broken(seq, f"{who} settles turn {grant.turn}, which has no answer")
             return
@@ -155,3 +131,59 @@ class NothingReserved(Invariant):
         """Report every grant that is not settled."""
         for who, grant in self.ledger.grants.items():
             self.broken(seq, f"the grant of turn {grant.turn} of {who} is not settled")
+
+
+class Spending(Invariant):
+    """The usage that a session and an ask state, counted from grants and answers without the deciders' words.
+
+    A call is charged the usage in its answer, or its reservation if the usage is not known. An agent
+    whose decider failed may have forgotten what its call used, and is charged anything in between.
+    """
+
+    name = "spending"
+    rule = "The usage of an ask or session is a sum over its calls: the answer's usage, or the reservation."
+    _asked: dict[str, int] = {}  # ask -> the event before its calls
+    _asked_for: dict[str, int] = {}
+    _needs: dict[int, int] = {}  # grant -> the tokens it may use
+    _charged: list[tuple[int, str, int, int]] = []
+    _leaves_agents: bool = False  # the last ask has ended while some agents had not drained
+
+    def on_Ask(self, event: Event, body: Ask) -> None:
+        """Record where the calls of an ask begin."""
+        self._asked.setdefault(body.request_id, event.seq)
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Record the tokens that a call may use, should it be granted."""
+        self._asked_for[event.sender] = body.need.tokens
+
+    def on_CallModel(self, event: Event, body: CallModel) -> None:
+        """Record the tokens that a call may use."""
+        self._needs[event.seq] = self._asked_for.get(body.agent, 0)
+
+    def on_ModelReplied(self, event: Event, reply: ModelReplied) -> None:
+        """Record the usage of a call."""
+        need = self._needs.pop(event.cause, None)
+        if need is not None:
+            least = need if reply.usage is None else reply.usage.tokens
+            self._charged.append((event.cause, event.recipient, least, max(least, need)))
+
+    def on_AskEnded(self, event: Event, ended: AskEnded) -> None:
+        """Compare the usage that an ask states."""
+        since = self._asked.pop(ended.request_id, 0)
+        if not since or ended.kind == "denied":
+            return  # it never began
+        self._leaves_agents = bool(ended.in_doubt)
+        self._compare(event.seq, ended.usage.tokens, since)
+
+    def on_SessionClosed(self, event: Event, body: SessionClosed) -> None:
+        """Compare the usage that the session states."""
+        self._compare(event.seq, body.usage.tokens, 0)
+
+    def _compare(self, seq: int, told: int, since: int) -> None:
+        mine = [one for one in self._charged if one[0] > since]
+        least = sum([low for _, _, low, _ in mine])
+        most = sum([high if who in self.facts.failed else low for _, who, low, high in mine])
+        if not self._leaves_agents and not least <= told <= most:
+            self.broken(
+                seq, f"it says that {told} tokens were used, by the answers it were {least} to {most}"
+            )

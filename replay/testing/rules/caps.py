@@ -1,19 +1,31 @@
-"""Caps: how deep, how many, how often. What an agent's `Begin` says is what binds it."""
+"""Caps: how deep, how many, how often; and nothing is refused or ended for a cap that is not reached.
+
+The limits that an agent's `Begin` states bind it.
+"""
 
 from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import field
 
 from callboard.actors.protocol.addresses import HOST, depth_of, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     Begin,
+    CallModel,
+    CallTool,
     Delegate,
+    DelegationEnded,
+    Finished,
     ModelReplied,
-    ReportJudged,
+    ReportBack,
+    RequestApproval,
+    Stop,
+    ToolReturned,
     TurnRequested,
 )
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.ledger import Ledger, is_taken_on
+from callboard.replay.testing.rules.facts import Life, of_kind
 
 
 class Depth(Invariant):
@@ -22,10 +34,9 @@ class Depth(Invariant):
     name = "depth"
     rule = "No agent is deeper than its parent's max_depth, and an agent at that depth is offered no agents."
 
-    def on_Begin(self, event: Event) -> None:
+    def on_Begin(self, event: Event, begin: Begin) -> None:
         """Check the depth of an agent."""
-        begin, who = event.body, event.recipient
-        assert isinstance(begin, Begin)
+        who = event.recipient
         if begin.depth != depth_of(who):
             self.broken(event.seq, f"{who} is told that it is {begin.depth} deep")
         if begin.depth >= (begin.limits.max_depth or 0) and begin.roster:
@@ -41,42 +52,20 @@ class Turns(Invariant):
     name = "turns"
     rule = "An agent has no more turns, model attempts and invalid reports than its limits say."
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._turns: Counter[str] = Counter()
-        self._invalid: Counter[str] = Counter()
-        self._is_lost: dict[str, bool] = {}
-
-    def on_Begin(self, event: Event) -> None:
-        """Reset the counts for a new life."""
-        self._turns[event.recipient] = self._invalid[event.recipient] = 0
-
-    def on_ModelReplied(self, event: Event) -> None:
-        """Record whether the answer was lost: it may be asked for again any number of times."""
-        assert isinstance(event.body, ModelReplied)
-        self._is_lost[event.recipient] = event.body.status == "lost"
-
-    def on_ReportJudged(self, event: Event) -> None:
-        """Count an invalid report."""
-        assert isinstance(event.body, ReportJudged)
-        self._invalid[event.recipient] += event.body.verdict == "invalid"
-
-    def on_TurnRequested(self, event: Event) -> None:
-        """Count a turn and check its attempt."""
-        who, body = event.sender, event.body
-        assert isinstance(body, TurnRequested)
-        life = self.facts.lives.get(who)
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Check the number of a turn, or that of its attempt."""
+        who, life = event.sender, self.facts.lives.get(event.sender)
         if life is None:
             self.broken(event.seq, f"{who} asks for a turn, and has never begun")
             return
-        limits = life.begin.limits
+        limits, reply = life.begin.limits, self.facts.replies.get(who)
         if body.attempt == 1:
-            self._turns[who] += 1
-            if self._turns[who] > (limits.max_iterations or 0):
-                self.broken(event.seq, f"{who} asks for turn {self._turns[who]} of {limits.max_iterations}")
-            if self._invalid[who] >= (limits.max_report_attempts or 1):
-                self.broken(event.seq, f"{who} goes on after {self._invalid[who]} invalid reports")
-        elif body.attempt > (limits.max_model_attempts or 1) and not self._is_lost.get(who):
+            if life.turns > (limits.max_iterations or 0):
+                self.broken(event.seq, f"{who} asks for turn {life.turns} of {limits.max_iterations}")
+            if life.invalid >= (limits.max_report_attempts or 1):
+                self.broken(event.seq, f"{who} goes on after {life.invalid} invalid reports")
+        elif body.attempt > (limits.max_model_attempts or 1) and not (reply and reply.status == "lost"):
+            # an answer that was lost in a crash may be asked for again any number of times
             self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {limits.max_model_attempts}")
 
 
@@ -86,27 +75,16 @@ class Children(Invariant):
     name = "children"
     rule = "No turn has more children, and no session more agents, than the delegating agent's limits say."
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._agents = 1
-        self._children: Counter[tuple[str, int]] = Counter()
-
-    def handled(self, handled: Handled) -> None:
-        """Count the agents of a delegation that began, each racer as one."""
-        event, body = handled.event, handled.event.body
-        if not isinstance(body, Delegate) or not is_taken_on(self.facts, event, handled.outputs):
-            return
+    def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
+        """Check the agents of a delegation that began, each racer as one."""
         life = self.facts.lives.get(event.sender)
-        if life is None:
+        if life is None or not self.facts.is_taken_on(event, outputs):
             return
-        limits, count = life.begin.limits, len(body.profiles)
-        self._agents += count
-        self._children[event.sender, body.turn] += count
-        children = self._children[event.sender, body.turn]
+        limits, children = life.begin.limits, self.ledger.children[event.sender, body.turn]
         if children > (limits.max_children or 0):
             self.broken(event.seq, f"{event.sender} has {children} children in turn {body.turn}")
-        if self._agents > (limits.max_agents or 0):
-            self.broken(event.seq, f"the session has {self._agents} agents")
+        if self.ledger.agents > (limits.max_agents or 0):
+            self.broken(event.seq, f"the session has {self.ledger.agents} agents")
 
 
 class ParallelCalls(Invariant):
@@ -114,19 +92,116 @@ class ParallelCalls(Invariant):
 
     name = "parallel-calls"
     rule = "No more model calls are in flight than max_parallel_calls says."
+    _in_flight: int = 0
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._in_flight = 0
-
-    def on_CallModel(self, event: Event) -> None:
+    def on_CallModel(self, event: Event, body: CallModel) -> None:
         """Count a call that starts, and check the number in flight."""
         self._in_flight += 1
-        host = self.facts.lives.get(HOST)
-        limit = (host.begin.limits.max_parallel_calls if host else None) or 1
+        limit = self.facts.parallel_calls_max
         if self._in_flight > limit:
             self.broken(event.seq, f"{self._in_flight} model calls are in flight, {limit} may be")
 
-    def on_ModelReplied(self, event: Event) -> None:
+    def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         """Count a call that ends."""
         self._in_flight -= 1
+
+
+class ToolLimits(Invariant):
+    """Requests of one reply, and tools of one agent that have no answer."""
+
+    name = "tool-limits"
+    rule = "No reply has requests beyond max_tool_calls, and no agent more tools out than max_parallel_tools."
+    _tools_out: Counter[str] = field(default_factory=Counter)
+
+    def on_Delegate(self, event: Event, body: CallTool | RequestApproval | Delegate | ReportBack) -> None:
+        """Check the place of a request in its reply."""
+        life = self.facts.lives.get(event.sender)
+        limit = life.begin.limits.max_tool_calls if life else None
+        if limit is not None and body.call >= limit:
+            self.broken(event.seq, f"{event.sender} makes call {body.call + 1} of a reply, {limit} may be")
+
+    on_RequestApproval = on_ReportBack = on_Delegate
+
+    def on_CallTool(self, event: Event, body: CallTool) -> None:
+        """Check the place of a call, and count its tool as out."""
+        self.on_Delegate(event, body)
+        who, life = event.sender, self.facts.lives.get(event.sender)
+        self._tools_out[who] += 1
+        limit = life.begin.limits.max_parallel_tools if life else None
+        if limit is not None and self._tools_out[who] > limit:
+            self.broken(event.seq, f"{who} has {self._tools_out[who]} tools out, {limit} may be")
+
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Count a tool as answered."""
+        self._tools_out[event.recipient] -= 1
+
+
+class Deserved(Invariant):
+    """Ends and refusals that name a limit."""
+
+    name = "deserved"
+    rule = "No agent ends and no delegation is denied for a limit that is not reached."
+
+    def on_Finished(self, event: Event, body: Finished) -> None:
+        """Check the reason of an agent that ends by itself."""
+        who, life = event.sender, self.facts.lives.get(event.sender)
+        if life is not None and not self._has_reason(life, body.kind):
+            self.broken(event.seq, f"{who} ends as {body.kind} after {life.turns} turns")
+
+    def _has_reason(self, life: Life, kind: str) -> bool:
+        """Return whether an agent has reached the limit that an end of this kind names."""
+        limits = life.begin.limits
+        has_no_turns = life.turns >= (limits.max_iterations or 0)
+        match kind:
+            case "iteration_cap":
+                return has_no_turns
+            case "invalid_report":
+                has_tried = life.invalid >= (limits.max_report_attempts or 1)
+                return has_tried or (life.invalid > 0 and has_no_turns)
+            case "model_error":
+                return _is_final(self.facts.replies.get(life.address), limits.max_model_attempts or 1)
+            case _:
+                return True
+
+    def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
+        """Check the reason of a delegation that ends at once."""
+        who, life, ends = event.sender, self.facts.lives.get(event.sender), of_kind(outputs, DelegationEnded)
+        if life is None or not ends or self.facts.is_taken_on(event, outputs):
+            return
+        kind = ends[0][1].kind
+        is_running = not life.ended_by or life.ended_by >= event.seq
+        is_stopped = any(stop.recipient == who for stop, _ in of_kind(outputs, Stop))
+        if kind == "cancelled" and is_running and not is_stopped:
+            self.broken(event.seq, f"a delegation of {who} is cancelled, and it runs")
+        elif kind == "denied" and not self._may_be_denied(life, body):
+            self.broken(event.seq, f"a delegation of {who} is denied, and nothing forbids it")
+
+    def _may_be_denied(self, life: Life, body: Delegate) -> bool:
+        count, limits = len(body.profiles), life.begin.limits
+        allowed = self.facts.profiles.keys() & set(life.profile.agents)
+        return (
+            not count
+            or not allowed.issuperset(body.profiles)
+            or life.begin.depth >= (limits.max_depth or 0)
+            or self.ledger.children[life.address, body.turn] + count > (limits.max_children or 0)
+            or self.ledger.agents + count > (limits.max_agents or 0)
+            or self._lacks_prices(body, life.begin)
+        )
+
+    def _lacks_prices(self, body: Delegate, begin: Begin) -> bool:
+        """Return whether a cost limit applies to an agent whose model has no prices."""
+        costs = [body.limits.cost, *(scope.cost for scope in self.ledger.scopes.values())]
+        is_costed = any(cost is not None for cost in costs)
+        people = [self.facts.profiles[name][0] for name in body.profiles]
+        return any(
+            (one.model or begin.model).prices is None and (is_costed or one.limits.cost is not None)
+            for one in people
+        )
+
+
+def _is_final(reply: ModelReplied | None, attempts_max: int) -> bool:
+    """Return whether a model call is not tried again after this answer."""
+    if reply is not None and reply.status == "lost":
+        return False
+    failure = reply.failure if reply else None
+    return reply is None or failure is None or not failure.is_retryable or reply.attempt >= attempts_max

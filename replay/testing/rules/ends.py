@@ -1,24 +1,28 @@
-"""Everything ends, once: requests, delegations, asks, reports, lives, sessions."""
+"""Everything ends, once and in time: requests, delegations, asks, reports, lives, sessions."""
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import ClassVar
 
-from callboard.actors.protocol.addresses import HOST, SUPERVISOR
+from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Ask,
     AskEnded,
+    Begin,
+    Cancel,
     CheckSchema,
+    Close,
     Delegate,
     DelegationEnded,
+    Finished,
     ReportBack,
     ReportJudged,
+    Stopped,
 )
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Facts
-from callboard.replay.testing.rules.ledger import Ledger
-
-Call: TypeAlias = tuple[str, int, int]
+from callboard.replay.testing.rules.facts import Call, of_kind
 
 
 class Order(Invariant):
@@ -26,15 +30,12 @@ class Order(Invariant):
 
     name = "order"
     rule = "Events are numbered without gaps, and each is caused by an earlier one that its sender received."
+    _recipients: dict[int, str] = {}
+    _seq: int = 0
+    _at: int = 0
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._recipients: dict[int, str] = {}
-        self._seq = 0
-        self._at = 0
-
-    def on_any(self, event: Event) -> None:
-        """Hold the event against the one before it."""
+    def on_any(self, event: Event, body: AnyMessage) -> None:
+        """Compare the event with the one before it."""
         if event.seq != self._seq + 1:
             self.broken(event.seq, f"event {self._seq + 1} is missing")
         if not 0 <= event.cause < event.seq:
@@ -56,32 +57,23 @@ class OneAnswer(Invariant):
 
     name = "one-answer"
     rule = "Every port request has exactly one answer."
+    _open: dict[int, Event] = {}
+    _left: set[int] = set()
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._open: dict[int, Event] = {}
-        self._failed: dict[str, int] = {}
-        self._left: set[int] = set()
-
-    def on_DeciderFailed(self, event: Event) -> None:
-        """Record a failure, which may be the second one."""
-        self._failed[event.sender] = event.cause
-
-    def on_Stopped(self, event: Event) -> None:
+    def on_Stopped(self, event: Event, body: Stopped) -> None:
         """Record which requests an agent leaves open if the same decision failed."""
-        if self._failed.get(event.sender) == event.cause:
+        if self.facts.failed.get(event.sender) == event.cause:
             self._left |= {one.seq for one in self._open.values() if owner_of(one) == event.sender}
 
-    def on_CallModel(self, event: Event) -> None:
+    def on_CallModel(self, event: Event, body: AnyMessage) -> None:
         """Record a request."""
         self._open[event.seq] = event
 
     on_CallTool = on_RequestApproval = on_CheckSchema = on_CallModel
 
-    def on_ModelReplied(self, event: Event) -> None:
+    def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
-        request = self._open.pop(event.cause, None)
-        if request is None:
+        if self._open.pop(event.cause, None) is None:
             self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
 
     on_ToolReturned = on_ApprovalGiven = on_SchemaChecked = on_ModelReplied
@@ -93,74 +85,57 @@ class OneAnswer(Invariant):
                 self.broken(seq, f"the {request.kind} of event {request.seq} has no answer")
 
 
-class OneEnd(Invariant):
+class _OneEnd(Invariant):
+    """One kind of call, each of which ends once. words: for a call, and for one that stays open."""
+
+    words: ClassVar[tuple[str, str]]
+    _open: dict[Call, int] = {}
+
+    def opens(self, event: Event, body: Delegate | ReportBack) -> None:
+        self._open[event.sender, body.turn, body.call] = event.seq
+
+    def ends(self, event: Event, body: DelegationEnded | ReportJudged) -> None:
+        if self._open.pop((event.recipient, body.turn, body.call), None) is None:
+            self.broken(event.seq, f"{event.recipient} has no open {self.words[0]} {body.turn}.{body.call}")
+
+    def quiet(self, seq: int) -> None:
+        """Report every open call: no agent is left to end it."""
+        what, why = self.words
+        for (who, turn, call), posted in self._open.items():
+            self.broken(seq, f"{what} {turn}.{call} of {who} (event {posted}) {why}")
+
+
+class OneEnd(_OneEnd):
     """Delegations and asks."""
 
     name = "one-end"
     rule = "Every delegation and every ask ends exactly once."
+    words = ("delegation", "has not ended")
+    _asks: set[str] = set()
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._open: dict[Call, int] = {}
-        self._asks: dict[str, int] = {}
+    on_Delegate = _OneEnd.opens
+    on_DelegationEnded = _OneEnd.ends
 
-    def on_Delegate(self, event: Event) -> None:
-        """Record a delegation."""
-        body = event.body
-        assert isinstance(body, Delegate)
-        self._open[event.sender, body.turn, body.call] = event.seq
-
-    def on_DelegationEnded(self, event: Event) -> None:
-        """Check that an end belongs to an open delegation."""
-        body = event.body
-        assert isinstance(body, DelegationEnded)
-        if self._open.pop((event.recipient, body.turn, body.call), None) is None:
-            self.broken(event.seq, f"{event.recipient} has no open delegation {body.turn}.{body.call}")
-
-    def on_Ask(self, event: Event) -> None:
+    def on_Ask(self, event: Event, body: Ask) -> None:
         """Record an ask."""
-        assert isinstance(event.body, Ask)
-        self._asks[event.body.request_id] = event.seq
+        self._asks.add(body.request_id)
 
-    def on_AskEnded(self, event: Event) -> None:
+    def on_AskEnded(self, event: Event, body: AskEnded) -> None:
         """Check that an outcome belongs to an open ask."""
-        assert isinstance(event.body, AskEnded)
-        if self._asks.pop(event.body.request_id, None) is None:
-            self.broken(event.seq, f"ask {event.body.request_id!r} is not open")
-
-    def quiet(self, seq: int) -> None:
-        """Report delegations that have not ended: no agent is left to end them."""
-        for (who, turn, call), begun in self._open.items():
-            self.broken(seq, f"delegation {turn}.{call} of {who} (event {begun}) has not ended")
+        if body.request_id not in self._asks:
+            self.broken(event.seq, f"ask {body.request_id!r} is not open")
+        self._asks.discard(body.request_id)
 
 
-class OneJudgement(Invariant):
+class OneJudgement(_OneEnd):
     """Reports."""
 
     name = "one-judgement"
     rule = "Every report is judged exactly once."
+    words = ("report", "is not judged")
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._open: dict[Call, int] = {}
-
-    def on_ReportBack(self, event: Event) -> None:
-        """Record a report."""
-        body = event.body
-        assert isinstance(body, ReportBack)
-        self._open[event.sender, body.turn, body.call] = event.seq
-
-    def on_ReportJudged(self, event: Event) -> None:
-        """Check that a judgement belongs to an open report."""
-        body = event.body
-        assert isinstance(body, ReportJudged)
-        if self._open.pop((event.recipient, body.turn, body.call), None) is None:
-            self.broken(event.seq, f"{event.recipient} has no open report {body.turn}.{body.call}")
-
-    def quiet(self, seq: int) -> None:
-        """Report reports without a judgement: no agent is left to receive one."""
-        for (who, turn, call), posted in self._open.items():
-            self.broken(seq, f"report {turn}.{call} of {who} (event {posted}) is not judged")
+    on_ReportBack = _OneEnd.opens
+    on_ReportJudged = _OneEnd.ends
 
 
 class OneLife(Invariant):
@@ -168,13 +143,10 @@ class OneLife(Invariant):
 
     name = "one-life"
     rule = "An agent begins once for each task it is given, and ends once."
+    _alive: set[str] = set()
+    _ever: set[str] = set()
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._alive: set[str] = set()
-        self._ever: set[str] = set()
-
-    def on_Begin(self, event: Event) -> None:
+    def on_Begin(self, event: Event, body: Begin) -> None:
         """Check that an agent may begin."""
         who = event.recipient
         if who in self._alive:
@@ -184,7 +156,7 @@ class OneLife(Invariant):
         self._alive.add(who)
         self._ever.add(who)
 
-    def on_Finished(self, event: Event) -> None:
+    def on_Finished(self, event: Event, body: Finished | Stopped) -> None:
         """Check that an agent that ends was alive."""
         if event.sender not in self._alive:
             self.broken(event.seq, f"{event.sender} ends, and does not live")
@@ -204,17 +176,85 @@ class NothingAfterEnd(Invariant):
     name = "nothing-after-the-end"
     rule = "After the end of a session the supervisor posts nothing but refusals of asks."
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._end = 0
-
-    def on_any(self, event: Event) -> None:
+    def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the supervisor posts after the end."""
-        if not self._end or event.sender != SUPERVISOR:
-            return
-        if not (isinstance(event.body, AskEnded) and event.body.kind == "denied"):
-            self.broken(event.seq, f"a {event.kind} after the session ended with event {self._end}")
+        end = self.facts.closed_by
+        is_late = event.sender == SUPERVISOR and 0 < end < event.seq
+        if is_late and not (isinstance(body, AskEnded) and body.kind == "denied"):
+            self.broken(event.seq, f"a {event.kind} after the session ended with event {end}")
 
-    def on_SessionClosed(self, event: Event) -> None:
-        """Record the end."""
-        self._end = self._end or event.seq
+
+class AnswerInTime(Invariant):
+    """Delegations and asks that end in text."""
+
+    name = "answer-in-time"
+    rule = "A delegation ends as `answered` only with the text of an agent that had not ended before."
+
+    def handled_Finished(self, event: Event, body: Finished, outputs: Sequence[Event]) -> None:
+        """Check the end that an agent's `Finished` makes of its delegation."""
+        life = self.facts.lives.get(event.sender)
+        if life is None or life.ended_by == event.seq:
+            return
+        for output in outputs:
+            match output.body:
+                case DelegationEnded(turn=turn, call=call, kind="answered"):
+                    is_its = (output.recipient, turn, call) == life.call
+                case AskEnded(kind="answered"):
+                    is_its = event.sender == HOST
+                case _:
+                    continue
+            if is_its:
+                self.broken(output.seq, f"{event.sender} had ended by event {life.ended_by} already")
+
+
+class Closed(Invariant):
+    """Closing."""
+
+    name = "closed"
+    rule = "A session that is asked to close closes with the outcome of the running ask, or else at once."
+    _is_closing: bool = False
+    _running: str = ""
+
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+        """Update the running ask by one decision, and check that a closing session is closed in time."""
+        ended = [body.request_id for _, body in of_kind(outputs, AskEnded)]
+        if isinstance(event.body, Ask) and event.body.request_id not in ended:
+            self._running = event.body.request_id
+        elif isinstance(event.body, Close) and self.facts.opened is not None:
+            self._is_closing = True
+        if self._running in ended:
+            self._running = ""
+        if self._is_closing and not self.facts.closed_by and not self._running and outputs:
+            self.broken(event.seq, "it was told to close, nothing runs, and it is not closed")
+
+
+class Cancelled(Invariant):
+    """Cancelling."""
+
+    name = "cancelled"
+    rule = "An ask ends as `cancelled` if and only if it was cancelled before its host had ended."
+    _running: tuple[str, int] | None = None
+    _cancelled: set[str] = set()
+
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+        """Record a cancel, and compare each outcome with it."""
+        ends = {end.request_id: (output.seq, end.kind) for output, end in of_kind(outputs, AskEnded)}
+        if isinstance(event.body, Ask) and event.body.request_id not in ends:
+            self._running = event.body.request_id, event.seq
+        elif isinstance(event.body, Cancel | Close) and self._running and self._is_open(event.seq):
+            self._cancelled.add(self._running[0])
+        for name, (seq, kind) in ends.items():
+            if self._running and name == self._running[0]:
+                self._running = None
+            is_cancelled = name in self._cancelled
+            if is_cancelled and kind != "cancelled":
+                self.broken(seq, f"ask {name!r} was cancelled, and ends as {kind}")
+            elif kind == "cancelled" and not is_cancelled:
+                self.broken(seq, f"ask {name!r} ends as cancelled, and was not cancelled in time")
+
+    def _is_open(self, seq: int) -> bool:
+        """Return whether the host works on the running ask or has yet to begin it."""
+        life, running = self.facts.lives.get(HOST), self._running
+        if life is None or running is None or life.call != (CLIENT, running[1], 0):
+            return True
+        return not life.ended_by or life.ended_by == seq

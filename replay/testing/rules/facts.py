@@ -6,113 +6,121 @@ handled before any later one. That is all this uses; it asks no decider.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_of
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     Begin,
     CheckSchema,
+    DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
+    ModelReplied,
     ReportJudged,
     SchemaChecked,
     SessionClosed,
     SessionOpened,
     Stop,
     Stopped,
+    TurnRequested,
 )
 from callboard.actors.protocol.profiles import Profile
+
+T = TypeVar("T")
 
 Call: TypeAlias = tuple[str, int, int]
 """Who called, in which turn, which call of it; an ask is (client, the seq of its `Ask`, 0)."""
 
-
-class Handled(NamedTuple):
-    """An event that the supervisor has handled, with the events that it posted for it."""
-
-    event: Event
-    outputs: Sequence[Event]
+Handled: TypeAlias = tuple[Event, Sequence[Event]]
+"""An event that the supervisor has handled, and the events that it posted for it."""
 
 
-class Life:
-    """One life of an agent: from its Begin to its Finished or Stopped.
+class Life(msgspec.Struct, eq=False):
+    """One life of an agent: from its Begin, of this seq, to its Finished or Stopped.
 
-    profile: who it is. call: the delegation or ask that it works on. ended_by: the seq of the event whose
-    handling ended it, as far as the log tells by now; 0 while it runs. stopped: the seq of its Stop, or 0.
+    call: the delegation or ask that it works on. ended_by: the seq of the event whose handling ended it, as
+    far as the log tells by now; 0 while it runs. turns, invalid: its turns and its invalid reports so far.
     """
 
-    __slots__ = ("address", "begin", "call", "ended_by", "is_over", "profile", "seq", "stopped")
-
-    def __init__(self, event: Event, begin: Begin, call: Call) -> None:
-        self.address = event.recipient
-        self.seq = event.seq
-        self.begin = begin
-        self.profile = profile_of(bytes(begin.profile))
-        self.call = call
-        self.ended_by = 0
-        self.stopped = 0
-        self.is_over = False
+    address: str
+    seq: int
+    begin: Begin
+    profile: Profile
+    call: Call
+    ended_by: int = 0
+    is_over: bool = False
+    turns: int = 0
+    invalid: int = 0
 
 
-class Facts:
+class Facts(msgspec.Struct, eq=False):
     """The session up to an event of its log: `settle` the event, then `hear` it, then read the facts.
 
     lives: the latest life of every agent that ever began. works_on: the delegation of every address that was
     taken. delegates: the requested delegations, by call. asks: those without an outcome, in their order.
-    waiting: the seqs of delegations that may begin without a check of their own: one of their schema runs.
+    stops: the first Stop of each agent's latest life. replies: the latest answer of each agent's model.
+    failed: the event on which the decider of an agent failed last. closed_by: the end of the session, or 0.
     """
 
-    def __init__(self) -> None:
-        self.opened: SessionOpened | None = None
-        self.profiles: dict[str, tuple[Profile, bytes]] = {}
-        self.lives: dict[str, Life] = {}
-        self.works_on: dict[str, Call] = {}
-        self.delegates: dict[Call, Delegate] = {}
-        self.copies: dict[Call, list[str]] = {}
-        self.asks: dict[str, Event] = {}
-        self.waiting: set[int] = set()
-        self._looked_at: dict[int, bytes] = {}
-        self._is_closed = False
-        self._next_ordinal: dict[str, int] = {}
-        self._inbox: deque[Event] = deque()
-        self._current: Event | None = None
-        self._outputs: list[Event] = []
+    opened: SessionOpened | None = None
+    profiles: dict[str, tuple[Profile, bytes]] = {}
+    lives: dict[str, Life] = {}
+    works_on: dict[str, Call] = {}
+    delegates: dict[Call, Delegate] = {}
+    copies: dict[Call, list[str]] = {}
+    asks: dict[str, tuple[Event, Ask]] = {}
+    stops: dict[str, int] = {}
+    replies: dict[str, ModelReplied] = {}
+    failed: dict[str, int] = {}
+    closed_by: int = 0
+    _waiting: set[int] = set()  # delegations that may begin without a check: one of their schema runs
+    _looked_at: dict[int, bytes] = {}
+    _next_ordinal: dict[str, int] = {}
+    _inbox: deque[Event] = msgspec.field(default_factory=deque)
+    _current: Event | None = None
+    _outputs: list[Event] = []
 
     @property
-    def limits(self) -> Limits:
-        """Return the limits of the session."""
-        return self.opened.limits if self.opened else Limits()
+    def parallel_calls_max(self) -> int:
+        """Return the number of model calls that may be in flight."""
+        host = self.lives.get(HOST)
+        return (host.begin.limits.max_parallel_calls if host else None) or 1
 
     @property
     def running(self) -> tuple[Event, Ask] | None:
         """Return the ask that the host works on, or the first that waits."""
-        for event in self.asks.values():
-            assert isinstance(event.body, Ask)
-            return event, event.body
-        return None
+        return next(iter(self.asks.values()), None)
+
+    def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
+        """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
+        if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
+            return True
+        body = event.body
+        return event.seq in self._waiting and not any(
+            isinstance(body, Delegate)
+            and (one.recipient, end.turn, end.call) == (event.sender, body.turn, body.call)
+            for one, end in of_kind(outputs, DelegationEnded)
+        )
 
     # --- the order in which the supervisor works --------------------------------------
 
     def settle(self, event: Event) -> Sequence[Handled]:
         """Return what the supervisor has handled before this event was posted, in its order."""
         is_its = event.sender == SUPERVISOR
-        current = self._current
-        if current is not None:
-            if is_its and event.cause == current.seq:
-                return ()
-            done = [self._close()]
-            return [*done, *self._start(event)] if is_its else done
-        return self._start(event) if is_its else ()
+        if self._current is None:
+            return self._start(event) if is_its else ()
+        if is_its and event.cause == self._current.seq:
+            return ()
+        return [self._close(self._current), *(self._start(event) if is_its else ())]
 
     def _start(self, event: Event) -> Sequence[Handled]:
         """Start a decision with its first output: everything before its cause was handled before."""
@@ -126,42 +134,44 @@ class Facts:
         """Return the last decision, and the events that were handled without an answer.
         is_cut: the log may end in the middle of a decision, which then shows nothing.
         """
-        if is_cut and self._current is not None:
-            return []
-        last = [self._close()] if self._current is not None else []
-        return [*last, *self._skip_to(1 << 62)]
+        if self._current is None:
+            return self._skip_to(1 << 62)
+        return [] if is_cut else [self._close(self._current), *self._skip_to(1 << 62)]
 
-    def _close(self) -> Handled:
-        assert self._current is not None
-        handled = Handled(self._current, tuple(self._outputs))
+    def _close(self, current: Event) -> Handled:
+        handled = current, self._outputs
         self._current, self._outputs = None, []
         return handled
 
     def _skip_to(self, seq: int) -> list[Handled]:
-        inbox, found = self._inbox, []
+        inbox = self._inbox
+        found: list[Handled] = []
         while inbox and inbox[0].seq < seq:
             event = self._taken(inbox.popleft())
-            if event.seq in self.waiting:
+            if event.seq in self._waiting:
                 self._take_ordinals(event, None)
-            found.append(Handled(event, ()))
+            found.append((event, ()))
         return found
 
     def _taken(self, event: Event) -> Event:
-        body, life = event.body, self.lives.get(event.sender)
-        if isinstance(body, Finished | Stopped) and life is not None:
-            life.ended_by = life.ended_by or event.seq
+        body = event.body
+        if isinstance(body, Finished | Stopped):
+            self._ended(event.sender, event.seq)
         elif isinstance(body, SchemaChecked):
             self._looked_at.pop(body.check, None)
         elif isinstance(body, Delegate) and self._is_looked_at(body):
-            self.waiting.add(event.seq)
+            self._waiting.add(event.seq)
         return event
 
-    def _is_looked_at(self, body: Delegate) -> bool:
-        return not self._is_closed and bytes(self._schema_of(body)) in self._looked_at.values()
+    def _ended(self, who: str, by: int) -> None:
+        if (life := self.lives.get(who)) is not None:
+            life.ended_by = life.ended_by or by
 
-    def _schema_of(self, body: Delegate) -> Json:
+    def _is_looked_at(self, body: Delegate) -> bool:
+        """Return whether a check of the delegation's schema, its own or its first agent's, is under way."""
         known = self.profiles.get(body.profiles[0]) if body.profiles else None
-        return known[0].schema if known is not None and body.schema == NULL else body.schema
+        schema = known[0].schema if known is not None and body.schema == NULL else body.schema
+        return not self.closed_by and bytes(schema) in self._looked_at.values()
 
     def _take_ordinals(self, event: Event, first: Event | None) -> None:
         """Give each profile of a `Delegate` an ordinal, unless its sender has ended.
@@ -175,10 +185,9 @@ class Facts:
             return
         call = (event.sender, body.turn, body.call)
         start = self._next_ordinal.get(event.sender, 1)
-        self._next_ordinal[event.sender] = start + len(body.profiles)
-        copies = [child_of(event.sender, start + index) for index in range(len(body.profiles))]
-        self.copies[call] = copies
-        self.works_on.update(dict.fromkeys(copies, call))
+        self._next_ordinal[event.sender] = end = start + len(body.profiles)
+        self.copies[call] = [child_of(event.sender, ordinal) for ordinal in range(start, end)]
+        self.works_on.update(dict.fromkeys(self.copies[call], call))
 
     # --- what an event tells ------------------------------------------------------------
 
@@ -190,63 +199,64 @@ class Facts:
             self._inbox.append(event)
         told = _TOLD.get(type(event.body))
         if told is not None:
-            told(self, event)
+            told(self, event, event.body)
 
-    def _looks(self, event: Event) -> None:
-        assert isinstance(event.body, CheckSchema)
-        if event.body.task == "accept":
-            self._looked_at[event.body.check] = bytes(event.body.schema)
+    def _looks(self, event: Event, body: CheckSchema) -> None:
+        if body.task == "accept":
+            self._looked_at[body.check] = bytes(body.schema)
 
-    def _closed(self, event: Event) -> None:
-        self._is_closed = True
+    def _closed(self, event: Event, body: SessionClosed) -> None:
+        self.closed_by = self.closed_by or event.seq
 
-    def _opened(self, event: Event) -> None:
-        assert isinstance(event.body, SessionOpened)
+    def _opened(self, event: Event, body: SessionOpened) -> None:
         if self.opened is None:
-            self.opened = event.body
-            read = ((profile_of(bytes(raw)), bytes(raw)) for raw in event.body.profiles)
+            self.opened = body
+            read = ((profile_of(bytes(raw)), bytes(raw)) for raw in body.profiles)
             self.profiles = {profile.name: (profile, raw) for profile, raw in read}
 
-    def _asked(self, event: Event) -> None:
-        assert isinstance(event.body, Ask)
-        self.asks.setdefault(event.body.request_id, event)
+    def _asked(self, event: Event, body: Ask) -> None:
+        self.asks.setdefault(body.request_id, (event, body))
 
-    def _ask_ended(self, event: Event) -> None:
-        assert isinstance(event.body, AskEnded)
-        self.asks.pop(event.body.request_id, None)
+    def _ask_ended(self, event: Event, body: AskEnded) -> None:
+        self.asks.pop(body.request_id, None)
 
-    def _delegated(self, event: Event) -> None:
-        body = event.body
-        assert isinstance(body, Delegate)
+    def _delegated(self, event: Event, body: Delegate) -> None:
         self.delegates[event.sender, body.turn, body.call] = body
 
-    def _begun(self, event: Event) -> None:
-        assert isinstance(event.body, Begin)
-        call = self.works_on.get(event.recipient, (CLIENT, 0, 0))
-        if event.recipient == HOST and (running := self.running) is not None:
-            call = (CLIENT, running[0].seq, 0)
-            self.works_on[HOST] = call
-        self.lives[event.recipient] = Life(event, event.body, call)
+    def _begun(self, event: Event, body: Begin) -> None:
+        who = event.recipient
+        if who == HOST and (running := self.running) is not None:
+            self.works_on[HOST] = (CLIENT, running[0].seq, 0)
+        call = self.works_on.get(who, (CLIENT, 0, 0))
+        self.lives[who] = Life(who, event.seq, body, profile_of(bytes(body.profile)), call)
+        self.stops.pop(who, None)
 
-    def _over(self, event: Event) -> None:
-        life = self.lives.get(event.sender)
-        if life is not None:
+    def _over(self, event: Event, body: Finished | Stopped) -> None:
+        if (life := self.lives.get(event.sender)) is not None:
             life.is_over = True
 
-    def _stopped(self, event: Event) -> None:
-        life = self.lives.get(event.recipient)
-        if life is not None:
-            life.stopped = life.stopped or event.seq
-            life.ended_by = life.ended_by or event.cause
+    def _stopped(self, event: Event, body: Stop) -> None:
+        self.stops.setdefault(event.recipient, event.seq)
+        self._ended(event.recipient, event.cause)
 
-    def _judged(self, event: Event) -> None:
-        assert isinstance(event.body, ReportJudged)
-        life = self.lives.get(event.recipient)
-        if event.body.verdict == "accepted" and life is not None:
-            life.ended_by = life.ended_by or event.cause
+    def _judged(self, event: Event, body: ReportJudged) -> None:
+        if body.verdict == "accepted":
+            self._ended(event.recipient, event.cause)
+        elif (life := self.lives.get(event.recipient)) is not None:
+            life.invalid += body.verdict == "invalid"
+
+    def _turn_requested(self, event: Event, body: TurnRequested) -> None:
+        if (life := self.lives.get(event.sender)) is not None:
+            life.turns += body.attempt == 1
+
+    def _replied(self, event: Event, body: ModelReplied) -> None:
+        self.replies[event.recipient] = body
+
+    def _failed(self, event: Event, body: DeciderFailed) -> None:
+        self.failed[event.sender] = event.cause
 
 
-_TOLD = {
+_TOLD: Final[Mapping[type, Callable[..., None]]] = {
     SessionOpened: Facts._opened,
     Ask: Facts._asked,
     AskEnded: Facts._ask_ended,
@@ -258,6 +268,9 @@ _TOLD = {
     ReportJudged: Facts._judged,
     CheckSchema: Facts._looks,
     SessionClosed: Facts._closed,
+    TurnRequested: Facts._turn_requested,
+    ModelReplied: Facts._replied,
+    DeciderFailed: Facts._failed,
 }
 
 
@@ -265,3 +278,8 @@ _TOLD = {
 def profile_of(raw: bytes) -> Profile:
     """Return the profile in these bytes."""
     return msgspec.json.decode(raw, type=Profile)
+
+
+def of_kind(events: Iterable[Event], kind: type[T]) -> list[tuple[Event, T]]:
+    """Return the events of this kind of message, each with its message."""
+    return [(one, one.body) for one in events if isinstance(one.body, kind)]

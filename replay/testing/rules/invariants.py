@@ -8,85 +8,60 @@ requests that models got, the deciders themselves, the states of the actors at r
 `requests` and `sessions.monitors`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias, get_args
 
 from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, SessionClosed
-from callboard.replay.testing.rules.admission import Closing, FirstCome
+from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
+from callboard.replay.testing.rules import admission, budgets, caps, ends, isolation, reports, stops, timers
 from callboard.replay.testing.rules.base import Breach, Invariant
-from callboard.replay.testing.rules.budgets import (
-    Budgets,
-    Charges,
-    NothingRefusedThatFits,
-    NothingReserved,
-    RoomToDelegate,
-)
-from callboard.replay.testing.rules.caps import Children, Depth, ParallelCalls, Turns
-from callboard.replay.testing.rules.checks import Checked
-from callboard.replay.testing.rules.ends import (
-    NothingAfterEnd,
-    OneAnswer,
-    OneEnd,
-    OneJudgement,
-    OneLife,
-    Order,
-)
-from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.isolation import Approvals, Isolation, Narrowing
+from callboard.replay.testing.rules.facts import Facts, of_kind
 from callboard.replay.testing.rules.ledger import Ledger
-from callboard.replay.testing.rules.one_stop import OneStop
-from callboard.replay.testing.rules.outcomes import AnswerInTime, Cancelled, Closed
-from callboard.replay.testing.rules.reasons import Deserved
-from callboard.replay.testing.rules.reports import FirstValidWins
-from callboard.replay.testing.rules.spending import Spending
-from callboard.replay.testing.rules.starts import Started
-from callboard.replay.testing.rules.stops import NothingAfterStop, OnlyDrains, TransitiveStop
-from callboard.replay.testing.rules.timers import Timers
-from callboard.replay.testing.rules.tools import ToolLimits
 
 INVARIANTS: Final[tuple[type[Invariant], ...]] = (
-    Order,
-    OneAnswer,
-    OneEnd,
-    OneJudgement,
-    OneLife,
-    NothingAfterEnd,
-    NothingAfterStop,
-    OnlyDrains,
-    TransitiveStop,
-    FirstValidWins,
-    Depth,
-    Turns,
-    Children,
-    ParallelCalls,
-    ToolLimits,
-    Budgets,
-    NothingRefusedThatFits,
-    RoomToDelegate,
-    Charges,
-    NothingReserved,
-    Narrowing,
-    Approvals,
-    Isolation,
-    Checked,
-    Timers,
-    Deserved,
-    Closing,
-    FirstCome,
-    Spending,
-    OneStop,
-    AnswerInTime,
-    Closed,
-    Cancelled,
-    Started,
+    ends.Order,
+    ends.OneAnswer,
+    ends.OneEnd,
+    ends.OneJudgement,
+    ends.OneLife,
+    ends.NothingAfterEnd,
+    stops.NothingAfterStop,
+    stops.OnlyDrains,
+    stops.TransitiveStop,
+    reports.FirstValidWins,
+    caps.Depth,
+    caps.Turns,
+    caps.Children,
+    caps.ParallelCalls,
+    caps.ToolLimits,
+    budgets.Budgets,
+    budgets.NothingRefusedThatFits,
+    budgets.RoomToDelegate,
+    budgets.Charges,
+    budgets.NothingReserved,
+    isolation.Narrowing,
+    isolation.Approvals,
+    isolation.Isolation,
+    reports.Checked,
+    timers.Timers,
+    caps.Deserved,
+    admission.Closing,
+    admission.FirstCome,
+    budgets.Spending,
+    stops.OneStop,
+    ends.AnswerInTime,
+    ends.Closed,
+    ends.Cancelled,
+    stops.Started,
 )
 """All that a log alone can show."""
 
-Hears: TypeAlias = Callable[[Event], None]
+Hook: TypeAlias = Callable[..., None]
+Named: TypeAlias = Mapping[type, Sequence[tuple[int, str]]]
+"""Kind of message -> the methods that read it, each with the place of its invariant."""
 
 
 def invariant(name: str) -> type[Invariant]:
@@ -98,15 +73,25 @@ def invariant(name: str) -> type[Invariant]:
 
 
 @lru_cache(maxsize=64)
-def _methods(kinds: tuple[type[Invariant], ...]) -> dict[type, tuple[tuple[int, str], ...]]:
-    """Return, for each kind of message, the invariants that read it and the methods they read it by."""
+def _named(kinds: tuple[type[Invariant], ...], *names: str) -> Named:
+    """Find methods. names: `{}` in them stands for the kind of message."""
     found = {}
     for message in get_args(AnyMessage):
-        names = ("on_any", f"on_{message.__name__}")
-        found[message] = tuple(
-            (index, name) for index, one in enumerate(kinds) for name in names if hasattr(one, name)
-        )
+        own = [name.format(message.__name__) for name in names]
+        found[message] = [(i, name) for i, one in enumerate(kinds) for name in own if hasattr(one, name)]
     return found
+
+
+class _Hooks(dict[type, Sequence[Hook]]):
+    """The methods that read a kind of message, bound when the first message of that kind comes."""
+
+    def __init__(self, invariants: Sequence[Invariant], named: Named) -> None:
+        self._invariants = invariants
+        self._named = named
+
+    def __missing__(self, kind: type) -> Sequence[Hook]:
+        found = self[kind] = [getattr(self._invariants[index], name) for index, name in self._named[kind]]
+        return found
 
 
 class LogChecker:
@@ -116,15 +101,14 @@ class LogChecker:
         self._facts = Facts()
         self._ledger = Ledger(self._facts)
         self._all = [one(self._facts, self._ledger) for one in kinds]
+        self._hears = _Hooks(self._all, _named(tuple(kinds), "on_any", "on_{}"))
         self._handlers = [one.handled for one in self._all if type(one).handled is not Invariant.handled]
-        self._methods = _methods(tuple(kinds))
-        self._hears: dict[type, list[Hears]] = {}
-        self._orders = [one for one in self._all if isinstance(one, Order)]
+        self._handlers_of = _Hooks(self._all, _named(tuple(kinds), "handled_{}"))
+        self._orders = [one for one in self._all if isinstance(one, ends.Order)]
         self._last = 0
         self._has_gap = False
         self._is_told = False
         self._is_in_doubt = False
-        self._is_closed = False
 
     @property
     def breaches(self) -> list[Breach]:
@@ -141,34 +125,30 @@ class LogChecker:
         """Check the next event."""
         self._has_gap = self._has_gap or event.seq != self._last + 1
         self._last = event.seq
+        body = event.body
         if self._has_gap:  # the other rules cannot judge a log that lacks an event
             for order in self._orders:
-                order.on_any(event)
+                order.on_any(event, body)
             return
         for handled in self._facts.settle(event):
-            self._handled(handled)
+            self._handled(*handled)
         self._facts.hear(event)
-        for hears in self._hears.get(type(event.body)) or self._hears_of(type(event.body)):
-            hears(event)
+        for hears in self._hears[type(body)]:
+            hears(event, body)
         self._is_told = event.recipient == CLIENT
 
-    def _hears_of(self, kind: type) -> list[Hears]:
-        """Return the methods that read messages of a kind."""
-        found = self._hears[kind] = [getattr(self._all[index], name) for index, name in self._methods[kind]]
-        return found
-
-    def _handled(self, handled: Handled) -> None:
-        self._ledger.handled(handled)
-        for take in self._handlers:
-            take(handled)
-        for output in handled.outputs:
-            body = output.body
-            if isinstance(body, SessionClosed):
-                self._is_closed = True
-            elif isinstance(body, AskEnded) and not isinstance(handled.event.body, Ask):
-                self._is_in_doubt = bool(body.in_doubt)
-                if not body.in_doubt:
-                    self._quiet(output.seq)
+    def _handled(self, event: Event, outputs: Sequence[Event]) -> None:
+        self._ledger.handled(event, outputs)
+        for handler in self._handlers:
+            handler(event, outputs)
+        for handler_of in self._handlers_of[type(event.body)]:
+            handler_of(event, event.body, outputs)
+        if isinstance(event.body, Ask):
+            return
+        for output, ended in of_kind(outputs, AskEnded):
+            self._is_in_doubt = bool(ended.in_doubt)
+            if not ended.in_doubt:
+                self._quiet(output.seq)
 
     def _quiet(self, seq: int) -> None:
         for one in self._all:
@@ -181,8 +161,8 @@ class LogChecker:
         if self._has_gap:
             return
         for handled in self._facts.rest(is_cut=not is_at_rest and not self._is_told):
-            self._handled(handled)
-        if is_at_rest and self._last and not (self._is_closed and self._is_in_doubt):
+            self._handled(*handled)
+        if is_at_rest and self._last and not (self._facts.closed_by and self._is_in_doubt):
             self._quiet(self._last)
 
 

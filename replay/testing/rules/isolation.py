@@ -7,14 +7,18 @@ only the outcome goes back. Which rights it has can only be narrower than its pa
 from collections import Counter
 from typing import Final
 
+from msgspec import field
+
 from callboard.actors.protocol.addresses import HOST, SUPERVISOR, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     ApprovalGiven,
     Ask,
     Begin,
     CallTool,
+    Delegate,
     DelegationEnded,
     Finished,
     ModelReplied,
@@ -24,8 +28,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Facts, Life
-from callboard.replay.testing.rules.ledger import Ledger
+from callboard.replay.testing.rules.facts import Call, Life
 
 OWN_SCOPE: Final = frozenset({"tokens", "cost", "deadline_s"})
 """Limits that a parent's scope enforces on its children, so a child's own limit may be wider."""
@@ -40,10 +43,9 @@ class Narrowing(Invariant):
     name = "narrowing"
     rule = "A child has no wider limits than its parent, is on its list, and uses its own tools only."
 
-    def on_Begin(self, event: Event) -> None:
+    def on_Begin(self, event: Event, begin: Begin) -> None:
         """Compare a child's profile, limits and roster with its parent's."""
-        who, begin = event.recipient, event.body
-        assert isinstance(begin, Begin)
+        who = event.recipient
         parent, life = self.facts.lives.get(parent_of(who)), self.facts.lives[who]
         if who == HOST or parent is None:
             return
@@ -57,10 +59,9 @@ class Narrowing(Invariant):
         if begin.model != inherited:
             self.broken(event.seq, f"{who} has model {begin.model.name}, which it was not given")
 
-    def on_CallTool(self, event: Event) -> None:
+    def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a called tool is in the agent's own profile."""
-        call, life = event.body, self.facts.lives.get(event.sender)
-        assert isinstance(call, CallTool)
+        life = self.facts.lives.get(event.sender)
         tools = {spec.name: spec.effect for spec in life.profile.tools} if life else {}
         if tools.get(call.tool) != call.effect:
             self.broken(event.seq, f"{event.sender} calls {call.tool}, which is not its {call.effect} tool")
@@ -71,24 +72,18 @@ class Approvals(Invariant):
 
     name = "approvals"
     rule = "A call of a tool that needs an approval runs only after a person has approved it."
+    _approved: Counter[Call] = field(default_factory=Counter)
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._approved: Counter[Call] = Counter()
-
-    def on_ApprovalGiven(self, event: Event) -> None:
+    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
         """Record the verdict of a person."""
-        given = event.body
-        assert isinstance(given, ApprovalGiven)
         self._approved[event.recipient, given.turn, given.call] += given.verdict == "approved"
 
-    def on_CallTool(self, event: Event) -> None:
+    def on_CallTool(self, event: Event, call: CallTool) -> None:
         """Check that a call which needs an approval has one."""
-        call, life = event.body, self.facts.lives.get(event.sender)
-        assert isinstance(call, CallTool)
+        life, key = self.facts.lives.get(event.sender), (event.sender, call.turn, call.call)
         wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
         if wanted.get(call.tool) in ("before", "always"):
-            self._approved[key := (event.sender, call.turn, call.call)] -= 1
+            self._approved[key] -= 1
             if self._approved[key] < 0:
                 self.broken(event.seq, f"{event.sender} calls {call.tool}, which no person has approved")
 
@@ -98,30 +93,25 @@ class Isolation(Invariant):
 
     name = "isolation"
     rule = "A child gets only its profile, its prompt and its own messages, and its parent only the outcome."
+    _readers: dict[int, str] = {}
+    _last_words: dict[str, set[str]] = {}
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._readers: dict[int, str] = {}
-        self._last_words: dict[str, set[str]] = {}
-
-    def on_any(self, event: Event) -> None:
+    def on_any(self, event: Event, body: AnyMessage) -> None:
         """Record the recipient of an event with content."""
-        if type(event.body) in _CONTENT:
+        if type(body) in _CONTENT:
             self._readers[event.seq] = event.recipient
 
-    def on_TurnSettled(self, event: Event) -> None:
+    def on_TurnSettled(self, event: Event, body: AnyMessage) -> None:
         """Record the last text of an agent."""
-        settled: Settled | None = getattr(event.body, "settled", None)
+        settled: Settled | None = getattr(body, "settled", None)
         if settled is not None and settled.text:
             self._last_words.setdefault(event.sender, set()).add(settled.text)
 
     on_Delegate = on_ReportBack = on_Stopped = on_TurnSettled
 
-    def on_Begin(self, event: Event) -> None:
+    def on_Begin(self, event: Event, begin: Begin) -> None:
         """Check that an agent is given its own task and nothing else."""
-        who, begin = event.recipient, event.body
-        assert isinstance(begin, Begin)
-        life = self.facts.lives[who]
+        who, life = event.recipient, self.facts.lives[event.recipient]
         known = self.facts.profiles.get(life.profile.name)
         if known is None or known[1] != bytes(begin.profile):
             self.broken(event.seq, f"{who} begins with a profile that the session was not opened with")
@@ -136,45 +126,34 @@ class Isolation(Invariant):
                 self.broken(event.seq, f"{who} is offered {name}, or told something else of it")
 
     def _given(self, life: Life) -> tuple[Json | None, Json | None]:
-        """Return the prompt and the schema that this life was given."""
+        """Return the prompt and the schema that this life was given; None for what the log does not hold."""
         if life.address == HOST:
-            running = self.facts.running
-            ask = running[1] if running else None
-            return _asked(ask, life)
-        delegate = self.facts.delegates.get(life.call)
-        if delegate is None:
+            running, fallback = self.facts.running, life.profile.schema
+            given: Ask | Delegate | None = running[1] if running else None
+        else:
+            given = delegate = self.facts.delegates.get(life.call)
+            first = self.facts.profiles.get(delegate.profiles[0]) if delegate else None
+            fallback = first[0].schema if first else NULL
+        if given is None:
             return None, None
-        first = self.facts.profiles.get(delegate.profiles[0])
-        fallback = first[0].schema if first else NULL
-        return delegate.prompt, delegate.schema if delegate.schema != NULL else fallback
+        return given.prompt, given.schema if given.schema != NULL else fallback
 
-    def on_TurnRequested(self, event: Event) -> None:
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Check that the new content of a request came in messages to this agent."""
-        body = event.body
-        assert isinstance(body, TurnRequested)
-        self.on_TurnSettled(event)
+        self.on_TurnSettled(event, body)
         for seq in body.new:
             if self._readers.get(seq) != event.sender:
                 self.broken(event.seq, f"{event.sender} uses event {seq}, which is not addressed to it")
 
-    def on_Finished(self, event: Event) -> None:
+    def on_Finished(self, event: Event, body: Finished) -> None:
         """Record the last text of an agent."""
-        self.on_TurnSettled(event)
-        assert isinstance(event.body, Finished)
-        self._last_words.setdefault(event.sender, set()).add(event.body.text)
+        self.on_TurnSettled(event, body)
+        self._last_words.setdefault(event.sender, set()).add(body.text)
 
-    def on_DelegationEnded(self, event: Event) -> None:
+    def on_DelegationEnded(self, event: Event, end: DelegationEnded) -> None:
         """Check that the parent gets the outcome in the words of an agent that worked on it."""
-        end = event.body
-        assert isinstance(end, DelegationEnded)
         if event.sender != SUPERVISOR or not end.text:
             return
         copies = self.facts.copies.get((event.recipient, end.turn, end.call), [])
         if not any(end.text in self._last_words.get(one, ()) for one in copies):
             self.broken(event.seq, "no agent that worked on it said its text")
-
-
-def _asked(ask: Ask | None, life: Life) -> tuple[Json | None, Json | None]:
-    if ask is None:
-        return None, None
-    return ask.prompt, ask.schema if ask.schema != NULL else life.profile.schema

@@ -4,19 +4,20 @@ A scope is an agent and all below it; the host's is the session's. For models th
 which is what a budget can promise.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.limits import fill, micro, narrow
+from callboard.actors.protocol.limits import Limits, fill, micro, narrow
 from callboard.actors.protocol.messages import (
     Ask,
     Begin,
     CallModel,
-    CheckSchema,
     Delegate,
-    DelegationEnded,
     Finished,
     Stopped,
     TurnRequested,
@@ -24,20 +25,18 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
-from callboard.replay.testing.rules.facts import Facts, Handled
+from callboard.replay.testing.rules.facts import Facts
 
 
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """What an agent and all below it may use, spent, and reserved. closing: what its own next turn needs."""
 
-    __slots__ = ("closing", "cost", "reserved", "spent", "tokens")
-
-    def __init__(self, tokens: int | None, cost: int | None, spent: Usage = ZERO) -> None:
-        self.tokens = tokens
-        self.cost = cost
-        self.spent = spent
-        self.reserved = NOTHING
-        self.closing = NOTHING
+    address: str
+    tokens: int | None
+    cost: int | None
+    spent: Usage = ZERO
+    reserved: Need = NOTHING
+    closing: Need = NOTHING
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
@@ -60,23 +59,25 @@ class Settlement(NamedTuple):
     seq: int
 
 
-class Ledger:
+class Ledger(msgspec.Struct, eq=False):
     """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
 
-    asked: the latest turn that each agent requested. has_budgets: whether some scope ever had a limit.
+    asked: the latest turn that each agent requested. agents: those that ever began, racers included.
+    children: so many of them by parent and turn. has_budgets: whether some scope ever had a limit.
     ask_spent: the charges when the running ask began.
     settlement: what the last event settled, if any.
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.scopes: dict[str, Scope] = {}
-        self.grants: dict[str, TurnRequested] = {}
-        self.asked: dict[str, TurnRequested] = {}
-        self.wishes: dict[str, Need] = {}
-        self.has_budgets = False
-        self.ask_spent: Usage = ZERO
-        self.settlement: Settlement | None = None
+    facts: Facts
+    scopes: dict[str, Scope] = {}
+    grants: dict[str, TurnRequested] = {}
+    asked: dict[str, TurnRequested] = {}
+    wishes: dict[str, Need] = {}
+    agents: int = 1
+    children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
+    has_budgets: bool = False
+    ask_spent: Usage = ZERO
+    settlement: Settlement | None = None
 
     @property
     def spent(self) -> Usage:
@@ -84,27 +85,29 @@ class Ledger:
         host = self.scopes.get(HOST)
         return host.spent if host else ZERO
 
-    def handled(self, handled: Handled) -> None:
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Update the books by one decision of the supervisor: its event first, then its outputs."""
-        event, outputs = handled
-        body = event.body
+        body, scope = event.body, self.scopes.get(event.sender)
         self.settlement = self._settle(event)
         if isinstance(body, TurnRequested):
             self.asked[event.sender] = body
-        if isinstance(body, TurnRequested) and event.sender in self.scopes:
-            self.wishes[event.sender] = body.need
-            if body.attempt == 1:
-                self.scopes[event.sender].closing = NOTHING
-        elif (
-            isinstance(body, Delegate)
-            and is_taken_on(self.facts, event, outputs)
-            and event.sender in self.scopes
-        ):
-            self.scopes[event.sender].closing = body.closing
-        elif isinstance(body, Ask) and is_taken_on(self.facts, event, outputs):
-            self.ask_spent = self.spent
+            if scope is not None:
+                self.wishes[event.sender] = body.need
+                scope.closing = NOTHING if body.attempt == 1 else scope.closing
+        elif isinstance(body, Delegate | Ask) and self.facts.is_taken_on(event, outputs):
+            if isinstance(body, Ask):
+                self.ask_spent = self.spent
+            else:
+                self._take_on(event.sender, body)
         for output in outputs:
             self._posted(output)
+
+    def _take_on(self, who: str, body: Delegate) -> None:
+        if who in self.scopes:
+            self.scopes[who].closing = body.closing
+        if who in self.facts.lives:
+            self.agents += len(body.profiles)
+            self.children[who, body.turn] += len(body.profiles)
 
     def _settle(self, event: Event) -> Settlement | None:
         body, who = event.body, event.sender
@@ -124,7 +127,7 @@ class Ledger:
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
-            self.has_budgets = self.has_budgets or scope.tokens is not None or scope.cost is not None
+            self.has_budgets |= scope.tokens is not None or scope.cost is not None
         elif isinstance(body, CallModel):
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             for scope in self.above(body.agent):
@@ -139,39 +142,24 @@ class Ledger:
 
     def could_ever_fit(self, who: str) -> bool:
         """Return whether an agent's last wish fits beside the charges and the closing turns above it."""
-        kept = self.wishes.get(who, NOTHING)
-        for index, scope in enumerate(self.above(who)):
-            kept = add(kept, scope.closing) if index else kept
-            if not scope.may_hold(kept):
-                return False
-        return True
+        return all(scope.may_hold(kept) for scope, kept in self.held(who, self.wishes.get(who, NOTHING)))
+
+    def held(self, who: str, need: Need) -> Iterator[tuple[Scope, Need]]:
+        """Yield each scope above an agent, its own first, with this need and the closing turns between."""
+        for scope in self.above(who):
+            need = add(need, scope.closing) if scope.address != who else need
+            yield scope, need
 
     def _scope(self, who: str, begin: Begin) -> Scope:
         if who != HOST:
-            return Scope(begin.limits.tokens, micro(begin.limits.cost))
+            return Scope(who, begin.limits.tokens, micro(begin.limits.cost))
         own = self.facts.lives[HOST].profile.limits
-        session, running = narrow(fill(self.facts.limits), own), self.facts.running
+        opened, running = self.facts.opened, self.facts.running
+        session = narrow(fill(opened.limits if opened else Limits()), own)
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
         cost = None if ask.cost is None else self.ask_spent.cost + (micro(ask.cost) or 0)
-        return Scope(_least(session.tokens, tokens), _least(micro(session.cost), cost), self.spent)
-
-
-def is_taken_on(facts: Facts, event: Event, outputs: Sequence[Event]) -> bool:
-    """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
-    if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
-        return True
-    return event.seq in facts.waiting and not any(_is_its_end(event, one) for one in outputs)
-
-
-def _is_its_end(event: Event, output: Event) -> bool:
-    """Return whether this output ends the delegation that the event asks for."""
-    body, end = event.body, output.body
-    return (
-        isinstance(body, Delegate)
-        and isinstance(end, DelegationEnded)
-        and (output.recipient, end.turn, end.call) == (event.sender, body.turn, body.call)
-    )
+        return Scope(who, _least(session.tokens, tokens), _least(micro(session.cost), cost), self.spent)
 
 
 def _least(*bounds: int | None) -> int | None:

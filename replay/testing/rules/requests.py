@@ -4,15 +4,18 @@ A simulation has the requests at hand; for a recorded log the deciders compute t
 Every rule here is one of `check_requests`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Final
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from callboard.actors.agent.state import AgentState, request_of
+from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     ApprovalGiven,
     Begin,
@@ -28,25 +31,21 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.rules.sources import NEW, PROVENANCE, Sources
-
-APPEND_ONLY: Final = "Every request of an agent begins with its request before, byte for byte."
-SENDABLE: Final = "In every request each tool call is answered in the next message, in call order."
-GRANTED: Final = "A model gets the request that was granted: turn, attempt and digest are those of its wish."
 
 REQUEST_RULES: Final = {
-    "append-only": APPEND_ONLY,
-    "sendable": SENDABLE,
-    "provenance": PROVENANCE,
-    "new": NEW,
-    "granted": GRANTED,
+    "append-only": "Every request of an agent begins with its request before, byte for byte.",
+    "sendable": "In every request each tool call is answered in the next message, in call order.",
+    "provenance": "Every byte of an agent's conversation came in a message to it, or is a fixed phrase.",
+    "new": "An event that adds content to a request is named in `new` of one request of its agent, once.",
+    "granted": "A model gets the request that was granted: turn, attempt and digest are those of its wish.",
 }
 
+Part: TypeAlias = tuple[str, bytes]
+"""The role of a message, and a text, a result or another block in it."""
 
-_SOURCES: Final = frozenset(
-    {Begin, ModelReplied, ToolReturned, ApprovalGiven, DelegationEnded, ReportJudged, TurnRequested}
-)
-"""Messages whose content may come into a conversation, and the one that says which did."""
+_PHRASES: Final = (prompts.CANCELLED, prompts.TRUNCATED, prompts.REPORT_NOW)
+_OPENINGS: Final = (prompts.UNUSABLE_TASK, "There is no tool named ", "Not run: one reply may make ")
+"""The texts of callboard itself, whole or by their beginning."""
 
 
 def requests_of(events: Sequence[Event]) -> dict[int, ModelRequest]:
@@ -70,60 +69,125 @@ def check_requests(
     """Return the breaches of a session's requests. requests: by the seq of the grant, if at hand."""
     if requests is None:
         requests = requests_of(events)
-    found: list[Breach] = []
-    forgetful = _forgetful(events)
-    grants, appending, sources = _Grants(), _Appending(forgetful), Sources(forgetful)
+    checker = _Checker(_forgetful(events))
     for event in events:
-        kind = type(event.body)
-        if kind is CallModel:
-            request = requests.get(event.seq)
-            found += grants.hear(event, request)
-            found += appending.hear(event, request)
-            found += sources.hear(event, request)
-        elif kind in _SOURCES:
-            found += sources.hear(event, None)
-            if kind is TurnRequested:
-                found += grants.hear(event, None)
-            elif kind is Begin:
-                found += appending.hear(event, None)
-    return sorted(found, key=lambda breach: breach.seq)
+        body = event.body
+        if isinstance(body, TurnRequested):
+            checker.asks(event.sender, body)
+        elif isinstance(body, CallModel):
+            checker.check(event.seq, body.agent, requests.get(event.seq))
+        elif type(body) in _PARTS_OF:
+            checker.tells(event)
+    return sorted(checker.found, key=lambda breach: breach.seq)
 
 
-def _breach(name: str, seq: int, detail: str) -> Breach:
-    return Breach(name, REQUEST_RULES[name], seq, detail)
+def _forgetful(events: Iterable[Event]) -> set[str]:
+    """Return the agents whose decider failed while they drained: they lose their conversation."""
+    failed = {(event.sender, event.cause) for event in events if isinstance(event.body, DeciderFailed)}
+    stopped = {(event.sender, event.cause) for event in events if isinstance(event.body, Stopped)}
+    return {who for who, _ in failed & stopped}
 
 
-class _Grants:
-    """Checks that requests are the granted ones and can be sent; only new messages are read."""
+class _Agent(msgspec.Struct, eq=False):
+    """The wish of an agent, the content it was told, and its last request. owed: calls without a result.
 
-    def __init__(self) -> None:
-        self._wishes: dict[str, TurnRequested] = {}
-        self._read: dict[str, int] = {}
-        self._owed: dict[str, list[object]] = {}
+    named: events in `new` since its last request. life: its Begin; last_life: that of its last request.
+    """
 
-    def hear(self, event: Event, request: ModelRequest | None) -> Iterator[Breach]:
-        """Check the next event with the request that it grants."""
-        if isinstance(event.body, TurnRequested):
-            self._wishes[event.sender] = event.body
-        if not isinstance(event.body, CallModel):
-            return
-        agent = event.body.agent
-        wish = self._wishes.pop(agent, TurnRequested(0))
+    wish: TurnRequested = TurnRequested(0)
+    named: list[int] = []
+    known: set[Part] = set()
+    life: int = 0
+    last_life: int = 0
+    last: ModelRequest | None = None
+    read: int = 0
+    owed: list[object] = []
+
+
+class _Checker:
+    """Compares each granted request with the one before, and what it adds with the events it names.
+
+    Only new messages are read. forgetful: agents that may have lost their conversation, and with it the
+    events not named yet.
+    """
+
+    def __init__(self, forgetful: Set[str]) -> None:
+        self.found: list[Breach] = []
+        self._forgetful = forgetful
+        self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
+        self._unnamed: dict[int, list[Part]] = {}
+
+    def tells(self, event: Event) -> None:
+        """Record content that is told to an agent."""
+        agent = self._agents[event.recipient]
+        if isinstance(event.body, Begin):
+            agent.life = event.seq
+        parts = self._unnamed[event.seq] = _PARTS_OF[type(event.body)](event.body)
+        agent.known.update(parts)
+
+    def asks(self, who: str, wish: TurnRequested) -> None:
+        """Record a wish."""
+        self._agents[who].wish = wish
+        self._agents[who].named += wish.new
+
+    def check(self, seq: int, who: str, request: ModelRequest | None) -> None:
+        """Check the request that a grant sends."""
+        agent = self._agents[who]
+        wish, agent.wish = agent.wish, TurnRequested(0)
         asked = None if request is None else (request.digest, request.turn, request.attempt)
         if request is None or asked != (wish.digest, wish.turn, wish.attempt):
-            yield _breach("granted", event.seq, f"{agent} was granted a call that it did not request")
-        elif why := self._why_unsendable(request):
-            yield _breach("sendable", event.seq, f"{agent}, turn {wish.turn}: {why}")
+            self._broken("granted", seq, f"{who} was granted a call that it did not request")
+        elif why := _why_unsendable(agent, request):
+            self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
+        if request is not None:
+            self._check_appending(seq, agent, request)
+            self._check_sources(seq, agent, request)
+            agent.last = request
 
-    def _why_unsendable(self, request: ModelRequest) -> str:
-        """Return why a service would refuse this conversation; empty if it would not."""
-        who, start = request.address, self._read.get(request.address, 0)
-        if start > request.length:  # it has forgotten its conversation
-            start, self._owed[who] = 0, []
-        self._read[who] = request.length
-        owed, why = _owed_after(request.messages[start:], self._owed.get(who, []))
-        self._owed[who] = owed
-        return why or (f"the calls {owed} have no results" if owed else "")
+    def _check_appending(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
+        """Check that a request only grows within one life, and a conversation in all lives."""
+        who, before = request.address, agent.last
+        is_same_life, agent.last_life = agent.last_life == agent.life, agent.life
+        if before is None or who in self._forgetful:
+            return
+        if is_same_life and (before.system, before.tools) != (request.system, request.tools):
+            self._broken("append-only", seq, f"{who} has another system prompt or other tools now")
+        if request.messages[: before.length] != before.messages:
+            self._broken("append-only", seq, f"{who} has rewritten its conversation")
+
+    def _check_sources(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
+        """Check that each new part came in an event that is named, in the order of the names."""
+        who, start = request.address, agent.last.length if agent.last else 0
+        is_forgetful = who in self._forgetful
+        named, agent.named = agent.named, []
+        expected = deque((one, part) for one in named for part in self._unnamed.pop(one, [("", b"")]))
+        for index, message in enumerate(request.messages[start:], start):
+            for part in _parts_in(message):
+                if expected and expected[0][1] == part:
+                    expected.popleft()
+                elif _is_phrase(part):
+                    continue
+                elif part not in agent.known:
+                    self._broken("provenance", seq, f"message {index} of {who} came in no message to it")
+                elif not is_forgetful:
+                    self._broken("new", seq, f"message {index} of {who} has content of no event in `new`")
+        if expected and not is_forgetful:
+            self._broken("new", seq, f"{who} names event {expected[0][0]}, which adds nothing here")
+
+    def _broken(self, name: str, seq: int, detail: str) -> None:
+        self.found.append(Breach(name, REQUEST_RULES[name], seq, detail))
+
+
+# --- tool calls and their results -------------------------------------------------
+
+
+def _why_unsendable(agent: _Agent, request: ModelRequest) -> str:
+    """Return why a service would refuse this conversation; empty if it would not."""
+    if agent.read > request.length:  # it has forgotten its conversation
+        agent.read, agent.owed = 0, []
+    messages, agent.read = request.messages[agent.read :], request.length
+    agent.owed, why = _owed_after(messages, agent.owed)
+    return why or (f"the calls {agent.owed} have no results" if agent.owed else "")
 
 
 def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[object], str]:
@@ -145,36 +209,51 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
     return owed, ""
 
 
-class _Appending:
-    """Checks that a request only grows within one life, and a conversation in all lives."""
+# --- the parts of a conversation ----------------------------------------------------
 
-    def __init__(self, forgetful: Set[str]) -> None:
-        self._forgetful = forgetful
-        self._lives: dict[str, int] = {}
-        self._last: dict[str, tuple[int, ModelRequest]] = {}
-
-    def hear(self, event: Event, request: ModelRequest | None) -> Iterator[Breach]:
-        """Compare the next granted request with the one before."""
-        if isinstance(event.body, Begin):
-            self._lives[event.recipient] = event.seq
-        if request is None or request.address in self._forgetful:
-            return
-        who = request.address
-        life, before = self._last.get(who, (0, request))
-        if life == self._lives.get(who) and (before.system, before.tools) != (request.system, request.tools):
-            yield _breach("append-only", event.seq, f"{who} has another system prompt or other tools now")
-        if request.messages[: before.length] != before.messages:
-            yield _breach("append-only", event.seq, f"{who} has rewritten its conversation")
-        self._last[who] = self._lives.get(who, 0), request
+_PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
+    Begin: lambda body: [("user", part) for part in _split(bytes(body.prompt))],
+    ModelReplied: lambda body: [("assistant", bytes(body.content))],
+    ToolReturned: lambda body: [("user", bytes(body.output))],
+    ApprovalGiven: lambda body: [("user", encode(prompts.not_approved(body)))],
+    DelegationEnded: lambda body: [("user", encode(prompts.delegation_result(body)[0]))],
+    ReportJudged: lambda body: [("user", encode(prompts.judged_result(body)[0]))],
+}
+"""Kind of message -> the parts that it may add to its recipient's conversation."""
 
 
-def _forgetful(events: Iterable[Event]) -> set[str]:
-    """Return the agents whose decider failed while they drained: they lose their conversation."""
-    failed: set[tuple[str, int]] = set()
-    found = set()
-    for event in events:
-        if isinstance(event.body, DeciderFailed):
-            failed.add((event.sender, event.cause))
-        elif isinstance(event.body, Stopped) and (event.sender, event.cause) in failed:
-            found.add(event.sender)
-    return found
+class _Message(msgspec.Struct):
+    role: str
+    content: msgspec.Raw
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: msgspec.Raw = NULL
+    content: msgspec.Raw = NULL
+
+
+def _parts_in(message: bytes) -> list[Part]:
+    """Return the parts of a message; the content of a reply is one part."""
+    read = msgspec.json.decode(message, type=_Message)
+    content = bytes(read.content)
+    return [(read.role, part) for part in ([content] if read.role == "assistant" else _split(content))]
+
+
+def _split(content: bytes) -> list[bytes]:
+    """Return the texts and results in a user's content; other blocks whole."""
+    if not content.startswith(b"["):
+        return [content]
+    raws = msgspec.json.decode(content, type=list[msgspec.Raw])
+    blocks = [(raw, msgspec.json.decode(raw, type=_Block)) for raw in raws]
+    parts = {"tool_result": "content", "text": "text"}
+    return [bytes(getattr(block, parts[block.type]) if block.type in parts else raw) for raw, block in blocks]
+
+
+def _is_phrase(part: Part) -> bool:
+    """Return whether callboard itself says this to a model."""
+    try:
+        text = msgspec.json.decode(part[1], type=str)
+    except msgspec.DecodeError:
+        return False
+    return part[0] == "user" and (text in _PHRASES or text.startswith(_OPENINGS))

@@ -1,11 +1,20 @@
-"""Stopping is complete: no port starts a request for a stopped agent, and its descendants stop too."""
+"""Starts and stops: no port starts a request for a stopped agent, its descendants stop too, and an answer
+fits whether its call had started.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import field
 
 from callboard.actors.protocol.addresses import is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     ApprovalGiven,
     Begin,
     CallModel,
+    CallTool,
     DeciderFailed,
     DelegationEnded,
     Finished,
@@ -14,11 +23,24 @@ from callboard.actors.protocol.messages import (
     Stop,
     Stopped,
     ToolReturned,
+    ToolStarted,
 )
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.ledger import Ledger
+from callboard.replay.testing.rules.facts import Call
+
+
+class OneStop(Invariant):
+    """Stop."""
+
+    name = "one-stop"
+    rule = "An agent gets at most one Stop in a life."
+
+    def on_Stop(self, event: Event, body: Stop) -> None:
+        """Check that this is the first Stop of the life."""
+        before = self.facts.stops[event.recipient]
+        if before != event.seq:
+            self.broken(event.seq, f"{event.recipient} was told to stop by event {before} already")
 
 
 class NothingAfterStop(Invariant):
@@ -26,61 +48,39 @@ class NothingAfterStop(Invariant):
 
     name = "nothing-after-stop"
     rule = "Once the Stop of an agent is posted, no port starts a request for it."
+    _refused: set[int] = set()
+    _interrupted: set[Call] = set()
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._stopped: dict[str, int] = {}
-        self._refused: set[int] = set()
-        self._interrupted: set[tuple[str, int, int]] = set()
-
-    def on_Stop(self, event: Event) -> None:
-        """Record a Stop."""
-        self._stopped[event.recipient] = event.seq
-
-    def on_Begin(self, event: Event) -> None:
-        """Forget the Stop of an earlier life."""
-        self._stopped.pop(event.recipient, None)
-
-    def on_CallModel(self, event: Event) -> None:
+    def on_CallModel(self, event: Event, body: AnyMessage) -> None:
         """Report a grant for a stopped agent; record its other requests, which must be refused."""
         who = owner_of(event)
-        if who in self._stopped:
+        if stop := self.facts.stops.get(who):
             self._refused.add(event.seq)
-            if isinstance(event.body, CallModel):
-                self.broken(event.seq, f"{who} was stopped by event {self._stopped[who]} and gets a turn")
+            if isinstance(body, CallModel):
+                self.broken(event.seq, f"{who} was stopped by event {stop} and gets a turn")
 
     on_CallTool = on_RequestApproval = on_CallModel
 
-    def on_ToolStarted(self, event: Event) -> None:
+    def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
         """Report a tool that starts for a stopped agent."""
-        if event.recipient in self._stopped:
-            stop = self._stopped[event.recipient]
+        if stop := self.facts.stops.get(event.recipient):
             self.broken(event.seq, f"a tool starts for {event.recipient}, stopped by event {stop}")
 
-    def on_ModelReplied(self, event: Event) -> None:
+    def on_ModelReplied(self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
         """Check that a request made after the Stop is answered as not started."""
-        assert isinstance(event.body, ModelReplied)
-        self._answered(event, event.body.status)
-
-    def on_ToolReturned(self, event: Event) -> None:
-        """Check the same of a tool call, unless an earlier attempt was interrupted and may have acted."""
-        body = event.body
-        assert isinstance(body, ToolReturned)
-        call = (event.recipient, body.turn, body.call)
-        if body.status != "interrupted":
-            self._answered(event, body.status)
-        elif call not in self._interrupted:
-            self._answered(event, body.status)
-            self._interrupted.add(call)
-
-    def on_ApprovalGiven(self, event: Event) -> None:
-        """Check that no person was asked."""
-        assert isinstance(event.body, ApprovalGiven)
-        self._answered(event, event.body.verdict)
-
-    def _answered(self, event: Event, status: str) -> None:
+        status = body.verdict if isinstance(body, ApprovalGiven) else body.status
         if event.cause in self._refused and status != "cancelled":
             self.broken(event.seq, f"event {event.cause} came after the Stop and was acted on")
+
+    on_ApprovalGiven = on_ModelReplied
+
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Check the same of a tool call, unless an earlier attempt was interrupted and may have acted."""
+        call = (event.recipient, body.turn, body.call)
+        if body.status != "interrupted" or call not in self._interrupted:
+            self.on_ModelReplied(event, body)
+        if body.status == "interrupted":
+            self._interrupted.add(call)
 
 
 class OnlyDrains(Invariant):
@@ -89,93 +89,107 @@ class OnlyDrains(Invariant):
     name = "only-drains"
     rule = "An agent that was stopped posts nothing but `Stopped` or a failure of its decider."
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._stops: dict[str, int] = {}
-
-    def on_Stop(self, event: Event) -> None:
-        """Record a Stop: it counts once the agent has handled it."""
-        self._stops[event.recipient] = event.seq
-
-    def on_Begin(self, event: Event) -> None:
-        """Forget the Stop of an earlier life."""
-        self._stops.pop(event.recipient, None)
-
-    def on_any(self, event: Event) -> None:
+    def on_any(self, event: Event, body: AnyMessage) -> None:
         """Check an event that the agent posts on its Stop or on anything later."""
-        stop = self._stops.get(event.sender)
-        if stop is not None and event.cause >= stop and not isinstance(event.body, Stopped | DeciderFailed):
+        stop = self.facts.stops.get(event.sender)
+        if stop is not None and event.cause >= stop and not isinstance(body, Stopped | DeciderFailed):
             self.broken(event.seq, f"{event.sender} posts {event.kind} after its Stop, event {stop}")
 
 
-class Running:
-    """Who runs, as the supervisor's decisions tell: from Begin until it finished, won or was stopped."""
-
-    def __init__(self) -> None:
-        self.addresses: set[str] = set()
-        self._below: dict[str, int] = {}
-
-    def begin(self, who: str) -> None:
-        """Add an agent that begins."""
-        if who not in self.addresses:
-            self.addresses.add(who)
-            self._count(who, 1)
-
-    def end(self, who: str) -> None:
-        """Remove an agent that ends, if it is running."""
-        if who in self.addresses:
-            self.addresses.remove(who)
-            self._count(who, -1)
-
-    def below(self, who: str) -> list[str]:
-        """Return the running agents below an agent."""
-        if not self._below.get(who):
-            return []
-        return sorted(one for one in self.addresses if one.startswith(who + "."))
-
-    def _count(self, who: str, by: int) -> None:
-        above = parent_of(who)
-        while is_agent(above):
-            self._below[above] = self._below.get(above, 0) + by
-            above = parent_of(above)
-
-
 class TransitiveStop(Invariant):
-    """Trees end as trees, and races as races."""
+    """Trees end as trees, and races as races.
+
+    An agent runs from its Begin until it finished, won or was stopped, as the supervisor's decisions tell.
+    """
 
     name = "transitive-stop"
     rule = "An agent that ends stops its descendants, deepest first; a delegation that ends stops its agents."
+    _running: set[str] = set()
+    _below: Counter[str] = field(default_factory=Counter)  # so that few agents are searched for descendants
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._running = Running()
-
-    def handled(self, handled: Handled) -> None:
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Update the running agents by one decision, and check that no descendant of an ended one is left."""
-        event, outputs = handled
         ended = [event.sender] if isinstance(event.body, Finished) else []
         worked_on: list[str] = []
         for output in outputs:
-            who, body = output.recipient, output.body
-            if isinstance(body, Begin):
-                self._running.begin(who)
-            elif isinstance(body, Stop):
-                if left := self._running.below(who):
-                    self.broken(output.seq, f"{who} is stopped before {', '.join(left)}")
-                ended.append(who)
-                self._running.end(who)
-            elif isinstance(body, ReportJudged) and body.verdict == "accepted":
-                ended.append(who)
-            elif isinstance(body, DelegationEnded):
-                worked_on += self.facts.copies.get((who, body.turn, body.call), ())
+            who = output.recipient
+            match output.body:
+                case Begin() if who not in self._running:
+                    self._running.add(who)
+                    self._count(who, 1)
+                case Stop():
+                    if left := self._left_below(who):
+                        self.broken(output.seq, f"{who} is stopped before {left}")
+                    ended.append(who)
+                    self._end(who)
+                case ReportJudged(verdict="accepted"):
+                    ended.append(who)
+                case DelegationEnded(turn=turn, call=call):
+                    worked_on += self.facts.copies.get((who, turn, call), ())
+                case _:
+                    pass
         self._check(event, ended, worked_on)
 
     def _check(self, event: Event, ended: list[str], worked_on: list[str]) -> None:
         for who in ended:
-            self._running.end(who)
+            self._end(who)
         for who in ended:
-            if left := self._running.below(who):
-                self.broken(event.seq, f"{who} has ended and {', '.join(left)} below it still runs")
+            if left := self._left_below(who):
+                self.broken(event.seq, f"{who} has ended and {left} below it still runs")
         for who in worked_on:
-            if who in self._running.addresses:
+            if who in self._running:
                 self.broken(event.seq, f"{who} still runs, but its delegation has ended")
+
+    def _end(self, who: str) -> None:
+        if who in self._running:
+            self._running.remove(who)
+            self._count(who, -1)
+
+    def _left_below(self, who: str) -> str:
+        """Return the running agents below an agent, as text."""
+        if not self._below[who]:
+            return ""
+        return ", ".join(sorted(one for one in self._running if one.startswith(who + ".")))
+
+    def _count(self, who: str, by: int) -> None:
+        above = parent_of(who)
+        while is_agent(above):
+            self._below[above] += by
+            above = parent_of(above)
+
+
+class Started(Invariant):
+    """Statuses of calls of write tools."""
+
+    name = "started"
+    rule = "A write tool has no result before its start, and no interrupted call is `cancelled` later."
+    _waiting: set[int] = set()
+    _interrupted: set[Call] = set()
+
+    def on_CallTool(self, event: Event, body: CallTool) -> None:
+        """Record a call."""
+        if body.effect == "write":
+            self._waiting.add(event.seq)
+
+    def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
+        """Record the start of a write tool."""
+        self._waiting.discard(event.cause)
+
+    def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
+        """Compare the status of an answer with what may have happened."""
+        call = (event.recipient, body.turn, body.call)
+        if why := self._why_false(event.cause, body.status, call in self._interrupted):
+            self.broken(event.seq, f"call {body.turn}.{body.call} of {event.recipient} {why}")
+        if body.status == "interrupted":
+            self._interrupted.add(call)
+        self._waiting.discard(event.cause)
+
+    def _why_false(self, request: int, status: str, was_interrupted: bool) -> str:
+        """Return why this status is false; empty if it may be true."""
+        if was_interrupted:  # its first attempt may have acted, so that a second one is never `cancelled`
+            has_result = status != "interrupted" and request in self._waiting
+            is_false = status == "cancelled" or has_result
+            return f"was interrupted before and is told as {status}" if is_false else ""
+        if status == "cancelled":  # also of one that has started: it may have waited for the disk only
+            return ""
+        return f"had not started and is told as {status}" if request in self._waiting else ""

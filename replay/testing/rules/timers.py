@@ -23,8 +23,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Facts, Handled
-from callboard.replay.testing.rules.ledger import Ledger
+from callboard.replay.testing.rules.facts import of_kind
 
 _GRACE: Final = "grace"
 
@@ -34,77 +33,65 @@ class Timers(Invariant):
 
     name = "timers"
     rule = "A timer that fires ends its agent, ask or back-off; an agent that has ended has no timer left."
+    _for: dict[int, tuple[str, str]] = {}  # timer -> its purpose and its agent
+    _fired: set[int] = set()
+    _due: dict[int, int] = {}
 
-    def __init__(self, facts: Facts, ledger: Ledger) -> None:
-        super().__init__(facts, ledger)
-        self._for: dict[int, tuple[str, str]] = {}
-        self._fired: set[int] = set()
-        self._doubtful: tuple[int, str] | None = None
-        self._due: dict[int, int] = {}
-
-    def on_TurnRequested(self, event: Event) -> None:
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         """Record a back-off."""
-        body = event.body
-        assert isinstance(body, TurnRequested)
         if body.after_ms:
             self._due[event.seq] = event.at + body.after_ms
 
-    def on_CallModel(self, event: Event) -> None:
+    def on_CallModel(self, event: Event, call: CallModel) -> None:
         """Check a call that may have had to wait."""
-        call = event.body
-        assert isinstance(call, CallModel)
         due = self._due.pop(call.request, 0)
         if event.at < due:
             self.broken(event.seq, f"{call.agent} calls {due - event.at} ms before its back-off is over")
 
-    def on_TimerFired(self, event: Event) -> None:
+    def on_TimerFired(self, event: Event, body: TimerFired) -> None:
         """Record a timer that has fired and can no longer be cancelled."""
-        assert isinstance(event.body, TimerFired)
-        self._fired.add(event.body.timer)
+        self._fired.add(body.timer)
 
-    def handled(self, handled: Handled) -> None:
+    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Check that a timer which fired is obeyed, and that an agent which ended has no timer left."""
-        event, outputs = handled
         if outputs:
-            self._confirm()
+            self.confirm()
         purpose = ""
         if isinstance(event.body, TimerFired):
             purpose, who = self._for.pop(event.body.timer, ("", ""))
-            if purpose == _GRACE and not _tells_the_end(outputs) and self.facts.asks:
-                self._doubtful = event.seq, "the grace is over, and the outcome is not told"
-            elif purpose == "deadline" and self._runs(who, event.seq):
-                self._doubtful = event.seq, f"the time of {who} is over, and it still runs"
+            self._check_fired(event.seq, purpose, who, outputs)
+        ended = {event.sender} if isinstance(event.body, Finished) else set()
         for index, output in enumerate(outputs):
-            if isinstance(output.body, AskEnded) and output.body.in_doubt and purpose != _GRACE:
-                self.broken(output.seq, "an outcome leaves agents in doubt before the grace is over")
-            if isinstance(output.body, SetTimer):
-                self._for[output.body.timer] = _purpose(event, output.body, outputs[index + 1 :], index == 0)
-            elif isinstance(output.body, CancelTimer):
-                self._for.pop(output.body.timer, None)
-            elif isinstance(output.body, Begin):
-                self._check_begin(output, output.body)
-        ended = {one.recipient for one in outputs if _ends(one)}
-        if isinstance(event.body, Finished):
-            ended.add(event.sender)
+            self._update(event, outputs, index, purpose)
+            if _ends(output):
+                ended.add(output.recipient)
         for timer, (purpose, who) in self._for.items() if ended else ():
             if who in ended and timer not in self._fired:
-                self._doubtful = event.seq, f"{who} has ended, and its {purpose} timer is still set"
+                self.in_doubt = event.seq, f"{who} has ended, and its {purpose} timer is still set"
         if outputs:
-            self._confirm()
+            self.confirm()
 
-    def _check_begin(self, event: Event, begin: Begin) -> None:
-        if begin.limits.deadline_s is not None and ("deadline", event.recipient) not in self._for.values():
-            self.broken(event.seq, f"{event.recipient} begins with a deadline that has no timer")
+    def _check_fired(self, seq: int, purpose: str, who: str, outputs: Sequence[Event]) -> None:
+        if purpose == _GRACE and not of_kind(outputs, AskEnded) and self.facts.asks:
+            self.in_doubt = seq, "the grace is over, and the outcome is not told"
+        elif purpose == "deadline" and self._runs(who, seq):
+            self.in_doubt = seq, f"the time of {who} is over, and it still runs"
 
-    def quiet(self, seq: int) -> None:
-        """Report a doubtful breach: every event was handled."""
-        self._confirm()
-
-    def _confirm(self) -> None:
-        """Report a doubtful breach, now that a later decision shows that its event was handled."""
-        if self._doubtful is not None:
-            self.broken(*self._doubtful)
-            self._doubtful = None
+    def _update(self, event: Event, outputs: Sequence[Event], index: int, purpose: str) -> None:
+        """Update the timers by one output. purpose: of the timer that has fired; empty for other events."""
+        match outputs[index].body:
+            case AskEnded(in_doubt=in_doubt) if in_doubt and purpose != _GRACE:
+                self.broken(outputs[index].seq, "an outcome leaves agents in doubt before the grace is over")
+            case SetTimer() as body:
+                self._for[body.timer] = _purpose(event, body, outputs[index + 1 :], index == 0)
+            case CancelTimer(timer=timer):
+                self._for.pop(timer, None)
+            case Begin(limits=limits):
+                who = outputs[index].recipient
+                if limits.deadline_s is not None and ("deadline", who) not in self._for.values():
+                    self.broken(outputs[index].seq, f"{who} begins with a deadline that has no timer")
+            case _:
+                pass
 
     def _runs(self, who: str, seq: int) -> bool:
         life = self.facts.lives.get(who)
@@ -116,15 +103,11 @@ def _ends(event: Event) -> bool:
     return isinstance(body, Stop) or (isinstance(body, ReportJudged) and body.verdict == "accepted")
 
 
-def _tells_the_end(outputs: Sequence[Event]) -> bool:
-    return any(isinstance(one.body, AskEnded) for one in outputs)
-
-
 def _purpose(event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> tuple[str, str]:
     """Return the purpose of a timer, from the event on which it was set and the posts after it."""
     if is_first and isinstance(event.body, TurnRequested) and event.body.after_ms == timer.after_ms:
         return "turn", event.sender
     if is_first and isinstance(event.body, Ask):
         return "deadline", HOST
-    begun = next((one.recipient for one in later if isinstance(one.body, Begin)), "")
-    return ("deadline", begun) if begun else (_GRACE, "")
+    begun = of_kind(later, Begin)
+    return ("deadline", begun[0][0].recipient) if begun else (_GRACE, "")

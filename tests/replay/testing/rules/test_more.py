@@ -30,15 +30,12 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.replay.testing.rules.admission import Closing, FirstCome
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.caps import Children
-from callboard.replay.testing.rules.checks import Checked
-from callboard.replay.testing.rules.ends import OneAnswer
+from callboard.replay.testing.rules.budgets import Spending
+from callboard.replay.testing.rules.caps import Children, Deserved
+from callboard.replay.testing.rules.ends import Cancelled, Closed, OneAnswer
 from callboard.replay.testing.rules.invariants import check_log
-from callboard.replay.testing.rules.one_stop import OneStop
-from callboard.replay.testing.rules.outcomes import Cancelled, Closed
-from callboard.replay.testing.rules.reasons import Deserved
-from callboard.replay.testing.rules.spending import Spending
-from callboard.replay.testing.rules.starts import Started
+from callboard.replay.testing.rules.reports import Checked
+from callboard.replay.testing.rules.stops import OneStop, Started
 from callboard.replay.testing.rules.timers import Timers
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile

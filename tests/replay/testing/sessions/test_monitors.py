@@ -274,7 +274,7 @@ class NoTools(Invariant):
     name = "no-tools"
     rule = "No tool is asked for."
 
-    def on_CallTool(self, event: Event) -> None:
+    def on_CallTool(self, event: Event, body: object) -> None:
         self.broken(event.seq, "here one is")
 
 
