@@ -22,12 +22,10 @@ crashes and readers beside writers are callboard's own.
 
 import pytest
 
-_PARTS = ("bodies", "hash_chain", "durability", "reading", "writing")
+_PARTS = ("durability", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
-from callboard.replay.testing.stores.bodies import BodyCases  # noqa: E402  # after the line above
-from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # likewise
-from callboard.replay.testing.stores.hash_chain import ChainCases  # noqa: E402  # likewise
+from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # after the line above
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # likewise
 from callboard.replay.testing.stores.store_place import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # likewise
@@ -35,5 +33,5 @@ from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  
 __all__ = ["StoreContract", "StorePlace"]
 
 
-class StoreContract(WritingCases, ReadingCases, BodyCases, ChainCases, DurabilityCases):
+class StoreContract(WritingCases, ReadingCases, DurabilityCases):
     """Every case, for a store that is found at the fixture `place`."""

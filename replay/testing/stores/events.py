@@ -4,8 +4,10 @@ Their envelopes are valid and say little; what matters to a store is their size,
 """
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from functools import partial, wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -15,6 +17,7 @@ from callboard.actors.protocol.messages import AnyMessage, Cancel, ToolReturned
 from callboard.runtime.log.protocol import Append, EventLog, Head, Stored
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 AT_MS: Final = 1_700_000_000_000
 TIMEOUT_S: Final = 30
@@ -70,3 +73,19 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
             return await work()
 
     return asyncio.run(limited())
+
+
+def on_loops(cases: type[T]) -> type[T]:
+    """Make each coroutine function of a class a test that calls `run`, so that pytest needs no plugin."""
+    for name, case in list(vars(cases).items()):
+        if inspect.iscoroutinefunction(case):
+            setattr(cases, name, _on_a_loop(case))
+    return cases
+
+
+def _on_a_loop(case: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    @wraps(case)
+    def test(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(partial(case, *args, **kwargs))
+
+    return test

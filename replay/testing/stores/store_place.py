@@ -1,6 +1,6 @@
 """Where the store under test keeps its log."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -26,9 +26,13 @@ class StorePlace(Protocol):
 
 
 @asynccontextmanager
-async def opened(place: StorePlace, key: bytes | None = None) -> AsyncIterator[EventLog]:
-    """Open the log there; close it at the end if the test has not."""
+async def opened(
+    place: StorePlace, key: bytes | None = None, sessions: Iterable[str] = ()
+) -> AsyncIterator[EventLog]:
+    """Open the log there and make these sessions; close it at the end if the test has not."""
     log = place.log(key)
     await log.open()
+    for name in sessions:
+        await log.create(name, 1, "")
     yield log
     await log.close()
