@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import CallModel, Finished, Stop, Stopped, TimerFired, TurnRequested
+from callboard.actors.protocol.messages import (
+    AnyMessage,
+    CallModel,
+    Finished,
+    Stop,
+    Stopped,
+    TimerFired,
+    TurnRequested,
+)
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, subtract
 from callboard.replay.testing.rules.base import Invariant
@@ -18,7 +26,7 @@ class Closing(Invariant):
     name = "closing-turns"
     rule = "A call leaves room for the closing turns of all agents above its own."
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Grants one after the other: what later ones of the same decision reserve is not there yet."""
         grants = of_kind(outputs, CallModel)
         later = [call.agent for _, call in grants]
@@ -58,7 +66,7 @@ class FirstCome(Invariant):
     _held: dict[str, set[str]] = {}
     _later: dict[str, TurnRequested] = {}
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Update the queue by one decision and check each grant in it."""
         if outputs:
             self.confirm()

@@ -4,19 +4,17 @@ Rules
   - An invariant reads events, in the order of the log, and calls no decider: it states the result in other
     words than the deciders. It keeps the facts that it needs later, and scans nothing twice.
   - It has a method `on_<Kind>(event, message)` for each kind of message that it looks at, or `on_any`.
-  - It has `handled_<Kind>(event, message, outputs)` if it wants the events of a kind that the supervisor has
-    handled, together with their outputs; `handled(event, outputs)` if it wants all of them.
+  - It has `handled_<Kind>(event, message, outputs)`, or `handled_any`, if it wants events that the supervisor
+    has handled, together with its posts for them.
   - It has `quiet` for the moments at which nothing may be left over: an outcome whose agents have all
     drained, and rest.
   - A log that ends in the middle is no breach: only its events can be wrong. At rest a missing one is wrong.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
 
-from callboard.actors.protocol.events import Event
 from callboard.replay.testing.rules.facts import Facts
 from callboard.replay.testing.rules.ledger import Ledger
 
@@ -55,9 +53,6 @@ class Invariant(msgspec.Struct, eq=False):
         if self.in_doubt is not None:
             self.broken(*self.in_doubt)
             self.in_doubt = None
-
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
-        """Check a decision of the supervisor."""
 
     def quiet(self, seq: int) -> None:
         """Report entries that are still open when all agents have drained."""

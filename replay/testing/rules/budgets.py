@@ -5,6 +5,7 @@ from functools import reduce
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Ask,
     AskEnded,
     CallModel,
@@ -19,7 +20,6 @@ from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, pric
 from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import of_kind
-from callboard.replay.testing.rules.ledger import Settlement
 
 
 class Budgets(Invariant):
@@ -28,7 +28,7 @@ class Budgets(Invariant):
     name = "budgets"
     rule = "The charges and reservations in a scope stay within its budget at every event."
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check every scope above each grant: nothing else can overshoot a budget."""
         for grant, call in of_kind(outputs, CallModel):
             over = (scope for scope in self.ledger.above(call.agent) if not scope.may_hold(scope.reserved))
@@ -47,7 +47,7 @@ class NothingRefusedThatFits(Invariant):
     name = "nothing-refused-that-fits"
     rule = "No agent ends as `budget` while its next turn still fits."
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check that no agent is stopped for a budget in which its turn could still fit."""
         for output, stop in of_kind(outputs, Stop):
             if stop.reason == "budget" and self.ledger.could_ever_fit(output.recipient):
@@ -86,30 +86,29 @@ class Charges(Invariant):
         """Record the usage of a call."""
         self._replies[event.recipient, body.turn, body.attempt] = body
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Compare settlements with replies, and ends with settlements."""
         ledger = self.ledger
-        if ledger.settlement is not None:
-            self._check(ledger.settlement)
+        if ledger.settled is not None:
+            self._check(event, *ledger.settled)
         for output in outputs:
             if isinstance(output.body, DelegationEnded):
                 self._check_end(output, output.body)
-            elif isinstance(output.body, AskEnded) and not isinstance(event.body, Ask):
+            elif isinstance(output.body, AskEnded) and not isinstance(body, Ask):
                 self._compare(output, output.body.usage, minus(ledger.spent, ledger.ask_spent))
             elif isinstance(output.body, SessionClosed):
                 self._compare(output, output.body.usage, ledger.spent)
 
-    def _check(self, settlement: Settlement) -> None:
-        grant, who, used, seq = settlement
-        reply = self._replies.pop((who, grant.turn, grant.attempt), None)
+    def _check(self, event: Event, grant: TurnRequested, used: Usage | None) -> None:
+        who, reply = event.sender, self._replies.pop((event.sender, grant.turn, grant.attempt), None)
         if who in self.facts.failed and used is None:
             return  # it may have forgotten its usage, and is charged in full
         if reply is None:
-            self.broken(seq, f"{who} settles turn {grant.turn}, which has no answer")
+            self.broken(event.seq, f"{who} settles turn {grant.turn}, which has no answer")
             return
         prices = self.facts.lives[who].begin.model.prices
         if (reply.usage and priced(reply.usage, prices)) != used:
-            self.broken(seq, f"{who} settles turn {grant.turn} with other figures than its answer's")
+            self.broken(event.seq, f"{who} settles turn {grant.turn} with other figures than its answer's")
 
     def _check_end(self, output: Event, end: DelegationEnded) -> None:
         copies = self.facts.copies.get((output.recipient, end.turn, end.call), []) if end.address else []

@@ -215,12 +215,12 @@ class Closed(Invariant):
     _is_closing: bool = False
     _running: str = ""
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Update the running ask by one decision, and check that a closing session is closed in time."""
-        ended = [body.request_id for _, body in of_kind(outputs, AskEnded)]
-        if isinstance(event.body, Ask) and event.body.request_id not in ended:
-            self._running = event.body.request_id
-        elif isinstance(event.body, Close) and self.facts.opened is not None:
+        ended = [end.request_id for _, end in of_kind(outputs, AskEnded)]
+        if isinstance(body, Ask) and body.request_id not in ended:
+            self._running = body.request_id
+        elif isinstance(body, Close) and self.facts.opened is not None:
             self._is_closing = True
         if self._running in ended:
             self._running = ""
@@ -236,12 +236,12 @@ class Cancelled(Invariant):
     _running: tuple[str, int] | None = None
     _cancelled: set[str] = set()
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Record a cancel, and compare each outcome with it."""
         ends = {end.request_id: (output.seq, end.kind) for output, end in of_kind(outputs, AskEnded)}
-        if isinstance(event.body, Ask) and event.body.request_id not in ends:
-            self._running = event.body.request_id, event.seq
-        elif isinstance(event.body, Cancel | Close) and self._running and self._is_open(event.seq):
+        if isinstance(body, Ask) and body.request_id not in ends:
+            self._running = body.request_id, event.seq
+        elif isinstance(body, Cancel | Close) and self._running and self._is_open(event.seq):
             self._cancelled.add(self._running[0])
         for name, (seq, kind) in ends.items():
             if self._running and name == self._running[0]:

@@ -59,9 +59,8 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
 )
 """All that a log alone can show."""
 
-Hook: TypeAlias = Callable[..., None]
-Named: TypeAlias = Mapping[type, Sequence[tuple[int, str]]]
-"""Kind of message -> the methods that read it, each with the place of its invariant."""
+Hooks: TypeAlias = Mapping[type, Sequence[tuple[int, Callable[..., None]]]]
+"""Kind of message -> the functions that read it, each with the place of its invariant."""
 
 
 def invariant(name: str) -> type[Invariant]:
@@ -73,25 +72,17 @@ def invariant(name: str) -> type[Invariant]:
 
 
 @lru_cache(maxsize=64)
-def _named(kinds: tuple[type[Invariant], ...], *names: str) -> Named:
-    """Find methods. names: `{}` in them stands for the kind of message."""
-    found = {}
-    for message in get_args(AnyMessage):
-        own = [name.format(message.__name__) for name in names]
-        found[message] = [(i, name) for i, one in enumerate(kinds) for name in own if hasattr(one, name)]
-    return found
-
-
-class _Hooks(dict[type, Sequence[Hook]]):
-    """The methods that read a kind of message, bound when the first message of that kind comes."""
-
-    def __init__(self, invariants: Sequence[Invariant], named: Named) -> None:
-        self._invariants = invariants
-        self._named = named
-
-    def __missing__(self, kind: type) -> Sequence[Hook]:
-        found = self[kind] = [getattr(self._invariants[index], name) for index, name in self._named[kind]]
-        return found
+def _hooks(kinds: tuple[type[Invariant], ...], prefix: str) -> Hooks:
+    """Find the functions of invariants that read messages, for each kind of them or for any."""
+    return {
+        message: [
+            (index, getattr(one, name))
+            for index, one in enumerate(kinds)
+            for name in (f"{prefix}_any", f"{prefix}_{message.__name__}")
+            if hasattr(one, name)
+        ]
+        for message in get_args(AnyMessage)
+    }
 
 
 class LogChecker:
@@ -101,9 +92,8 @@ class LogChecker:
         self._facts = Facts()
         self._ledger = Ledger(self._facts)
         self._all = [one(self._facts, self._ledger) for one in kinds]
-        self._hears = _Hooks(self._all, _named(tuple(kinds), "on_any", "on_{}"))
-        self._handlers = [one.handled for one in self._all if type(one).handled is not Invariant.handled]
-        self._handlers_of = _Hooks(self._all, _named(tuple(kinds), "handled_{}"))
+        self._on_post = _hooks(tuple(kinds), "on")
+        self._on_handled = _hooks(tuple(kinds), "handled")
         self._orders = [one for one in self._all if isinstance(one, ends.Order)]
         self._last = 0
         self._has_gap = False
@@ -133,16 +123,14 @@ class LogChecker:
         for handled in self._facts.settle(event):
             self._handled(*handled)
         self._facts.hear(event)
-        for hears in self._hears[type(body)]:
-            hears(event, body)
+        for index, hook in self._on_post[type(body)]:
+            hook(self._all[index], event, body)
         self._is_told = event.recipient == CLIENT
 
     def _handled(self, event: Event, outputs: Sequence[Event]) -> None:
         self._ledger.handled(event, outputs)
-        for handler in self._handlers:
-            handler(event, outputs)
-        for handler_of in self._handlers_of[type(event.body)]:
-            handler_of(event, event.body, outputs)
+        for index, hook in self._on_handled[type(event.body)]:
+            hook(self._all[index], event, event.body, outputs)
         if isinstance(event.body, Ask):
             return
         for output, ended in of_kind(outputs, AskEnded):

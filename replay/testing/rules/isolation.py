@@ -21,20 +21,15 @@ from callboard.actors.protocol.messages import (
     Delegate,
     DelegationEnded,
     Finished,
-    ModelReplied,
-    ReportJudged,
-    ToolReturned,
     TurnRequested,
 )
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Life
+from callboard.replay.testing.rules.requests import PARTS_OF
 
 OWN_SCOPE: Final = frozenset({"tokens", "cost", "deadline_s"})
 """Limits that a parent's scope enforces on its children, so a child's own limit may be wider."""
-
-_CONTENT: Final = frozenset({Begin, ModelReplied, ToolReturned, ApprovalGiven, DelegationEnded, ReportJudged})
-"""Messages whose content comes into an agent's conversation."""
 
 
 class Narrowing(Invariant):
@@ -98,7 +93,7 @@ class Isolation(Invariant):
 
     def on_any(self, event: Event, body: AnyMessage) -> None:
         """Record the recipient of an event with content."""
-        if type(body) in _CONTENT:
+        if type(body) in PARTS_OF:
             self._readers[event.seq] = event.recipient
 
     def on_TurnSettled(self, event: Event, body: AnyMessage) -> None:

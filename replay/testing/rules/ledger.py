@@ -6,7 +6,6 @@ which is what a budget can promise.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -48,24 +47,13 @@ _NO_WISH = TurnRequested(0)
 """Stands in for what a log does not hold; other rules find that."""
 
 
-class Settlement(NamedTuple):
-    """The end of a grant, as its agent stated it. grant: the wish that was granted. seq: of the message with
-    the settlement.
-    """
-
-    grant: TurnRequested
-    who: str
-    usage: Usage | None
-    seq: int
-
-
 class Ledger(msgspec.Struct, eq=False):
     """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
 
     asked: the latest turn that each agent requested. agents: those that ever began, racers included.
     children: so many of them by parent and turn. has_budgets: whether some scope ever had a limit.
     ask_spent: the charges when the running ask began.
-    settlement: what the last event settled, if any.
+    settled: the wish whose grant the last event settled, if any, and the usage that it states.
     """
 
     facts: Facts
@@ -77,7 +65,7 @@ class Ledger(msgspec.Struct, eq=False):
     children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
     has_budgets: bool = False
     ask_spent: Usage = ZERO
-    settlement: Settlement | None = None
+    settled: tuple[TurnRequested, Usage | None] | None = None
 
     @property
     def spent(self) -> Usage:
@@ -88,7 +76,7 @@ class Ledger(msgspec.Struct, eq=False):
     def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Update the books by one decision of the supervisor: its event first, then its outputs."""
         body, scope = event.body, self.scopes.get(event.sender)
-        self.settlement = self._settle(event)
+        self.settled = self._settle(event)
         if isinstance(body, TurnRequested):
             self.asked[event.sender] = body
             if scope is not None:
@@ -109,7 +97,7 @@ class Ledger(msgspec.Struct, eq=False):
             self.agents += len(body.profiles)
             self.children[who, body.turn] += len(body.profiles)
 
-    def _settle(self, event: Event) -> Settlement | None:
+    def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
         settled = getattr(body, "settled", None)
         if isinstance(body, Finished | Stopped):
@@ -120,7 +108,7 @@ class Ledger(msgspec.Struct, eq=False):
         for scope in self.above(who):
             scope.reserved = subtract(scope.reserved, grant.need)
             scope.spent = plus(scope.spent, used)
-        return Settlement(grant, who, settled.usage, event.seq)
+        return grant, settled.usage
 
     def _posted(self, output: Event) -> None:
         """Open a scope, or reserve a grant."""

@@ -8,6 +8,7 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Ask,
     AskEnded,
     Begin,
@@ -114,23 +115,23 @@ class FirstValidWins(Invariant):
         else:
             self._waiting[event.sender, body.turn, body.call] = _Report(event.seq, body.value, life)
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Compare the judgements of one decision with the way the delegation has ended by then."""
         judged: list[_Report] = []
         ends: dict[Call, str] = {}
         for output in outputs:
-            body = output.body
-            if isinstance(body, ReportJudged):
-                report = self._waiting.pop((output.recipient, body.turn, body.call), None)
+            posted = output.body
+            if isinstance(posted, ReportJudged):
+                report = self._waiting.pop((output.recipient, posted.turn, posted.call), None)
                 if report is not None:
-                    report.verdict, report.judged = body.verdict, output.seq
+                    report.verdict, report.judged = posted.verdict, output.seq
                     judged.append(report)
-            elif isinstance(body, DelegationEnded):
-                call = (output.recipient, body.turn, body.call)
-                ends[call] = body.kind
-                self._check_end(output.seq, call, body, judged)
-            elif isinstance(body, AskEnded) and body.request_id in self._asks:
-                self._check_end(output.seq, self._asks.pop(body.request_id), body, judged)
+            elif isinstance(posted, DelegationEnded):
+                call = (output.recipient, posted.turn, posted.call)
+                ends[call] = posted.kind
+                self._check_end(output.seq, call, posted, judged)
+            elif isinstance(posted, AskEnded) and posted.request_id in self._asks:
+                self._check_end(output.seq, self._asks.pop(posted.request_id), posted, judged)
         for report in judged:
             self._check(report, ends.get(report.life.call, ""))
 

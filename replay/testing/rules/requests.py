@@ -76,7 +76,7 @@ def check_requests(
             checker.asks(event.sender, body)
         elif isinstance(body, CallModel):
             checker.check(event.seq, body.agent, requests.get(event.seq))
-        elif type(body) in _PARTS_OF:
+        elif type(body) in PARTS_OF:
             checker.tells(event)
     return sorted(checker.found, key=lambda breach: breach.seq)
 
@@ -122,7 +122,7 @@ class _Checker:
         agent = self._agents[event.recipient]
         if isinstance(event.body, Begin):
             agent.life = event.seq
-        parts = self._unnamed[event.seq] = _PARTS_OF[type(event.body)](event.body)
+        parts = self._unnamed[event.seq] = PARTS_OF[type(event.body)](event.body)
         agent.known.update(parts)
 
     def asks(self, who: str, wish: TurnRequested) -> None:
@@ -211,7 +211,7 @@ def _owed_after(messages: Iterable[Json], owed: list[object]) -> tuple[list[obje
 
 # --- the parts of a conversation ----------------------------------------------------
 
-_PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
+PARTS_OF: Final[Mapping[type, Callable[[Any], list[Part]]]] = {
     Begin: lambda body: [("user", part) for part in _split(bytes(body.prompt))],
     ModelReplied: lambda body: [("assistant", bytes(body.content))],
     ToolReturned: lambda body: [("user", bytes(body.output))],

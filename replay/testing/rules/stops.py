@@ -107,9 +107,9 @@ class TransitiveStop(Invariant):
     _running: set[str] = set()
     _below: Counter[str] = field(default_factory=Counter)  # so that few agents are searched for descendants
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Update the running agents by one decision, and check that no descendant of an ended one is left."""
-        ended = [event.sender] if isinstance(event.body, Finished) else []
+        ended = [event.sender] if isinstance(body, Finished) else []
         worked_on: list[str] = []
         for output in outputs:
             who = output.recipient

@@ -10,6 +10,7 @@ from typing import Final
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Ask,
     AskEnded,
     Begin,
@@ -52,15 +53,15 @@ class Timers(Invariant):
         """Record a timer that has fired and can no longer be cancelled."""
         self._fired.add(body.timer)
 
-    def handled(self, event: Event, outputs: Sequence[Event]) -> None:
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check that a timer which fired is obeyed, and that an agent which ended has no timer left."""
         if outputs:
             self.confirm()
         purpose = ""
-        if isinstance(event.body, TimerFired):
-            purpose, who = self._for.pop(event.body.timer, ("", ""))
+        if isinstance(body, TimerFired):
+            purpose, who = self._for.pop(body.timer, ("", ""))
             self._check_fired(event.seq, purpose, who, outputs)
-        ended = {event.sender} if isinstance(event.body, Finished) else set()
+        ended = {event.sender} if isinstance(body, Finished) else set()
         for index, output in enumerate(outputs):
             self._update(event, outputs, index, purpose)
             if _ends(output):
