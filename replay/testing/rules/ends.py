@@ -143,30 +143,29 @@ class OneLife(Invariant):
 
     name = "one-life"
     rule = "An agent begins once for each task it is given, and ends once."
-    _alive: set[str] = set()
-    _ever: set[str] = set()
+    _is_alive: dict[str, bool] = {}
 
     def on_Begin(self, event: Event, body: Begin) -> None:
         """Check that an agent may begin."""
         who = event.recipient
-        if who in self._alive:
+        if self._is_alive.get(who):
             self.broken(event.seq, f"{who} begins while it lives")
-        elif who in self._ever and who != HOST:
+        elif who in self._is_alive and who != HOST:  # the host lives once for each ask
             self.broken(event.seq, f"{who} begins a second time")
-        self._alive.add(who)
-        self._ever.add(who)
+        self._is_alive[who] = True
 
     def on_Finished(self, event: Event, body: Finished | Stopped) -> None:
         """Check that an agent that ends was alive."""
-        if event.sender not in self._alive:
+        if not self._is_alive.get(event.sender):
             self.broken(event.seq, f"{event.sender} ends, and does not live")
-        self._alive.discard(event.sender)
+        else:
+            self._is_alive[event.sender] = False
 
     on_Stopped = on_Finished
 
     def quiet(self, seq: int) -> None:
         """Report agents that never ended."""
-        for who in sorted(self._alive):
+        for who in sorted(who for who, is_alive in self._is_alive.items() if is_alive):
             self.broken(seq, f"{who} has never ended")
 
 

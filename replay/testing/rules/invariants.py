@@ -10,7 +10,7 @@ requests that models got, the deciders themselves, the states of the actors at r
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias, get_args
+from typing import Final, get_args
 
 from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.errors import UnknownName
@@ -59,9 +59,6 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
 )
 """All that a log alone can show."""
 
-Hooks: TypeAlias = Mapping[type, Sequence[tuple[int, Callable[..., None]]]]
-"""Kind of message -> the functions that read it, each with the place of its invariant."""
-
 
 def invariant(name: str) -> type[Invariant]:
     """Return the invariant of this name. Raises UnknownName."""
@@ -72,8 +69,10 @@ def invariant(name: str) -> type[Invariant]:
 
 
 @lru_cache(maxsize=64)
-def _hooks(kinds: tuple[type[Invariant], ...], prefix: str) -> Hooks:
-    """Find the functions of invariants that read messages, for each kind of them or for any."""
+def _hooks(
+    kinds: tuple[type[Invariant], ...], prefix: str
+) -> Mapping[type, Sequence[tuple[int, Callable[..., None]]]]:
+    """Return the functions that read each kind of message, each with the place of its invariant."""
     return {
         message: [
             (index, getattr(one, name))

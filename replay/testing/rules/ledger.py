@@ -81,7 +81,8 @@ class Ledger(msgspec.Struct, eq=False):
             self.asked[event.sender] = body
             if scope is not None:
                 self.wishes[event.sender] = body.need
-                scope.closing = NOTHING if body.attempt == 1 else scope.closing
+                if body.attempt == 1:
+                    scope.closing = NOTHING  # this is the turn that its delegations kept room for
         elif isinstance(body, Delegate | Ask) and self.facts.is_taken_on(event, outputs):
             if isinstance(body, Ask):
                 self.ask_spent = self.spent
