@@ -165,7 +165,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def _ended(self, who: str, by: int) -> None:
         if (life := self.lives.get(who)) is not None:
-            life.ended_by = life.ended_by or by
+            life.ended_by = life.ended_by or by  # whatever comes later finds it ended
 
     def _is_looked_at(self, body: Delegate) -> bool:
         """Return whether a check of the delegation's schema, its own or its first agent's, is under way."""

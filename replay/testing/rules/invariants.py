@@ -91,6 +91,7 @@ class LogChecker:
         self._facts = Facts()
         self._ledger = Ledger(self._facts)
         self._all = [one(self._facts, self._ledger) for one in kinds]
+        # Functions of the classes: all logs share one table, and no log binds methods of its own.
         self._on_post = _hooks(tuple(kinds), "on")
         self._on_handled = _hooks(tuple(kinds), "handled")
         self._orders = [one for one in self._all if isinstance(one, ends.Order)]

@@ -148,7 +148,7 @@ class Isolation(Invariant):
     def on_DelegationEnded(self, event: Event, end: DelegationEnded) -> None:
         """Check that the parent gets the outcome in the words of an agent that worked on it."""
         if event.sender != SUPERVISOR or not end.text:
-            return
+            return  # a report is a value, which other rules compare
         copies = self.facts.copies.get((event.recipient, end.turn, end.call), [])
         if not any(end.text in self._last_words.get(one, ()) for one in copies):
             self.broken(event.seq, "no agent that worked on it said its text")

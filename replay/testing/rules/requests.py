@@ -133,7 +133,7 @@ class _Checker:
     def check(self, seq: int, who: str, request: ModelRequest | None) -> None:
         """Check the request that a grant sends."""
         agent = self._agents[who]
-        wish, agent.wish = agent.wish, TurnRequested(0)
+        wish, agent.wish = agent.wish, TurnRequested(0)  # one wish allows one call
         asked = None if request is None else (request.digest, request.turn, request.attempt)
         if request is None or asked != (wish.digest, wish.turn, wish.attempt):
             self._broken("granted", seq, f"{who} was granted a call that it did not request")

@@ -27,9 +27,7 @@ class DurabilityCases:
 
     async def test_every_owner_goes_on_where_the_last_one_stopped(self, place: StorePlace) -> None:
         for turn in range(5):
-            async with opened(place) as log:
-                if turn == 0:
-                    await log.create("s", 1, "")
+            async with opened(place, sessions="" if turn else "s") as log:
                 epoch, head = await log.take_over("s")
                 assert (epoch, head.seq) == (turn + 2, turn * 10)
                 await added(log, "s", epoch, events(head.seq + 1, head.seq + 10))
@@ -64,8 +62,7 @@ class DurabilityCases:
             assert await log.sessions() == []
             again = left.after_crash()
         assert again is not None
-        async with opened(again) as log:
-            await log.create("s", 1, "")
+        async with opened(again, sessions="s") as log:
             await added(log, "s", 1, events(1, 3))
 
     # --- digests, keys, heads that were kept -----------------------------------------
