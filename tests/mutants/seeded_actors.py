@@ -168,7 +168,7 @@ RECOVERY: Final = (
         "charged.",
         "session.port_table",
         "        after_crash=_model_lost,",
-        "        after_crash=lambda request, has_started: None,",
+        "        after_crash=lambda request, repeated, has_started: None,",
     ),
     Mutant(
         "lost-call-is-free",
@@ -189,7 +189,7 @@ RECOVERY: Final = (
         "The open requests of a stopped agent are started again on resume.",
         "session.recovery",
         "            if self.gate.is_stopped(opened.owner):",
-        "            if self.gate.is_stopped(opened.owner) and isinstance(request.body, CallModel):",
+        '            if self.gate.is_stopped(opened.owner) and request.kind == "CallModel":',
     ),
     Mutant(
         "answered-started-again",

@@ -96,7 +96,7 @@ CALLS: Final = (
         "Model calls that the recovery itself grants are answered as lost.",
         "session.recovery",
         "            if request.seq in self.held:\n                continue\n",
-        "            if request.seq in self.held and not isinstance(request.body, CallModel):\n"
+        '            if request.seq in self.held and request.kind != "CallModel":\n'
         "                continue\n",
     ),
     Mutant(
