@@ -11,7 +11,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.exports.lines import PARSED, VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
-from callboard.replay.reading import Source, stored
+from callboard.replay.reading import Source
 from callboard.runtime.log.protocol import FileReader, Sealed
 
 Progress = Callable[[str, int, int], object]
@@ -60,7 +60,7 @@ def _event_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
 def _parsed_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
     for row in rows:
         # foreign JSON may hold line breaks: formatted again it is one line
-        body = msgspec.Raw(msgspec.json.format(stored(row).body, indent=-1))
+        body = msgspec.Raw(msgspec.json.format(row.whole().body, indent=-1))
         yield ascii_line(event_line(source.session_id, row, body))
 
 

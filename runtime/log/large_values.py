@@ -75,14 +75,11 @@ def _located(parts: list[bytes], large: list[Json]) -> Iterable[Cut]:
         offset += len(_HOLE)
 
 
-def splice(text: bytes, pieces: Iterable[tuple[int, bytes]]) -> bytes:
-    """Return the body: the stored text with every piece (offset, bytes) in the place of its `null`.
-
-    Raises ValueError if no `null` stands there.
-    """
+def splice(text: bytes, cuts: Iterable[Cut]) -> bytes:
+    """Return the body: the stored text with every value in the place of its `null`. Raises ValueError."""
     parts: list[bytes] = []
     at = 0
-    for offset, data in pieces:
+    for offset, _, data in cuts:
         if offset < at or text[offset : offset + len(_HOLE)] != _HOLE:
             raise ValueError(f"no value was cut out at byte {offset}")
         parts += (text[at:offset], data)

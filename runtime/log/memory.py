@@ -12,9 +12,8 @@ import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.checked_pages import checked_pages
-from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
-from callboard.runtime.log.large_values import Cut, blob_digest, splice
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
+from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
@@ -67,7 +66,7 @@ class MemoryLog:
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
-        self._reader.check_chain(session_id, self._hash_chain)
+        self._reader.verify(self._hash_chain, session_id)
         session.epoch += 1
         return session.epoch, session.head
 
@@ -155,14 +154,14 @@ class MemoryReader:
         return self.session(session_id).head
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        return [self._stored(row) for row in self._rows(session_id, start, limit)]
+        return [row.whole() for row in self._rows(session_id, start, limit)]
 
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
     ) -> list[Stored]:
         rows = self._rows(session_id, first, max(0, last - first + 1))
         own = (row for row in rows if address in (row.recipient, row.sender))
-        return [self._stored(row) for row in islice(own, limit)]
+        return [row.whole() for row in islice(own, limit)]
 
     def origin(self, session_id: str) -> bytes:
         return self.session(session_id).origin
@@ -173,26 +172,29 @@ class MemoryReader:
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-
-        def read(start: int, limit: int) -> list[Sealed]:
-            return [self._with_values(row) for row in self._rows(session_id, start, limit)]
-
-        hash_chain, origin = self._keyed_chain(key), self.origin(session_id)
-        return checked_pages(hash_chain, session_id, origin, read, upto, known)
+        return self._checked(self._keyed_chain(key), session_id, upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        return self.check_chain(session_id, self._keyed_chain(key), head)
+        return self.verify(self._keyed_chain(key), session_id, head)
+
+    def verify(self, hash_chain: HashChain, session_id: str, known: Head | None = None) -> Head:
+        """Check every digest with a hash chain that holds the key."""
+        session = self.session(session_id)
+        upto = max(session.head.seq, known.seq if known else 0)
+        return last_head(self._checked(hash_chain, session_id, upto, known), session.origin)
 
     def _keyed_chain(self, key: bytes | None) -> HashChain:
         hash_chain = HashChain(key)
         hash_chain.check_key(self.key_check(), "this log in memory")
         return hash_chain
 
-    def check_chain(self, session_id: str, hash_chain: HashChain, head: Head | None = None) -> Head:
-        """Check every digest with a hash chain that holds the key."""
-        session = self.session(session_id)
-        rows = map(self._with_values, self._rows(session_id, 1, session.head.seq))
-        return hash_chain.verify(session_id, session.origin, rows, session.head.seq, head)
+    def _checked(
+        self, hash_chain: HashChain, session_id: str, upto: int, known: Head | None
+    ) -> Iterator[list[Sealed]]:
+        def read(start: int, limit: int) -> list[Sealed]:
+            return [self._named(row) for row in self._rows(session_id, start, limit)]
+
+        return hash_chain.checked_pages(session_id, self.origin(session_id), read, upto, known)
 
     def session(self, session_id: str) -> _Session:
         """Return the kept session. Raises SessionNotFound."""
@@ -202,19 +204,15 @@ class MemoryReader:
 
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
         at = max(start, 1) - 1
-        return map(_unpack, self.session(session_id).rows[at : at + limit])
+        return map(self._with_values, map(_unpack, self.session(session_id).rows[at : at + limit]))
 
     def _with_values(self, row: Sealed) -> Sealed:
-        """Return the row with its large values, under the digests that their bytes have."""
         if not row.cuts:
             return row
-        values = [(offset, self._log._blobs[name]) for offset, name, _ in row.cuts]
-        return row._replace(cuts=tuple(Cut(offset, blob_digest(data), data) for offset, data in values))
+        return row._replace(cuts=tuple(cut._replace(data=self._log._blobs[cut.digest]) for cut in row.cuts))
 
-    def _stored(self, row: Sealed) -> Stored:
-        return Stored(row.seq, row.at, row.sender, row.recipient, row.cause, self._body(row), row.digest)
-
-    def _body(self, row: Sealed) -> bytes:
+    def _named(self, row: Sealed) -> Sealed:
+        """Return the row with its large values under the digests that their bytes have."""
         if not row.cuts:
-            return row.body
-        return splice(row.body, [(offset, self._log._blobs[digest]) for offset, digest, _ in row.cuts])
+            return row
+        return row._replace(cuts=tuple(cut._replace(digest=blob_digest(cut.data)) for cut in row.cuts))

@@ -15,7 +15,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.large_values import Cut
+from callboard.runtime.log.large_values import Cut, splice
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
@@ -62,6 +62,11 @@ class Sealed(NamedTuple):
     body: bytes
     cuts: tuple[Cut, ...]
     digest: bytes
+
+    def whole(self) -> Stored:
+        """Return the event with its values in their places. Raises ValueError if one has no place."""
+        body = splice(self.body, self.cuts) if self.cuts else self.body
+        return Stored(self.seq, self.at, self.sender, self.recipient, self.cause, body, self.digest)
 
 
 class SessionRow(msgspec.Struct, frozen=True, gc=False):

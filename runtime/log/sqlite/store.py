@@ -15,7 +15,7 @@ from typing import Final
 
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import HashChain, corrupt
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored, session_exists
 from callboard.runtime.log.sqlite.batch import (
     MOVE_HEADS,
@@ -24,17 +24,10 @@ from callboard.runtime.log.sqlite.batch import (
     insert_batch,
     make_batch_view,
 )
-from callboard.runtime.log.sqlite.event_queries import all_sealed, stored_rows
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
-from callboard.runtime.log.sqlite.session_queries import (
-    delete_session,
-    find_session,
-    read_head,
-    require_session,
-    session_rows,
-)
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
+from callboard.runtime.log.sqlite.tables import Tables
 from callboard.runtime.log.sqlite.wal_marker import CHECKPOINT_PAGES, clear_marker, owner_of, write_back
 
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
@@ -63,6 +56,7 @@ class SQLiteStore:
         self._death = ""
         self._owner = owner
         self._cipher = cipher
+        self._tables = Tables(connection, cipher)
         self._cast = TEXT if cipher is None else BLOB
         self._is_lost = False
         self._pages = 0
@@ -130,7 +124,7 @@ class SQLiteStore:
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
         kept = title if self._cipher is None else self._cipher.seal_title(session_id, title)
         with self._transaction("create"):
-            if find_session(self._connection, session_id) is not None:
+            if self._tables.find(session_id) is not None:
                 raise session_exists(session_id)
             made = self._connection.execute(
                 "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
@@ -143,11 +137,8 @@ class SQLiteStore:
 
     def take_over(self, session_id: str) -> tuple[int, Head]:
         with self._transaction("take_over"):
-            entry = require_session(self._connection, session_id)
-            head = read_head(self._connection, session_id, entry)
-            rows = all_sealed(self._connection, session_id, entry, self._cipher)
-            if self._hash_chain.verify(session_id, entry.origin, rows, entry.head, head) != head:
-                raise corrupt(session_id, entry.head + 1, "stands behind the last one of its session")
+            entry = self._tables.entry(session_id)
+            head = self._tables.verify(self._hash_chain, entry)
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (entry.number,))
         epoch = entry.epoch + 1
         self._remember({session_id: KnownHead(entry.number, epoch, *head)})
@@ -159,8 +150,8 @@ class SQLiteStore:
         with self._reported("delete"):
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
-            entry = require_session(self._connection, session_id)
-            delete_session(self._connection, entry)
+            entry = self._tables.entry(session_id)
+            self._tables.delete(entry)
         self._known.pop(session_id, None)
         self._blobs.clear()
         with self._reported("delete"):
@@ -177,24 +168,23 @@ class SQLiteStore:
 
     def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
         with self._reported("read"):
-            entry = require_session(self._connection, session_id)
-            return stored_rows(self._connection, session_id, entry, start, limit, self._cipher)
+            return self._tables.events(session_id, start, limit)
 
     def head(self, session_id: str) -> Head:
         with self._reported("head"):
-            return read_head(self._connection, session_id, require_session(self._connection, session_id))
+            return self._tables.head(session_id)
 
     def sessions(self) -> list[SessionRow]:
         with self._reported("sessions"):
-            return session_rows(self._connection, self._cipher)
+            return self._tables.sessions()
 
     # --- helpers ----------------------------------------------------------------
 
     def _known_head(self, session_id: str) -> KnownHead:
         known = self._known.get(session_id)
         if known is None:
-            entry = require_session(self._connection, session_id)
-            head = read_head(self._connection, session_id, entry)
+            entry = self._tables.entry(session_id)
+            head = self._tables.head_of(entry)
             known = self._known[session_id] = KnownHead(entry.number, entry.epoch, *head)
         return known
 
