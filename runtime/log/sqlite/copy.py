@@ -1,6 +1,6 @@
 """Complete copies of a log in one file, also of a live one.
 
-A copy is made from one snapshot. It needs no WAL and says so (`wal_marker`), even if its origin does. An
+A copy is made from one snapshot. It needs no WAL and says so (`meta`), even if its origin does. An
 encrypted log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
 """
 

@@ -6,7 +6,7 @@ hold the lock when the owner is gone. The lock file stays when the owner leaves:
 owners lock two files of one name.
 
 Another process may take the log by force from one that hangs: it opens the log in spite of the lock and
-writes its own name into it (`wal_marker`), by which the former owner's next transaction is refused. Then it
+writes its own name into it (`meta`), by which the former owner's next transaction is refused. Then it
 puts a lock file of its own in the place of the former one (`seize`).
 
 `flock` does not see a removed lock file, and some network file systems ignore it. Owner names catch that too.

@@ -19,13 +19,12 @@ from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Head, Progress, Sealed, SessionRow, Stored
 from callboard.runtime.log.sqlite.copy import copy_all, copy_session
-from callboard.runtime.log.sqlite.meta import check_key, find_cipher, meta_value
+from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.schema import is_fresh
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 from callboard.runtime.log.sqlite.wal import find_damage
-from callboard.runtime.log.sqlite.wal_marker import check_complete
 
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 

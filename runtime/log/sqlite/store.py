@@ -24,11 +24,11 @@ from callboard.runtime.log.sqlite.batch import (
     insert_batch,
     make_batch_view,
 )
+from callboard.runtime.log.sqlite.meta import CHECKPOINT_PAGES, clear_marker, meta_value, write_back
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import Tables
-from callboard.runtime.log.sqlite.wal_marker import CHECKPOINT_PAGES, clear_marker, owner_of, write_back
 
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
 _MOVES: Final = MOVE_HEADS.format("?")
@@ -64,7 +64,7 @@ class SQLiteStore:
 
     def leave(self) -> None:
         """Write the WAL back and empty it. While a reader is at work, leave that to the next owner."""
-        if owner_of(self._connection) != self._owner:
+        if meta_value(self._connection, "owner") != self._owner:
             return
         self._connection.execute("PRAGMA busy_timeout = 100")
         clear_marker(self._connection, self._owner)
@@ -216,7 +216,7 @@ class SQLiteStore:
 
     def _check_owner(self) -> None:
         """Raise Fenced if another process has opened the log since, even if this one still holds a lock."""
-        self._is_lost = self._is_lost or owner_of(self._connection) != self._owner
+        self._is_lost = self._is_lost or meta_value(self._connection, "owner") != self._owner
         if self._is_lost:
             raise Fenced(
                 f"{self.path} was taken over by another process; this one appends nothing more: "

@@ -16,16 +16,16 @@ from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
 from callboard.runtime.log.protocol import Head, Sealed, SessionRow, Stored, no_session
-from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, blob_or_null, integer_or_null
+from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
 
+_EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
 _SESSION: Final = (
-    f"SELECT id, {integer_or_null('epoch')}, {integer_or_null('head')}, {blob_or_null('origin')} "
-    "FROM sessions WHERE session_id = ?"
+    f"SELECT id, {_EPOCH}, {_HEAD}, {typed('origin', 'blob')} FROM sessions WHERE session_id = ?"
 )
 _SESSIONS: Final = (
-    f"SELECT id, CAST(session_id AS BLOB), {integer_or_null('epoch')}, {integer_or_null('head')}, "
-    f"{integer_or_null('created_ms')}, CAST(title AS BLOB) FROM sessions ORDER BY created_ms DESC, id DESC"
+    f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
+    "CAST(title AS BLOB) FROM sessions ORDER BY created_ms DESC, id DESC"
 )
 # Texts as bytes: a damaged byte is then a wrong digest with a seq, not a decoding error without one.
 _ROWS: Final = (
@@ -39,7 +39,7 @@ _DAMAGED: Final = (
     "AND typeof(cause) = 'integer' AND typeof(digest) = 'blob' AND sender IS NOT NULL "
     "AND recipient IS NOT NULL AND body IS NOT NULL) ORDER BY id LIMIT 1"
 )
-_BLOB: Final = f"SELECT CAST(data AS BLOB), {blob_or_null('digest')} FROM blobs WHERE id = ?"
+_BLOB: Final = f"SELECT CAST(data AS BLOB), {typed('digest', 'blob')} FROM blobs WHERE id = ?"
 _CUTS: Final = (
     "SELECT json_extract(cut.value, '$[1]') FROM events, json_each(events.cuts) AS cut "
     "WHERE events.cuts IS NOT NULL"
@@ -115,7 +115,7 @@ class Tables:
         """Return the head of a session, which its last event must have."""
         if entry.head == 0:
             return Head(0, entry.origin)
-        query = f"SELECT {blob_or_null('digest')} FROM events WHERE id = ?"
+        query = f"SELECT {typed('digest', 'blob')} FROM events WHERE id = ?"
         row = self._connection.execute(query, (entry.ids(entry.head)[0],)).fetchone()
         if row is None:
             raise corrupt(entry.session_id, entry.head, "is missing, and it was the last one")
