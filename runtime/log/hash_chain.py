@@ -48,6 +48,12 @@ class Sealing(NamedTuple):
     digests: list[bytes]
     cuts: dict[int, tuple[Cut, ...]]
 
+    def rows(self, events: Sequence[Event]) -> Iterator[Sealed]:
+        """Yield the rows of the events that were sealed."""
+        for at, event in enumerate(events):
+            envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
+            yield Sealed(*envelope, self.bodies[at], self.cuts.get(at, ()), self.digests[at])
+
     def only(self, at: int) -> "Sealing":
         """Return the sealing of one event, by its place."""
         cuts = {0: self.cuts[at]} if at in self.cuts else {}
@@ -67,9 +73,7 @@ class HashChain:
 
     def seal(self, session_id: str, previous: bytes, event: Event) -> Sealed:
         """Return an event in its stored form, with its digest. Raises one of `UNWRITABLE`."""
-        bodies, digests, cuts = self.seal_all(session_id, previous, (event,))
-        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
-        return Sealed(*envelope, bodies[0], cuts.get(0, ()), digests[0])
+        return next(self.seal_all(session_id, previous, (event,)).rows((event,)))
 
     def seal_all(self, session_id: str, previous: bytes, events: Sequence[Event]) -> Sealing:
         """Return the sealing of consecutive events.

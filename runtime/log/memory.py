@@ -11,9 +11,8 @@ from typing import Self
 import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.events import Event
-from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
-from callboard.runtime.log.large_values import blob_digest
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, last_head
+from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
@@ -110,21 +109,20 @@ class MemoryLog:
         digest = session.head.digest
         try:
             sealing = self._hash_chain.seal_all(part.session_id, digest, part.events)
-            rows = [self._packed(event, sealing, at) for at, event in enumerate(part.events)]
+            rows = [self._packed(row) for row in sealing.rows(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
         session.head = Head(len(session.rows), sealing.digests[-1] if rows else digest)
         return session.head
 
-    def _packed(self, event: Event, sealing: Sealing, at: int) -> bytes:
-        """Return a row, and keep the bytes of its large values apart. at: its place in the sealing."""
-        cuts = sealing.cuts.get(at, ())
-        for _, digest, data in cuts:
-            self._blobs.setdefault(digest, data)
-        kept = tuple(cut._replace(data=b"") for cut in cuts)
-        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
-        return _pack((*envelope, sealing.bodies[at], kept, sealing.digests[at]))
+    def _packed(self, row: Sealed) -> bytes:
+        """Return a row as it is kept, without the bytes of its large values, which are kept once."""
+        for cut in row.cuts:
+            self._blobs.setdefault(cut.digest, cut.data)
+        return _pack(
+            row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts)) if row.cuts else row
+        )
 
 
 class MemoryReader:
@@ -192,7 +190,7 @@ class MemoryReader:
         self, hash_chain: HashChain, session_id: str, upto: int, known: Head | None
     ) -> Iterator[list[Sealed]]:
         def read(start: int, limit: int) -> list[Sealed]:
-            return [self._named(row) for row in self._rows(session_id, start, limit)]
+            return list(self._rows(session_id, start, limit))
 
         return hash_chain.checked_pages(session_id, self.origin(session_id), read, upto, known)
 
@@ -204,15 +202,10 @@ class MemoryReader:
 
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
         at = max(start, 1) - 1
-        return map(self._with_values, map(_unpack, self.session(session_id).rows[at : at + limit]))
+        for row in map(_unpack, self.session(session_id).rows[at : at + limit]):
+            yield row._replace(cuts=tuple(map(self._with_value, row.cuts))) if row.cuts else row
 
-    def _with_values(self, row: Sealed) -> Sealed:
-        if not row.cuts:
-            return row
-        return row._replace(cuts=tuple(cut._replace(data=self._log._blobs[cut.digest]) for cut in row.cuts))
-
-    def _named(self, row: Sealed) -> Sealed:
-        """Return the row with its large values under the digests that their bytes have."""
-        if not row.cuts:
-            return row
-        return row._replace(cuts=tuple(cut._replace(digest=blob_digest(cut.data)) for cut in row.cuts))
+    def _with_value(self, cut: Cut) -> Cut:
+        """Return a cut with its value, under the digest that its bytes have."""
+        data = self._log._blobs[cut.digest]
+        return Cut(cut.offset, blob_digest(data), data)

@@ -7,9 +7,8 @@ Writing is asynchronous and belongs to one owner. Reading needs no event loop an
 only access that replay has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -178,23 +177,6 @@ class LogReader(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
-
-
-Progress: TypeAlias = Callable[[int, int], object]
-"""Called from time to time with how much is done, of how much."""
-
-
-@runtime_checkable
-class FileReader(LogReader, Protocol):
-    """A reader of a log that is a file, which can be copied and damaged."""
-
-    def check_wal(self) -> None:
-        """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
-
-    def copy_to(
-        self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
-    ) -> None:
-        """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
 
 
 def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:

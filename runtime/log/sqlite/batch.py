@@ -100,8 +100,8 @@ class BatchPlan:
         try:
             sealing = self._hash_chain.seal_all(part.session_id, known.digest, part.events)
             if self._cipher is not None:
-                seal, events = self._cipher.seal_event, zip(part.events, sealing.bodies, strict=True)
-                bodies = [seal(part.session_id, event.seq, body) for event, body in events]
+                seal, events = self._cipher.seal, zip(part.events, sealing.bodies, strict=True)
+                bodies = [seal(("event", part.session_id, event.seq), body) for event, body in events]
                 sealing = sealing._replace(bodies=bodies)
         except UNWRITABLE as error:  # of one session only: the others of the batch go on
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")

@@ -5,12 +5,15 @@ encrypted log stays encrypted. While the snapshot is held the owner cannot write
 """
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from callboard.runtime.log.protocol import Progress, no_session
+from callboard.runtime.log.protocol import no_session
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, make_tables, set_page_format
+
+Progress: TypeAlias = Callable[[int, int], object]  # called with how much is done, and of how much
 
 _PAGES: Final = 2_048
 _EVENTS: Final = 5_000

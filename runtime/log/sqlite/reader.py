@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Head, Progress, Sealed, SessionRow, Stored
-from callboard.runtime.log.sqlite.copy import copy_all, copy_session
+from callboard.runtime.log.protocol import Head, Sealed, SessionRow, Stored
+from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.schema import is_fresh
@@ -107,6 +107,7 @@ class SQLiteReader:
     def copy_to(
         self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
     ) -> None:
+        """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
         with self._reported(doing=f"copying to {target}"):
             if session_id:
                 copy_session(self._uri, target.resolve(), session_id, progress)
@@ -114,6 +115,7 @@ class SQLiteReader:
                 copy_all(self._connection, target, progress)
 
     def check_wal(self) -> None:
+        """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
         wal = self.path.with_name(self.path.name + "-wal")
         damage = find_damage(wal)
         if damage is not None:

@@ -9,13 +9,14 @@ SQLite's JSON ends a text at NUL and makes floats of numbers beyond 64 bits, so 
 """
 
 import sqlite3
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.events import Event
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, Sealing
 from callboard.runtime.log.large_values import Cut
 
@@ -30,7 +31,6 @@ Chunk: TypeAlias = dict[str, str | bytes]
 """The parameters of the statements. For rows: `rows`, `bodies`, `digests`. For large values: `names`, their
 digests end to end; `data`; and `pieces`, the place of each in the data, or null if it is not sent.
 """
-Encrypt: TypeAlias = Callable[[bytes, bytes], bytes]  # digest and bytes of a large value -> its stored bytes
 
 _INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
@@ -77,10 +77,10 @@ def inserts_from(of: str, kind: str) -> tuple[str, str]:
 class _Pieces:
     """The large values of a chunk, once each. known: digests of those that the file has."""
 
-    def __init__(self, known: Container[bytes], encrypt: Encrypt | None) -> None:
+    def __init__(self, known: Container[bytes], cipher: Cipher | None) -> None:
         self.size = 0
         self._known = known
-        self._encrypt = encrypt
+        self._cipher = cipher
         self._numbers: dict[bytes, int] = {}
         self._places: list[tuple[int, int] | None] = []
         self._data: list[bytes] = []
@@ -93,7 +93,7 @@ class _Pieces:
             if digest in self._known:
                 self._places.append(None)
             else:
-                data = data if self._encrypt is None else self._encrypt(digest, data)
+                data = data if self._cipher is None else self._cipher.seal(("blob", digest), data)
                 self._places.append((self.size + 1, len(data)))  # SQLite counts from 1
                 self._data.append(data)
                 self.size += len(data)
@@ -108,17 +108,15 @@ class _Pieces:
 class Rows:
     """New rows of `events`, with the large values that were cut out of them.
 
-    kind: TEXT or BLOB. known: digests of large values that the file certainly has. encrypt: for the others.
+    kind: TEXT or BLOB. known: digests of large values that the file certainly has. cipher: for the others.
     size: bytes of the bodies and of the large values that are sent. names: digests of all large values.
     """
 
-    def __init__(
-        self, kind: str = TEXT, known: Container[bytes] = (), encrypt: Encrypt | None = None
-    ) -> None:
+    def __init__(self, kind: str = TEXT, known: Container[bytes] = (), cipher: Cipher | None = None) -> None:
         self.size = 0
         self.names: set[bytes] = set()
         self._known = known
-        self._encrypt = encrypt
+        self._cipher = cipher
         self._insert_pieces, self._insert = inserts_from(":", kind)
         self._chunks: list[Chunk] = []
         self._begin()
@@ -127,7 +125,7 @@ class Rows:
         self._rows: list[tuple[Any, ...]] = []
         self._bodies: list[bytes] = []
         self._digests: list[bytes] = []
-        self._pieces = _Pieces(self._known, self._encrypt)
+        self._pieces = _Pieces(self._known, self._cipher)
         self._end = 1  # where the next body begins: SQLite counts from 1
 
     def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:

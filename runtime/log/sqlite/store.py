@@ -110,8 +110,7 @@ class SQLiteStore:
         return plan
 
     def _plan(self, batch: Sequence[Append], known_blobs: Container[bytes] = ()) -> BatchPlan:
-        encrypt = None if self._cipher is None else self._cipher.seal_blob
-        plan = BatchPlan(Rows(self._cast, known_blobs, encrypt), self._hash_chain, self._cipher)
+        plan = BatchPlan(Rows(self._cast, known_blobs, self._cipher), self._hash_chain, self._cipher)
         for part in batch:
             try:
                 known = plan.heads.get(part.session_id) or self._known_head(part.session_id)
@@ -122,7 +121,9 @@ class SQLiteStore:
         return plan
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
-        kept = title if self._cipher is None else self._cipher.seal_title(session_id, title)
+        kept: str | bytes = title
+        if self._cipher is not None:
+            kept = self._cipher.seal(("title", session_id), title.encode())
         with self._transaction("create"):
             if self._tables.find(session_id) is not None:
                 raise session_exists(session_id)

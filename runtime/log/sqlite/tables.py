@@ -140,7 +140,7 @@ class Tables:
     def _title(self, session_id: str, stored: bytes | None) -> str:
         try:
             if self._cipher is not None:
-                return self._cipher.open_title(session_id, stored)
+                return self._cipher.open(("title", session_id), stored).decode()
             return str(stored or b"", "utf-8")
         # No digest covers a title: a damaged one must not keep its session from being read.
         except (Unopenable, UnicodeDecodeError):
@@ -265,7 +265,7 @@ class Blobs:
             row = self._connection.execute(_BLOB, (number,)).fetchone()
             if row is None or row[0] is None:  # SQLite takes NOT NULL on trust, also in a damaged file
                 raise LookupError(f"no blob {number}")
-            data = row[0] if self._cipher is None else self._cipher.open_blob(row[1], row[0])
+            data = row[0] if self._cipher is None else self._cipher.open(("blob", row[1]), row[0])
             self._known[number] = self._kept(data)
         return self._known[number]
 
@@ -286,7 +286,7 @@ def _is_sound(row: _Row) -> bool:
 
 def _decrypted(cipher: Cipher, session_id: str, seq: int, body: bytes) -> bytes:
     try:
-        return cipher.open_event(session_id, seq, body)
+        return cipher.open(("event", session_id, seq), body)
     except Unopenable as error:
         raise corrupt(session_id, seq, f"has a body of another event, or a changed one ({error})") from None
 
