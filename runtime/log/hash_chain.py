@@ -54,11 +54,6 @@ class Sealing(NamedTuple):
             envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
             yield Sealed(*envelope, self.bodies[at], self.cuts.get(at, ()), self.digests[at])
 
-    def only(self, at: int) -> "Sealing":
-        """Return the sealing of one event, by its place."""
-        cuts = {0: self.cuts[at]} if at in self.cuts else {}
-        return Sealing([self.bodies[at]], [self.digests[at]], cuts)
-
 
 class HashChain:
     """Computes the digests of one store's events, all under the same key."""
