@@ -6,7 +6,6 @@ head moves after its rows were added.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Self
 
 import msgspec
 
@@ -17,6 +16,7 @@ from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
     Head,
+    LogReader,
     Sealed,
     SessionRow,
     Stored,
@@ -125,17 +125,11 @@ class MemoryLog:
         )
 
 
-class MemoryReader:
+class MemoryReader(LogReader):
     """A `LogReader` of a log in memory, open or closed."""
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

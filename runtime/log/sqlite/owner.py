@@ -82,7 +82,11 @@ class Owner:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _cannot_lock(path, error) from error
+            is_fixed = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+            raise (StoreReadOnly if is_fixed else StoreFailed)(
+                f"{path} cannot be written ({error.strerror}), so the log beside it cannot have an owner; "
+                f"make it writable, or read the log with open_reader"
+            ) from error
 
     def _hold(self, descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
@@ -126,15 +130,6 @@ def check_place(path: Path) -> None:
         raise StoreUnreadable(f"{path} is a folder; name a file in it, such as {path / 'callboard.db'}")
     if not has_folder:
         raise StoreUnreadable(f"{path}: the folder {path.parent} does not exist; make it first")
-
-
-def _cannot_lock(path: Path, error: OSError) -> StoreError:
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreReadOnly(
-            f"{path} cannot be written ({error.strerror}), so the log beside it cannot have an owner; "
-            f"change the permissions, or read the log with open_reader"
-        )
-    return StoreFailed(f"{path}: {error.strerror}")
 
 
 def _refused(path: Path, other: str, error: OSError) -> StoreError:

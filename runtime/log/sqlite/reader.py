@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Self
+from typing import Final
 from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Head, Sealed, SessionRow, Stored
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, SessionRow, Stored
 from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value
 from callboard.runtime.log.sqlite.owner import check_place
@@ -29,7 +29,7 @@ from callboard.runtime.log.sqlite.wal import find_damage
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
 
-class SQLiteReader:
+class SQLiteReader(LogReader):
     """A `LogReader` of a file. Opens it at once; may be used from several threads, one at a time.
 
     key: the digest key, for `verify_chain`. encryption_key: see `open_log`. Raises StoreUnreadable if there
@@ -51,12 +51,6 @@ class SQLiteReader:
             cipher = find_cipher(self._connection, self.path, encryption_key)
             self._tables = Tables(self._connection, cipher, self._reported)
             self._opened = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""
