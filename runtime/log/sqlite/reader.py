@@ -62,7 +62,7 @@ class SQLiteReader(LogReader):
 
     def head(self, session_id: str) -> Head:
         with self._reported():
-            return self._tables.head(session_id)
+            return self._tables.head_of(self._tables.entry(session_id))
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
         with self._reported(session_id, start):

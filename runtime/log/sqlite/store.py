@@ -31,6 +31,9 @@ from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_cod
 from callboard.runtime.log.sqlite.tables import Tables
 
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
+_NEW_SESSION: Final = (
+    "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) VALUES (?, 1, 0, ?, ?, ?)"
+)
 _MOVES: Final = MOVE_HEADS.format("?")
 _PAGES_PER_BATCH: Final = 2  # even the smallest transaction writes: a guess that need not be exact
 _FATAL: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -89,15 +92,11 @@ class SQLiteStore:
     def _append_at_once(self, batch: Sequence[Append]) -> BatchPlan | None:
         """Write the batch in one statement. Return None if that is impossible and nothing was written."""
         with self._reported("append"):
-            try:
-                plan = self._plan(batch, self._blobs)
-                chunk = plan.rows.only_chunk()
-                if chunk is None or plan.is_refused:  # in a transaction, with fresh heads, it may not be
-                    return None
-                return plan if insert_batch(self._connection, self._version, plan.moves(), chunk) else None
-            except BaseException:
-                self._undo()
-                raise
+            plan = self._plan(batch, self._blobs)
+            chunk = plan.rows.only_chunk()
+            if chunk is None or plan.is_refused:  # in a transaction, with fresh heads, it may not be
+                return None
+            return plan if insert_batch(self._connection, self._version, plan.moves(), chunk) else None
 
     def _append_in_steps(self, batch: Sequence[Append]) -> BatchPlan:
         """Write the batch in several statements: it is too large for one, or was refused as one."""
@@ -125,13 +124,10 @@ class SQLiteStore:
         if self._cipher is not None:
             kept = self._cipher.seal(("title", session_id), title.encode())
         with self._transaction("create"):
-            if self._tables.find(session_id) is not None:
-                raise session_exists(session_id)
-            made = self._connection.execute(
-                "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
-                "VALUES (?, 1, 0, ?, ?, ?)",
-                (session_id, created_ms, kept, origin),
-            )
+            try:
+                made = self._connection.execute(_NEW_SESSION, (session_id, created_ms, kept, origin))
+            except sqlite3.IntegrityError:
+                raise session_exists(session_id) from None
         self._remember({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin)})
         self._note_written(1, 0)
         return 1
@@ -153,8 +149,7 @@ class SQLiteStore:
         with self._transaction("delete"):
             entry = self._tables.entry(session_id)
             self._tables.delete(entry)
-        self._known.pop(session_id, None)
-        self._blobs.clear()
+        self._forget()
         with self._reported("delete"):
             (is_read, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             # Only when the pages are overwritten in the file itself: cutting the file gives them back as they
@@ -173,7 +168,7 @@ class SQLiteStore:
 
     def head(self, session_id: str) -> Head:
         with self._reported("head"):
-            return self._tables.head(session_id)
+            return self._tables.head_of(self._tables.entry(session_id))
 
     def sessions(self) -> list[SessionRow]:
         with self._reported("sessions"):
@@ -190,30 +185,27 @@ class SQLiteStore:
         return known
 
     def _remember(self, heads: dict[str, KnownHead], blobs: Collection[bytes] = ()) -> None:
-        if len(self._known) + len(heads) > REMEMBERED_MAX:
-            self._known.clear()
+        if max(len(self._known) + len(heads), len(self._blobs) + len(blobs)) > REMEMBERED_MAX:
+            self._forget()
         self._known.update(heads)
-        if len(self._blobs) + len(blobs) > REMEMBERED_MAX:
-            self._blobs.clear()
         self._blobs.update(blobs)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._blobs.clear()
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[None]:
         with self._reported(doing):
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                version = pragma(self._connection, "data_version")
-                if version != self._version:
-                    self._check_owner()
-                    check_schema(self._connection, self.path)
-                    self._known.clear()
-                    self._blobs.clear()
-                    self._version = version
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._undo()
-                raise
+            self._connection.execute("BEGIN IMMEDIATE")
+            version = pragma(self._connection, "data_version")
+            if version != self._version:
+                self._check_owner()
+                check_schema(self._connection, self.path)
+                self._forget()
+                self._version = version
+            yield
+            self._connection.execute("COMMIT")
 
     def _check_owner(self) -> None:
         """Raise Fenced if another process has opened the log since, even if this one still holds a lock."""
@@ -234,26 +226,27 @@ class SQLiteStore:
                 if error_code(error) in _FATAL:
                     self._death = f"writing the WAL back failed ({error})"
 
-    def _undo(self) -> None:
-        self._known.clear()
-        self._blobs.clear()
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            self._death = f"a rollback failed ({error})"
-
     @contextmanager
     def _reported(self, doing: str) -> Iterator[None]:
-        """Turn SQLite's errors into ours. After one that leaves the file in doubt, refuse every call."""
+        """Undo what fails, and turn SQLite's errors into ours. If the file is in doubt, refuse every call."""
         if self._is_lost:
             self._check_owner()
         if self._death:
             raise StoreFailed(f"{self._death}; this log is closed for good: reopen it, then resume")
         try:
             yield
-        except SQLITE_FAILURES as error:
-            failure = store_error(error, self.path, doing)
+        except BaseException as error:
+            self._undo()
+            if not isinstance(error, SQLITE_FAILURES):
+                raise
             if error_code(error) in _FATAL:
                 self._death = f"an earlier {doing} failed ({error})"
-            raise failure from error
+            raise store_error(error, self.path, doing) from error
+
+    def _undo(self) -> None:
+        self._forget()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self._death = f"a rollback failed ({error})"

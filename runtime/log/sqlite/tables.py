@@ -88,28 +88,17 @@ class Tables:
 
     # --- sessions -----------------------------------------------------------------
 
-    def find(self, session_id: str) -> SessionEntry | None:
-        """Return the session, or None."""
+    def entry(self, session_id: str) -> SessionEntry:
+        """Return the session. Raises SessionNotFound."""
         row = self._connection.execute(_SESSION, (session_id,)).fetchone()
         if row is None:
-            return None
+            raise no_session(session_id)
         entry = SessionEntry(session_id, *row)
         if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
             raise _damaged_session(session_id)
         if entry.origin is None or len(entry.origin) != DIGEST_BYTES:
             raise corrupt(session_id, 1, "continues no digest of 32 bytes")
         return entry
-
-    def entry(self, session_id: str) -> SessionEntry:
-        """Return the session. Raises SessionNotFound."""
-        entry = self.find(session_id)
-        if entry is None:
-            raise no_session(session_id)
-        return entry
-
-    def head(self, session_id: str) -> Head:
-        """Return the head of a session. Raises SessionNotFound."""
-        return self.head_of(self.entry(session_id))
 
     def head_of(self, entry: SessionEntry) -> Head:
         """Return the head of a session, which its last event must have."""

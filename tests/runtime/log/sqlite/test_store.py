@@ -209,11 +209,12 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
 def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sqlite3.Connection) -> None:
     store.append([Append("s", 0, 1, [large(1), *events(2, 3), large(4)])])
     tables = Tables(connection)
-    assert tables.find("t") is None
+    with pytest.raises(SessionNotFound):
+        tables.entry("t")
     ((*rows,),) = tables.checked_pages(HashChain(), tables.entry("s"), 4)
     assert [row.seq for row in rows] == [1, 2, 3, 4]
     assert rows[0].cuts == rows[3].cuts
-    assert tables.head("s") == Head(4, rows[3].digest)
+    assert tables.head_of(tables.entry("s")) == Head(4, rows[3].digest)
     assert [row.seq for row in tables.events("s", 2, 2)] == [2, 3]
 
 
