@@ -19,7 +19,6 @@ docs/log.md says which changes are found.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -101,46 +100,34 @@ class HashChain:
         state.update(_pack((session_id, row.seq, previous, *row[1:6], _places(row.cuts))))
         return state.digest()
 
-    def checked(
-        self, session_id: str, origin: bytes, rows: Iterable[Sealed], length: int, known: Head | None = None
-    ) -> Iterator[Sealed]:
-        """Yield each row once its digest is recomputed. The cuts need no data, only true digests.
-
-        length: the number of events by the session's row; later ones may follow. known: a head that was
-        acknowledged earlier. Raises CorruptLog at the first event that does not fit.
-        """
-        head, previous = 0, origin
-        if known is not None and known.seq == 0 and known.digest != origin:
-            raise corrupt(session_id, 1, "does not continue the head that was acknowledged")
-        for row in rows:
-            if row.seq != head + 1:
-                raise corrupt(session_id, head + 1, f"is missing; the next one there is {row.seq}")
-            if row.digest != self.digest(session_id, previous, row):
-                raise corrupt(session_id, row.seq, "does not match its digest")
-            head, previous = row.seq, row.digest
-            if known is not None and known.seq == head and known.digest != previous:
-                raise corrupt(session_id, head, "is not the one that was acknowledged")
-            yield row
-        if head < max(length, known.seq if known else 0):
-            raise corrupt(session_id, head + 1, "is missing, and all after it")
-
     def checked_pages(
         self,
         session_id: str,
         origin: bytes,
         read: Callable[[int, int], list[Sealed]],
         upto: int,
-        known: Head | None,
+        known: Head | None = None,
     ) -> Iterator[list[Sealed]]:
-        """Yield the rows 1 to `upto`, checked, in pages; see `LogReader.checked_pages`.
+        """Yield the rows 1 to `upto` in pages, each once its digests are recomputed.
 
-        read: returns rows from a seq on (first argument), up to so many (second).
+        read: returns rows from a seq on (first argument), up to so many (second). known: a head that was
+        acknowledged earlier. Raises CorruptLog at the first event that does not fit.
         """
-        if known is not None and known.seq > upto:
-            known = None
-        checked = self.checked(session_id, origin, chain.from_iterable(_pages(read, upto)), upto, known)
-        while page := list(islice(checked, PAGE_EVENTS)):
+        seq, previous = 0, origin
+        if known is not None and known.seq == 0 and known.digest != origin:
+            raise corrupt(session_id, 1, "does not continue the head that was acknowledged")
+        while seq < upto and (page := read(seq + 1, min(PAGE_EVENTS, upto - seq))):
+            for row in page:
+                if row.seq != seq + 1:
+                    raise corrupt(session_id, seq + 1, f"is missing; the next one there is {row.seq}")
+                if row.digest != self.digest(session_id, previous, row):
+                    raise corrupt(session_id, row.seq, "does not match its digest")
+                seq, previous = row.seq, row.digest
+                if known is not None and known.seq == seq and known.digest != previous:
+                    raise corrupt(session_id, seq, "is not the one that was acknowledged")
             yield page
+        if seq < upto:
+            raise corrupt(session_id, seq + 1, "is missing, and all after it")
 
     def check_key(self, kept: str, where: str) -> None:
         """Refuse a key that the log was not made with: its chain would break. Raises WrongKey."""
@@ -163,22 +150,12 @@ def last_head(pages: Iterable[list[Sealed]], origin: bytes) -> Head:
     return head
 
 
-def _pages(read: Callable[[int, int], list[Sealed]], upto: int) -> Iterator[list[Sealed]]:
-    start = 1
-    while start <= upto and (rows := read(start, min(PAGE_EVENTS, upto - start + 1))):
-        yield rows
-        start = rows[-1].seq + 1
-
-
 def _check(events: Sequence[Event]) -> None:
     """Refuse values that SQLite could not return unchanged. Raises ValueError, OverflowError."""
-    addresses = set()
     for event in events:
-        addresses.add(event.sender)
-        addresses.add(event.recipient)
         if not (-_NUMBER_MAX <= event.at <= _NUMBER_MAX and -_NUMBER_MAX <= event.cause <= _NUMBER_MAX):
             raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
-    for address in addresses:
+    for address in {each for event in events for each in (event.sender, event.recipient)}:
         if "\0" in address:
             raise ValueError(f"there is NUL in the address {address!r:.100}")
 

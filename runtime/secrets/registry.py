@@ -43,8 +43,9 @@ class Secrets:
         values: dict[str, str] = {}
         for place, each in enumerate(given, 1):
             if isinstance(each, SecretRef):
-                if self._refs.setdefault(each.name, each) is not each:
+                if each.name in self._refs:
                     raise MisuseError(f"two secrets are named {each.name}; give one of them another name")
+                self._refs[each.name] = each
             elif isinstance(each, SecretPattern):
                 patterns.append(each)
             else:
