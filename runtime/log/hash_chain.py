@@ -49,9 +49,9 @@ class Sealing(NamedTuple):
 
     def rows(self, events: Sequence[Event]) -> Iterator[Sealed]:
         """Yield the rows of the events that were sealed."""
-        for at, event in enumerate(events):
+        for at, (event, body, digest) in enumerate(zip(events, self.bodies, self.digests, strict=True)):
             envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
-            yield Sealed(*envelope, self.bodies[at], self.cuts.get(at, ()), self.digests[at])
+            yield Sealed._make((*envelope, body, self.cuts.get(at, ()), digest))
 
 
 class HashChain:
@@ -152,10 +152,13 @@ def last_head(pages: Iterable[list[Sealed]], origin: bytes) -> Head:
 
 def _check(events: Sequence[Event]) -> None:
     """Refuse values that SQLite could not return unchanged. Raises ValueError, OverflowError."""
+    addresses = set()
     for event in events:
+        addresses.add(event.sender)
+        addresses.add(event.recipient)
         if not (-_NUMBER_MAX <= event.at <= _NUMBER_MAX and -_NUMBER_MAX <= event.cause <= _NUMBER_MAX):
             raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
-    for address in {each for event in events for each in (event.sender, event.recipient)}:
+    for address in addresses:
         if "\0" in address:
             raise ValueError(f"there is NUL in the address {address!r:.100}")
 

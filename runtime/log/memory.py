@@ -118,11 +118,10 @@ class MemoryLog:
 
     def _packed(self, row: Sealed) -> bytes:
         """Return a row as it is kept, without the bytes of its large values, which are kept once."""
-        for cut in row.cuts:
-            self._blobs.setdefault(cut.digest, cut.data)
-        return _pack(
-            row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts)) if row.cuts else row
-        )
+        if row.cuts:
+            self._blobs.update((cut.digest, cut.data) for cut in row.cuts if cut.digest not in self._blobs)
+            row = row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts))
+        return _pack(row)
 
 
 class MemoryReader(LogReader):

@@ -17,6 +17,9 @@ Progress: TypeAlias = Callable[[int, int], object]  # called with how much is do
 
 _PAGES: Final = 2_048
 _EVENTS: Final = 5_000
+_SESSION: Final = "INSERT INTO main.sessions SELECT * FROM origin.sessions WHERE session_id = ?"
+_ROWS: Final = "INSERT INTO main.events SELECT * FROM origin.events WHERE id BETWEEN ? AND ?"
+_NO_OWNER: Final = "UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')"
 _BLOBS: Final = (
     "INSERT INTO main.blobs SELECT b.* FROM origin.blobs AS b WHERE b.id IN "
     "(SELECT json_extract(cut.value, '$[1]') FROM main.events AS e, json_each(e.cuts) AS cut)"
@@ -33,7 +36,7 @@ def copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> No
         finally:
             source.execute("ROLLBACK")
         made.execute("PRAGMA journal_mode = DELETE")
-        _clear_owner(made)
+        made.execute(_NO_OWNER)
 
 
 def copy_session(uri: str, target: Path, session_id: str, progress: Progress) -> None:
@@ -47,22 +50,15 @@ def copy_session(uri: str, target: Path, session_id: str, progress: Progress) ->
         made.execute("BEGIN")
         make_tables(made)
         made.execute("INSERT INTO main.meta SELECT * FROM origin.meta")
-        made.execute(
-            "INSERT INTO main.sessions SELECT * FROM origin.sessions WHERE session_id = ?", (session_id,)
-        )
+        made.execute(_SESSION, (session_id,))
         row = made.execute("SELECT id, head FROM main.sessions").fetchone()
         if row is None:
             raise no_session(session_id)
         number, head = row
         for first in range(1, head + 1, _EVENTS):
             base, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
-            query = "INSERT INTO main.events SELECT * FROM origin.events WHERE id BETWEEN ? AND ?"
-            made.execute(query, (base | first, base | last))
+            made.execute(_ROWS, (base | first, base | last))
             progress(last, head)
         made.execute(_BLOBS)
-        _clear_owner(made)
+        made.execute(_NO_OWNER)
         made.execute("COMMIT")
-
-
-def _clear_owner(made: sqlite3.Connection) -> None:
-    made.execute("UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')")

@@ -62,7 +62,10 @@ def prepare(
         finish_marking(connection, owner)
     except BaseException:
         with contextlib.suppress(sqlite3.Error, CorruptLog):
-            _roll_back(connection)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            # Closing the connection would write it back as "needed".
+            clear_marker(connection, meta_value(connection, "owner"))
         raise
     if durability == "full":  # only now: until here writing back has synced all that matters
         connection.execute("PRAGMA synchronous = FULL")
@@ -79,13 +82,6 @@ def _is_new(
     find_cipher(connection, path, encryption_key)
     check_complete(connection, path)
     return False
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    """Roll the transaction back, and clear the marker, which closing would write back as "needed"."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-    clear_marker(connection, meta_value(connection, "owner"))
 
 
 def _check_pause(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,10 +1,9 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
-A batch is one statement (`batch`). If it is refused there, or is too large for it, it is written as a
-transaction of several statements. The store remembers heads and epochs of the sessions written lately, and
-digests of large values, until `PRAGMA data_version` says that another connection has changed the file. All
-comparisons are repeated in SQL, so even a mistake here could not put two events in one place, or a row
-without its large values.
+A batch is one statement (`batch`), or, if it is refused there or is too large, a transaction of several. The
+store remembers heads and epochs of the sessions written lately, and digests of large values, until `PRAGMA
+data_version` says that another connection has changed the file. All comparisons are repeated in SQL, so even
+a mistake here could not put two events in one place, or a row without its large values.
 """
 
 import sqlite3
@@ -17,13 +16,7 @@ from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored, session_exists
-from callboard.runtime.log.sqlite.batch import (
-    MOVE_HEADS,
-    BatchPlan,
-    KnownHead,
-    insert_batch,
-    make_batch_view,
-)
+from callboard.runtime.log.sqlite.batch import MOVE_HEADS, BatchPlan, KnownHead, insert_batch, make_batch_view
 from callboard.runtime.log.sqlite.meta import CHECKPOINT_PAGES, clear_marker, meta_value, write_back
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
