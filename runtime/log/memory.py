@@ -44,6 +44,7 @@ class MemoryLog:
     """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
 
     def __init__(self, key: bytes | None = None) -> None:
+        self._key = key
         self._hash_chain = HashChain(key)
         self._is_open = False
         self._sessions: dict[str, _Session] = {}
@@ -65,7 +66,7 @@ class MemoryLog:
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
-        self._reader.verify(self._hash_chain, session_id)
+        self._reader.verify_chain(session_id, self._key)
         session.epoch += 1
         return session.epoch, session.head
 
@@ -134,11 +135,11 @@ class MemoryReader(LogReader):
         """Do nothing: there is nothing to close."""
 
     def sessions(self) -> list[SessionRow]:
+        # Reversed: made later comes first among those of the same millisecond.
         rows = [
             SessionRow(session_id, session.epoch, session.head.seq, session.created_ms, session.title)
-            for session_id, session in list(self._log._sessions.items())
+            for session_id, session in reversed(list(self._log._sessions.items()))
         ]
-        rows.reverse()  # made later, among those of the same millisecond
         return sorted(rows, key=lambda row: -row.created_ms)
 
     def head(self, session_id: str) -> Head:
@@ -163,29 +164,17 @@ class MemoryReader(LogReader):
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-        return self._checked(self._keyed_chain(key), session_id, upto, known)
-
-    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        return self.verify(self._keyed_chain(key), session_id, head)
-
-    def verify(self, hash_chain: HashChain, session_id: str, known: Head | None = None) -> Head:
-        """Check every digest with a hash chain that holds the key."""
-        session = self.session(session_id)
-        upto = max(session.head.seq, known.seq if known else 0)
-        return last_head(self._checked(hash_chain, session_id, upto, known), session.origin)
-
-    def _keyed_chain(self, key: bytes | None) -> HashChain:
-        hash_chain = HashChain(key)
-        hash_chain.check_key(self.key_check(), "this log in memory")
-        return hash_chain
-
-    def _checked(
-        self, hash_chain: HashChain, session_id: str, upto: int, known: Head | None
-    ) -> Iterator[list[Sealed]]:
         def read(start: int, limit: int) -> list[Sealed]:
             return list(self._rows(session_id, start, limit))
 
+        hash_chain = HashChain(key)
+        hash_chain.check_key(self.key_check(), "this log in memory")
         return hash_chain.checked_pages(session_id, self.origin(session_id), read, upto, known)
+
+    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
+        session = self.session(session_id)
+        upto = max(session.head.seq, head.seq if head else 0)
+        return last_head(self.checked_pages(session_id, upto, key, head), session.origin)
 
     def session(self, session_id: str) -> _Session:
         """Return the kept session. Raises SessionNotFound."""

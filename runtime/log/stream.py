@@ -37,8 +37,8 @@ class Stream(msgspec.Struct, eq=False):
 
     def check(self) -> None:
         """Raise the error of a dead session."""
-        # Without its traceback, which would grow with every caller that gets the error.
         if self.error is not None:
+            # Without its traceback, which would grow with every caller that gets the error.
             raise self.error.with_traceback(None)
 
     @property

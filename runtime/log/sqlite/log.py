@@ -160,7 +160,7 @@ class _Held:
             self.on_abandon.detach()
         loop = asyncio.get_running_loop()
         left = loop.create_future()
-        self._stop(lambda: loop.call_soon_threadsafe(release, left))
+        self._stop(partial(loop.call_soon_threadsafe, release, left))
         await left
 
     def abandon(self) -> None:

@@ -129,12 +129,13 @@ class Rows:
 
     def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
         """Add rows behind all others. base: the part of their ids above the seq."""
-        for at, (event, body) in enumerate(zip(events, sealing.bodies, strict=True)):
+        sealed, cuts = zip(events, sealing.bodies, sealing.digests, strict=True), sealing.cuts
+        for at, (event, body, digest) in enumerate(sealed):
             size = len(body)
             row = (base | event.seq, event.at, event.sender, event.recipient, event.cause, self._end, size)
-            self._rows.append((*row, self._numbered(sealing.cuts[at])) if at in sealing.cuts else row)
+            self._rows.append((*row, self._numbered(cuts[at])) if at in cuts else row)
             self._bodies.append(body)
-            self._digests.append(sealing.digests[at])
+            self._digests.append(digest)
             self._end += size
             if self._end + self._pieces.size > CHUNK_BYTES:
                 self._finish()
