@@ -43,12 +43,7 @@ def prepare(
     is_contested: another process holds the lock, and is to lose the log.
     """
     is_new = _is_new(connection, path, hash_chain, encryption_key)
-    if is_new:
-        set_page_format(connection)
-    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-        raise StoreUnreadable(f"{path}: SQLite keeps no WAL on this file system; use a local one")
-    for name, value in _settings().items():
-        connection.execute(f"PRAGMA {name} = {value}")
+    _configure(connection, path, is_new=is_new)
     if is_contested:
         _check_pause(connection, path)
     try:
@@ -82,6 +77,16 @@ def _is_new(
     find_cipher(connection, path, encryption_key)
     check_complete(connection, path)
     return False
+
+
+def _configure(connection: sqlite3.Connection, path: Path, *, is_new: bool) -> None:
+    """Apply the settings of an owner's connection. Raises StoreUnreadable if the file system has no WAL."""
+    if is_new:
+        set_page_format(connection)
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        raise StoreUnreadable(f"{path}: SQLite keeps no WAL on this file system; use a local one")
+    for name, value in _settings().items():
+        connection.execute(f"PRAGMA {name} = {value}")
 
 
 def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
