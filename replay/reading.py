@@ -12,8 +12,7 @@ from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import RULES, SessionOpened
-from callboard.runtime.log.checked_pages import PAGE_EVENTS
-from callboard.runtime.log.large_values import splice
+from callboard.runtime.log.hash_chain import PAGE_EVENTS
 from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ class Rows(Sequence[T], Generic[T]):
         """Yield 1 to `seq`, checked. Raises CorruptLog."""
         for page in self._source.sealed_pages(seq):
             for row in page:
-                yield self._made(stored(row))
+                yield self._made(row.whole())
 
     @overload
     def __getitem__(self, place: int) -> T: ...
@@ -143,12 +142,6 @@ def event_of(session_id: str, row: Stored) -> Event:
         return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
     except UnreadableBody as error:
         raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
-
-
-def stored(row: Sealed) -> Stored:
-    """Return the row with its large values back in their places."""
-    body = splice(row.body, [(offset, data) for offset, _, data in row.cuts]) if row.cuts else row.body
-    return Stored(row.seq, row.at, row.sender, row.recipient, row.cause, body, row.digest)
 
 
 def _gap(session_id: str, seq: int, following: int = 0) -> CorruptLog:

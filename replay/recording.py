@@ -20,12 +20,12 @@ from callboard.actors.session.core import recorded_failure
 from callboard.actors.session.step import ActorState
 from callboard.replay.divergence import Divergence
 from callboard.replay.exports.writing import Job, export
-from callboard.replay.reading import Rows, Source, stored
+from callboard.replay.reading import Rows, Source
 from callboard.replay.states import Fold, Output, States
 from callboard.replay.steps import Steps
 from callboard.replay.tree import Tree
 from callboard.replay.verify import Page, Verifier
-from callboard.runtime.log.protocol import Head, LogReader, SessionRow, Stored
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, SessionRow, Stored
 from callboard.runtime.log.reading import open_reader
 
 _FAILED = b'{"type":"DeciderFailed"'
@@ -138,7 +138,7 @@ class Recording:
 
     def _pages(self) -> Iterator[Page]:
         for page in self._source.sealed_pages():
-            rows = map(stored, page)
+            rows = map(Sealed.whole, page)
             yield [(self._source.event(row), row.body) for row in rows]
 
     def tree(self, at: int | None = None) -> Tree:

@@ -12,7 +12,8 @@ from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, open_reader, parse_head
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording, Verification
-from callboard.runtime.log.protocol import FileReader, Head, LogReader
+from callboard.runtime.log.protocol import Head, LogReader
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 
 @click.command("verify", cls=Command)
@@ -61,7 +62,7 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
 
 def _damage(reader: LogReader, *, is_quiet: bool) -> str:
     """Return the damage of the file as a whole, or nothing: events may be missing from any session."""
-    if not isinstance(reader, FileReader):
+    if not isinstance(reader, SQLiteReader):
         return ""
     try:
         reader.check_wal()

@@ -14,7 +14,7 @@ from callboard.actors.protocol.events import Event
 from callboard.replay.exports.lines import VERSION, BlobLine, CutsLine, EventLine, Header
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.protocol import Head, Sealed
 
 _header: Final = msgspec.json.Decoder(Header).decode
 _blob: Final = msgspec.json.Decoder(BlobLine).decode
@@ -136,10 +136,11 @@ class ExportReader(AbstractContextManager["ExportReader"]):
         if seq != line.seq:
             raise self._corrupt(f"is not event {seq}, which the cuts before it belong to")
         body, envelope = line.body.encode(), (line.seq, line.at, line.sender, line.recipient, line.cause)
-        digest = self._hash_chain.digest(header.session, self._head.digest, *envelope, body, cuts)
+        row = Sealed(*envelope, body, cuts, b"")
+        digest = self._hash_chain.digest(header.session, self._head.digest, row)
         if digest.hex() != line.digest:
             raise self._corrupt("does not match its digest: it was changed")
-        whole = splice(body, [(cut.offset, self._blobs.get(cut.digest)) for cut in cuts])
+        whole = splice(body, [cut._replace(data=self._blobs.get(cut.digest)) for cut in cuts])
         try:
             event = Event(*envelope, decode(whole))
         except UnreadableBody as error:

@@ -11,8 +11,9 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.exports.lines import PARSED, VERSION, BlobLine, CutsLine, Header, ascii_line, event_line
-from callboard.replay.reading import Source, stored
-from callboard.runtime.log.protocol import FileReader, Sealed
+from callboard.replay.reading import Source
+from callboard.runtime.log.protocol import Sealed
+from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 Progress = Callable[[str, int, int], object]
 """Called with a session's id, how many of its events are written, and how many there are."""
@@ -60,7 +61,7 @@ def _event_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
 def _parsed_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
     for row in rows:
         # foreign JSON may hold line breaks: formatted again it is one line
-        body = msgspec.Raw(msgspec.json.format(stored(row).body, indent=-1))
+        body = msgspec.Raw(msgspec.json.format(row.whole().body, indent=-1))
         yield ascii_line(event_line(source.session_id, row, body))
 
 
@@ -80,7 +81,7 @@ def _db(job: Job, target: "Path | BinaryIO") -> None:
     """Write a log again. All sessions are copied as they are, so that a damaged log can be backed up."""
     readers = {id(source.reader): source.reader for source in job.sources}
     reader = next(iter(readers.values()), None)
-    if not isinstance(target, Path) or not isinstance(reader, FileReader):
+    if not isinstance(target, Path) or not isinstance(reader, SQLiteReader):
         raise MisuseError("a database is copied from a log file to a file: give the path of a new one")
     if job.is_all:
         reader.copy_to(target, "", partial(job.progress, "the log"))

@@ -12,12 +12,15 @@ says which parts are not encrypted.
 """
 
 import os
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 
+Place: TypeAlias = (
+    tuple[Literal["event"], str, int] | tuple[Literal["title"], str] | tuple[Literal["blob"], bytes]
+)
 KEY_BYTES_MIN: Final = 32
 _SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
@@ -32,58 +35,42 @@ class Unopenable(LookupError):
 
 
 class Cipher:
-    """Encrypts and decrypts for one log."""
+    """Encrypts and decrypts for one log. place: to which the text belongs, see above."""
 
     def __init__(self, key: bytes, salt: bytes) -> None:
         check_size(key)
         self._aead, self._derive, self._invalid = _primitives(key, salt)
-        self._sessions: dict[str, Any] = {}
-        self._blobs = self._aead(self._derive(b"callboard/1 blobs"))
+        self._keys: dict[bytes, Any] = {}
         check = self._derive(b"callboard/1 check")[:8]
         # Kept in the log: the kind of encryption, and a check by which the key is recognised.
         self.description = f"{_NAME} {salt.hex()} {check.hex()}"
 
-    def seal_event(self, session_id: str, seq: int, body: bytes) -> bytes:
-        """Return the stored form of a body."""
-        return _seal(self._session(session_id), body, ("event", session_id, seq))
+    # Nonces are drawn at random, never counted: after a crash the same seq may be written again with another
+    # body. One key is good for 2^32 of them (NIST SP 800-38D, 8.3), which is as many as a session can hold.
+    def seal(self, place: Place, text: bytes) -> bytes:
+        """Return the stored form of a text."""
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed: bytes = self._key(place).encrypt(nonce, text, _pack(place))
+        return nonce + sealed
 
-    def open_event(self, session_id: str, seq: int, stored: bytes) -> bytes:
-        """Return the body. Raises Unopenable."""
-        return self._open(self._session(session_id), stored, ("event", session_id, seq))
-
-    def seal_title(self, session_id: str, title: str) -> bytes:
-        """Return the stored form of a session's title."""
-        return _seal(self._session(session_id), title.encode(), ("title", session_id))
-
-    def open_title(self, session_id: str, stored: bytes | None) -> str:
-        """Return the title. Raises Unopenable."""
-        return self._open(self._session(session_id), stored, ("title", session_id)).decode()
-
-    def seal_blob(self, digest: bytes, data: bytes) -> bytes:
-        """Return the stored form of a large value."""
-        return _seal(self._blobs, data, ("blob", digest))
-
-    def open_blob(self, digest: bytes, stored: bytes) -> bytes:
-        """Return the large value. Raises Unopenable."""
-        return self._open(self._blobs, stored, ("blob", digest))
-
-    def _session(self, session_id: str) -> Any:
-        aead = self._sessions.get(session_id)
-        if aead is None:
-            if len(self._sessions) >= _REMEMBERED_MAX:
-                self._sessions.clear()
-            aead = self._aead(self._derive(b"callboard/1 session " + session_id.encode()))
-            self._sessions[session_id] = aead
-        return aead
-
-    def _open(self, aead: Any, stored: object, place: tuple[object, ...]) -> bytes:
+    def open(self, place: Place, stored: object) -> bytes:
+        """Return the text. Raises Unopenable."""
         try:
             if not isinstance(stored, bytes):
                 raise ValueError
-            opened: bytes = aead.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], _pack(place))
+            text: bytes = self._key(place).decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], _pack(place))
         except (ValueError, self._invalid):
             raise Unopenable("it does not decrypt") from None
-        return opened
+        return text
+
+    def _key(self, place: Place) -> Any:
+        is_blob = place[0] == "blob"
+        info = b"callboard/1 blobs" if is_blob else b"callboard/1 session " + str(place[1]).encode()
+        if info not in self._keys:
+            if len(self._keys) >= _REMEMBERED_MAX:
+                self._keys.clear()
+            self._keys[info] = self._aead(self._derive(info))
+        return self._keys[info]
 
 
 def new_cipher(key: bytes) -> Cipher:
@@ -124,14 +111,6 @@ def check_size(key: bytes) -> None:
             f"an encryption key has at least {KEY_BYTES_MIN} random bytes, not {len(key)}: make one with "
             f"`openssl rand -hex 32`; a password is no key"
         )
-
-
-# Nonces are drawn at random, never counted: after a crash the same seq may be written again with another
-# body. One key is good for 2^32 of them (NIST SP 800-38D, 8.3), which is as many as a session can hold.
-def _seal(aead: Any, text: bytes, place: tuple[object, ...]) -> bytes:
-    nonce = os.urandom(_NONCE_BYTES)
-    sealed: bytes = aead.encrypt(nonce, text, _pack(place))
-    return nonce + sealed
 
 
 def _primitives(key: bytes, salt: bytes) -> tuple[Any, Any, type[Exception]]:

@@ -8,6 +8,7 @@ it: no user's data can be mistaken for a reference. Splicing gives back exactly 
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import msgspec
@@ -56,7 +57,9 @@ def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
     parts = encode(msgspec.structs.replace(message, **holed)).split(_PLACEHOLDER_BYTE)
     if len(parts) != len(large) + 1:
         raise ValueError("a body holds bytes that are not UTF-8, so its large values cannot be told apart")
-    return _HOLE.join(parts), tuple(_located(parts, large))
+    offsets = accumulate(len(part) + len(_HOLE) for part in parts)
+    cuts = zip(offsets, map(bytes, large), strict=False)
+    return _HOLE.join(parts), tuple(Cut(end - len(_HOLE), blob_digest(data), data) for end, data in cuts)
 
 
 def _taken(value: object, large: list[Json]) -> object:
@@ -66,23 +69,11 @@ def _taken(value: object, large: list[Json]) -> object:
     return value
 
 
-def _located(parts: list[bytes], large: list[Json]) -> Iterable[Cut]:
-    offset = 0
-    for part, value in zip(parts, large, strict=False):
-        offset += len(part)
-        data = bytes(value)
-        yield Cut(offset, blob_digest(data), data)
-        offset += len(_HOLE)
-
-
-def splice(text: bytes, pieces: Iterable[tuple[int, bytes]]) -> bytes:
-    """Return the body: the stored text with every piece (offset, bytes) in the place of its `null`.
-
-    Raises ValueError if no `null` stands there.
-    """
+def splice(text: bytes, cuts: Iterable[Cut]) -> bytes:
+    """Return the body: the stored text with every value in the place of its `null`. Raises ValueError."""
     parts: list[bytes] = []
     at = 0
-    for offset, data in pieces:
+    for offset, _, data in cuts:
         if offset < at or text[offset : offset + len(_HOLE)] != _HOLE:
             raise ValueError(f"no value was cut out at byte {offset}")
         parts += (text[at:offset], data)

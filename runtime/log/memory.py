@@ -6,19 +6,17 @@ head moves after its rows were added.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Self
 
 import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.events import Event
-from callboard.runtime.log.checked_pages import checked_pages
-from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing
-from callboard.runtime.log.large_values import Cut, blob_digest, splice
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, last_head
+from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
     Append,
     Head,
+    LogReader,
     Sealed,
     SessionRow,
     Stored,
@@ -46,6 +44,7 @@ class MemoryLog:
     """An `EventLog` that lasts as long as the object; `close` and `open` lose nothing."""
 
     def __init__(self, key: bytes | None = None) -> None:
+        self._key = key
         self._hash_chain = HashChain(key)
         self._is_open = False
         self._sessions: dict[str, _Session] = {}
@@ -67,7 +66,7 @@ class MemoryLog:
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
-        self._reader.check_chain(session_id, self._hash_chain)
+        self._reader.verify_chain(session_id, self._key)
         session.epoch += 1
         return session.epoch, session.head
 
@@ -111,58 +110,50 @@ class MemoryLog:
         digest = session.head.digest
         try:
             sealing = self._hash_chain.seal_all(part.session_id, digest, part.events)
-            rows = [self._packed(event, sealing, at) for at, event in enumerate(part.events)]
+            rows = [self._packed(row) for row in sealing.rows(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
         session.head = Head(len(session.rows), sealing.digests[-1] if rows else digest)
         return session.head
 
-    def _packed(self, event: Event, sealing: Sealing, at: int) -> bytes:
-        """Return a row, and keep the bytes of its large values apart. at: its place in the sealing."""
-        cuts = sealing.cuts.get(at, ())
-        for _, digest, data in cuts:
-            self._blobs.setdefault(digest, data)
-        kept = tuple(cut._replace(data=b"") for cut in cuts)
-        envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
-        return _pack((*envelope, sealing.bodies[at], kept, sealing.digests[at]))
+    def _packed(self, row: Sealed) -> bytes:
+        """Return a row as it is kept, without the bytes of its large values, which are kept once."""
+        if row.cuts:
+            self._blobs.update((cut.digest, cut.data) for cut in row.cuts if cut.digest not in self._blobs)
+            row = row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts))
+        return _pack(row)
 
 
-class MemoryReader:
+class MemoryReader(LogReader):
     """A `LogReader` of a log in memory, open or closed."""
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
     def sessions(self) -> list[SessionRow]:
+        # Reversed: made later comes first among those of the same millisecond.
         rows = [
             SessionRow(session_id, session.epoch, session.head.seq, session.created_ms, session.title)
-            for session_id, session in list(self._log._sessions.items())
+            for session_id, session in reversed(list(self._log._sessions.items()))
         ]
-        rows.reverse()  # made later, among those of the same millisecond
         return sorted(rows, key=lambda row: -row.created_ms)
 
     def head(self, session_id: str) -> Head:
         return self.session(session_id).head
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        return [self._stored(row) for row in self._rows(session_id, start, limit)]
+        return [row.whole() for row in self._rows(session_id, start, limit)]
 
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
     ) -> list[Stored]:
         rows = self._rows(session_id, first, max(0, last - first + 1))
         own = (row for row in rows if address in (row.recipient, row.sender))
-        return [self._stored(row) for row in islice(own, limit)]
+        return [row.whole() for row in islice(own, limit)]
 
     def origin(self, session_id: str) -> bytes:
         return self.session(session_id).origin
@@ -173,26 +164,17 @@ class MemoryReader:
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-
         def read(start: int, limit: int) -> list[Sealed]:
-            return [self._with_values(row) for row in self._rows(session_id, start, limit)]
+            return list(self._rows(session_id, start, limit))
 
-        hash_chain, origin = self._keyed_chain(key), self.origin(session_id)
-        return checked_pages(hash_chain, session_id, origin, read, upto, known)
-
-    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        return self.check_chain(session_id, self._keyed_chain(key), head)
-
-    def _keyed_chain(self, key: bytes | None) -> HashChain:
         hash_chain = HashChain(key)
         hash_chain.check_key(self.key_check(), "this log in memory")
-        return hash_chain
+        return hash_chain.checked_pages(session_id, self.origin(session_id), read, upto, known)
 
-    def check_chain(self, session_id: str, hash_chain: HashChain, head: Head | None = None) -> Head:
-        """Check every digest with a hash chain that holds the key."""
+    def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
         session = self.session(session_id)
-        rows = map(self._with_values, self._rows(session_id, 1, session.head.seq))
-        return hash_chain.verify(session_id, session.origin, rows, session.head.seq, head)
+        upto = max(session.head.seq, head.seq if head else 0)
+        return last_head(self.checked_pages(session_id, upto, key, head), session.origin)
 
     def session(self, session_id: str) -> _Session:
         """Return the kept session. Raises SessionNotFound."""
@@ -202,19 +184,10 @@ class MemoryReader:
 
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
         at = max(start, 1) - 1
-        return map(_unpack, self.session(session_id).rows[at : at + limit])
+        for row in map(_unpack, self.session(session_id).rows[at : at + limit]):
+            yield row._replace(cuts=tuple(map(self._with_value, row.cuts))) if row.cuts else row
 
-    def _with_values(self, row: Sealed) -> Sealed:
-        """Return the row with its large values, under the digests that their bytes have."""
-        if not row.cuts:
-            return row
-        values = [(offset, self._log._blobs[name]) for offset, name, _ in row.cuts]
-        return row._replace(cuts=tuple(Cut(offset, blob_digest(data), data) for offset, data in values))
-
-    def _stored(self, row: Sealed) -> Stored:
-        return Stored(row.seq, row.at, row.sender, row.recipient, row.cause, self._body(row), row.digest)
-
-    def _body(self, row: Sealed) -> bytes:
-        if not row.cuts:
-            return row.body
-        return splice(row.body, [(offset, self._log._blobs[digest]) for offset, digest, _ in row.cuts])
+    def _with_value(self, cut: Cut) -> Cut:
+        """Return a cut with its value, under the digest that its bytes have."""
+        data = self._log._blobs[cut.digest]
+        return Cut(cut.offset, blob_digest(data), data)

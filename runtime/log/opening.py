@@ -17,13 +17,13 @@ def open_log(
     force: bool = False,
     encryption_key: bytes | None = None,
 ) -> EventLog:
-    """Return the log at an address; `await log.open()` then takes ownership.
+    """Return the log at an address; `await log.open()` then takes ownership. Raises MisuseError.
 
     address: a path, `":memory:"`, or `sqlite:///callboard.db`. durability: "full" syncs the disk at every
     commit; with "process" a commit survives the process but not a power cut. key: 1 to 64 secret bytes under
     which digests are computed. force: take the log from another process that owns it and does not answer.
     encryption_key: at least 32 random bytes, with which bodies, large values and titles are encrypted. A log
-    in memory uses only `key`. Raises MisuseError for an unknown scheme.
+    in memory uses only `key`.
     """
     if is_memory(address):
         return MemoryLog(key)

@@ -7,15 +7,14 @@ Writing is asynchronous and belongs to one owner. Reading needs no event loop an
 only access that replay has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Final, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 
 from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
-from callboard.runtime.log.large_values import Cut
+from callboard.runtime.log.large_values import Cut, splice
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
@@ -63,6 +62,11 @@ class Sealed(NamedTuple):
     cuts: tuple[Cut, ...]
     digest: bytes
 
+    def whole(self) -> Stored:
+        """Return the event with its values in their places. Raises ValueError if one has no place."""
+        body = splice(self.body, self.cuts) if self.cuts else self.body
+        return Stored(self.seq, self.at, self.sender, self.recipient, self.cause, body, self.digest)
+
 
 class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """A session of a store. created_ms: milliseconds since 1970 UTC. title: the start of its first prompt."""
@@ -90,10 +94,10 @@ class EventLog(Protocol):
         """
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
-        """Raise the session's epoch, so that earlier writers append nothing from now on.
+        """Raise the session's epoch, after which earlier writers append nothing. Return it, and the head.
 
-        Checks every digest before, as no session continues from a damaged log. Returns the new epoch and the
-        head. Raises SessionNotFound, CorruptLog.
+        Checks every digest before, as no session continues from a damaged log. Raises SessionNotFound,
+        CorruptLog.
         """
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
@@ -124,30 +128,27 @@ class EventLog(Protocol):
 
 
 class LogReader(Protocol):
-    """Reads a log without owning it: beside a live owner, or long after. Never writes."""
+    """Reads a log without owning it: beside a live owner, or long after. Never writes.
+
+    Methods that name a session raise SessionNotFound, and CorruptLog for damage.
+    """
 
     def sessions(self) -> list[SessionRow]:
         """Return all sessions, newest first."""
 
     def head(self, session_id: str) -> Head:
-        """Return the head of a session. Raises SessionNotFound."""
+        """Return the head of a session."""
 
     def events(self, session_id: str, start: int = 1, limit: int = 10_000) -> list[Stored]:
-        """Return up to `limit` events from seq `start`; fewer means the end.
-
-        Raises SessionNotFound, CorruptLog.
-        """
+        """Return up to `limit` events from seq `start`; fewer means the end."""
 
     def events_of(
         self, session_id: str, address: str, first: int, last: int, limit: int = 10_000
     ) -> list[Stored]:
-        """Return up to `limit` events of seqs `first` to `last` that this actor received or posted.
-
-        Raises SessionNotFound, CorruptLog.
-        """
+        """Return up to `limit` events of seqs `first` to `last` that this actor received or posted."""
 
     def origin(self, session_id: str) -> bytes:
-        """Return the digest that the session's first event continues. Raises SessionNotFound."""
+        """Return the digest that the session's first event continues."""
 
     def key_check(self) -> str:
         """Return the check value of the digest key; empty if there is none. It says nothing about the key."""
@@ -158,11 +159,11 @@ class LogReader(Protocol):
         """Yield rows 1 to `upto` with their large values, page by page, once their digests are checked.
 
         known: a head that was acknowledged earlier; rows up to it must contain it. Raises CorruptLog at the
-        first event that is not as it was written, SessionNotFound, WrongKey.
+        first event that is not as it was written, WrongKey.
         """
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """Check every digest and return the head. Raises CorruptLog with the first bad seq.
+        """Check every digest and return the head. Raises CorruptLog with the first bad seq, WrongKey.
 
         head: one that was acknowledged earlier, such as that of an outcome; the log must still contain it.
         """
@@ -170,32 +171,20 @@ class LogReader(Protocol):
     def close(self) -> None:
         """Close the log. Safe to call twice."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *exception: object) -> None: ...
-
-
-Progress: TypeAlias = Callable[[int, int], object]
-"""Called from time to time with how much is done, of how much."""
-
-
-@runtime_checkable
-class FileReader(LogReader, Protocol):
-    """A reader of a log that is a file, which can be copied and damaged."""
-
-    def check_wal(self) -> None:
-        """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
-
-    def copy_to(
-        self, target: Path, session_id: str = "", progress: Progress = lambda done, total: None
-    ) -> None:
-        """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
     """Return the error for events that do not continue a session of this epoch and head, else None."""
     if part.epoch != epoch:
-        return fenced(part.session_id, part.epoch, epoch)
+        return Fenced(
+            f"session {part.session_id} was taken over: its epoch is {epoch}, this writer's is {part.epoch}; "
+            f"the writer of epoch {epoch} continues it"
+        )
     if part.expected_head != head:
         return WrongHead(
             f"session {part.session_id} ends at event {head}, not at {part.expected_head}: "
@@ -205,14 +194,6 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
         if event.seq != seq:
             return WrongHead(f"session {part.session_id}: event {event.seq} came where {seq} was next")
     return None
-
-
-def fenced(session_id: str, mine: int, current: int) -> Fenced:
-    """Return the error for a writer of an old epoch."""
-    return Fenced(
-        f"session {session_id} was taken over: its epoch is {current}, this writer's is {mine}; "
-        f"the writer of epoch {current} continues it"
-    )
 
 
 def no_session(session_id: str) -> SessionNotFound:

@@ -25,8 +25,8 @@ class Stream(msgspec.Struct, eq=False):
     head: Head
     staged: list[Event] = []
     error: Exception | None = None
-    callbacks: list[OnDurable] = []
-    failures: list[OnFailure] = []
+    on_durable: OnDurable = lambda head: None
+    on_failure: OnFailure = lambda error: None
     _waiters: list[tuple[int, int, asyncio.Future[None]]] = []
     _tickets: int = 0
 
@@ -37,8 +37,8 @@ class Stream(msgspec.Struct, eq=False):
 
     def check(self) -> None:
         """Raise the error of a dead session."""
-        # Without its traceback, which would grow with every caller that gets the error.
         if self.error is not None:
+            # Without its traceback, which would grow with every caller that gets the error.
             raise self.error.with_traceback(None)
 
     @property
@@ -73,6 +73,6 @@ class Stream(msgspec.Struct, eq=False):
 
 
 def release(future: "asyncio.Future[None]") -> None:
-    """Wake the caller that waits for the future, if it was not cancelled."""
+    """Wake the caller that waits for the future, unless it was cancelled."""
     if not future.done():
         future.set_result(None)

@@ -43,21 +43,10 @@ NAP_FOR_S: Final = 0.000_05  # shortest nap; with waking up it takes some 100 us
 
 
 class GroupWriter:
-    """Writes the events of many sessions in common batches.
+    """Writes the events of many sessions in common batches."""
 
-    on_failure: called with the id and the error of every session that dies, unless it was forgotten or
-    attached again. undurable_max: number of events from which on the writer `is_full`.
-    """
-
-    def __init__(
-        self,
-        log: EventLog,
-        on_failure: Callable[[str, Exception], None] | None = None,
-        undurable_max: int = UNDURABLE_MAX,
-    ) -> None:
+    def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._on_failure = on_failure
-        self._undurable_max = undurable_max
         self._streams: dict[str, Stream] = {}
         self._ready: list[Stream] = []
         self._task: asyncio.Task[None] | None = None
@@ -78,19 +67,19 @@ class GroupWriter:
         """
         former = self._streams.get(session_id)
         self._streams[session_id] = Stream(session_id, epoch, head)
-        if former is not None and former.error is None:
+        if former is not None:
             self._kill(former, Fenced(f"session {session_id} was taken over under epoch {epoch}"))
 
-    def on_durable(self, session_id: str, callback: OnDurable, on_failure: OnFailure | None = None) -> None:
-        """Register a callback for every commit, and one for the session's death.
+    def on_durable(
+        self, session_id: str, callback: OnDurable, on_failure: OnFailure = lambda error: None
+    ) -> None:
+        """Set the functions that are called after every commit, and when the session dies.
 
         A session that was not attached counts as empty; the first `stage` gives its epoch.
         """
         stream = self._streams.setdefault(session_id, Stream(session_id, 0, EMPTY))
         stream.check()
-        stream.callbacks.append(callback)
-        if on_failure is not None:
-            stream.failures.append(on_failure)
+        stream.on_durable, stream.on_failure = callback, on_failure
 
     def forget(self, session_id: str) -> None:
         """Drop a session and its callbacks. Staged events are still written.
@@ -99,8 +88,7 @@ class GroupWriter:
         """
         stream = self._streams.pop(session_id, None)
         if stream is not None:
-            stream.callbacks.clear()
-            stream.failures.clear()
+            stream.on_durable, stream.on_failure = lambda head: None, lambda error: None
             stream.wake(EVERYTHING)
 
     # --- staging and waiting ------------------------------------------------------
@@ -145,18 +133,20 @@ class GroupWriter:
             self._never_free.acquire(timeout=NAP_FOR_S)  # always in vain; half the steps of `Event.wait`
             self._rested = now
 
-    def durable(self, session_id: str) -> Head:
-        """Return the head that is on disk. Raises SessionNotFound."""
-        return self._known(session_id).head
-
     async def wait(self, session_id: str, seq: int) -> Head:
-        """Wait until the session is durable up to `seq`. Raises the error of a session that dies before."""
-        return await self._known(session_id).wait(seq)
+        """Wait until the session is durable up to `seq`, and return its durable head.
+
+        Raises SessionNotFound, and the error of a session that dies before.
+        """
+        stream = self._streams.get(session_id)
+        if stream is None:
+            raise SessionNotFound(f"session {session_id!r} is not written here; stage or attach it first")
+        return await stream.wait(seq)
 
     @property
     def is_full(self) -> bool:
         """True while so many events wait for the disk that ports should start nothing new."""
-        return self.undurable >= self._undurable_max
+        return self.undurable >= UNDURABLE_MAX
 
     def when_room(self, then: Callable[[], None]) -> None:
         """Call `then` as soon as there is room, which may be now."""
@@ -177,14 +167,8 @@ class GroupWriter:
         self._is_closed = True
         await self.flush()
         for stream in list(self._streams.values()):
-            if stream.error is None and stream.is_awaited:
+            if stream.is_awaited:
                 self._kill(stream, StoreFailed(f"session {stream.session_id}: the writer was closed"))
-
-    def _known(self, session_id: str) -> Stream:
-        stream = self._streams.get(session_id)
-        if stream is None:
-            raise SessionNotFound(f"session {session_id!r} is not written here; stage or attach it first")
-        return stream
 
     # --- writing ------------------------------------------------------------------
 
@@ -213,8 +197,7 @@ class GroupWriter:
             self._is_closed = True
             self._task = None
             for stream in list(self._streams.values()):
-                if stream.error is None:
-                    self._kill(stream, stream.cancelled())
+                self._kill(stream, stream.cancelled())
 
     async def _write_batch(self, streams: list[Stream]) -> None:
         batch = [stream.take() for stream in streams]
@@ -238,11 +221,9 @@ class GroupWriter:
     ) -> None:
         self.undurable -= sum(len(part.events) for part in batch)
         for stream, answer in zip(streams, answers, strict=True):
-            if stream.error is not None:
-                continue
             if isinstance(answer, Exception):
                 self._kill(stream, answer)
-            else:
+            elif stream.error is None:
                 stream.head = answer
                 stream.wake(answer.seq)
                 self._call_back(stream, answer)
@@ -250,24 +231,23 @@ class GroupWriter:
             self._notify(self._room.popleft(), "going on after a pause")
 
     def _call_back(self, stream: Stream, head: Head) -> None:
-        for callback in tuple(stream.callbacks):
-            try:
-                callback(head)
-            except Exception as error:  # which ports were started is unknown now: this session stops here
-                failure = SessionFailed(f"session {stream.session_id}: {callback!r} raised {error!r}")
-                failure.__cause__ = error
-                self._kill(stream, failure)
-                return
+        try:
+            stream.on_durable(head)
+        except Exception as error:  # which ports were started is unknown now: this session stops here
+            failure = SessionFailed(f"session {stream.session_id}: {stream.on_durable!r} raised {error!r}")
+            failure.__cause__ = error
+            self._kill(stream, failure)
 
     def _kill(self, stream: Stream, error: Exception) -> None:
+        """End a session, unless it is dead already."""
+        if stream.error is not None:
+            return
         stream.error = error
         self.undurable -= len(stream.staged)
         stream.staged = []
         stream.wake(EVERYTHING)
-        for failure in tuple(stream.failures):
-            self._notify(partial(failure, error), f"reporting the death of session {stream.session_id}")
-        if self._on_failure is not None and self._streams.get(stream.session_id) is stream:
-            self._notify(partial(self._on_failure, stream.session_id, error), "reporting a dead session")
+        told = partial(stream.on_failure, error)
+        self._notify(told, f"reporting the death of session {stream.session_id}")
 
     def _notify(self, callback: Callable[[], None], doing: str) -> None:
         try:

@@ -26,7 +26,7 @@ from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of
-from callboard.runtime.secrets.registry import LiveText
+from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from callboard.runtime.sessions.board import Board
 
 USAGE_MAX: Final = 2**53  # a count from here on is a mistake; other languages cannot read it exactly
@@ -105,7 +105,7 @@ class ModelPort:
             return ModelAnswer(failure=ModelFailure("unknown_model", why))
         return model.call(asked, on_text)
 
-    async def _wait(self, request: Event, work: Awaitable[ModelAnswer], live: LiveText) -> None:
+    async def _wait(self, request: Event, work: Awaitable[ModelAnswer], live: StreamBuffer) -> None:
         try:
             try:
                 answer = await work

@@ -7,6 +7,7 @@ the three offsets, without the characters at both ends, which also depend on the
 import base64
 import html
 import json
+import re
 import urllib.parse
 from collections.abc import Iterator
 from typing import Final
@@ -40,14 +41,9 @@ def _written(value: str) -> Iterator[str]:
         urllib.parse.quote_plus(value, errors="replace"),
     ):
         yield quoted
-        yield _lower_hex(quoted)
+        yield re.sub("%..", lambda byte: byte[0].lower(), quoted)
     yield html.escape(value)
     yield html.escape(value, quote=False)
-
-
-def _lower_hex(quoted: str) -> str:
-    head, *rest = quoted.split("%")
-    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
 
 
 def _base64_cores(value: bytes) -> Iterator[str]:

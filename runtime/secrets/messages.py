@@ -6,6 +6,7 @@ could not work without the secret. A model's signed blocks go back to its servic
 would be refused there in every later turn. So a secret in one ends the call.
 """
 
+import operator
 import typing
 from functools import cache
 from typing import Final
@@ -14,7 +15,7 @@ import msgspec
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt
-from callboard.actors.protocol.immutable import NULL, Json, Message
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import AnyMessage, Ask, ModelReplied, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.value_types import ModelFailure
@@ -34,14 +35,12 @@ def redact_message(redactor: Redactor, body: AnyMessage) -> AnyMessage:
         case ModelReplied():
             return _reply(redactor, body)
         case SessionOpened():
-            return redact_opened(redactor, body)
+            return _opened(redactor, body)
         case Ask():
             refuse(redactor, "request_id", body.request_id)
         case _:
             pass
-    cleaned = _clean(redactor, body)
-    assert isinstance(cleaned, Message)
-    return typing.cast("AnyMessage", cleaned)
+    return typing.cast("AnyMessage", _clean(redactor, body))
 
 
 def refuse(redactor: Redactor, what: str, name: str) -> None:
@@ -50,8 +49,7 @@ def refuse(redactor: Redactor, what: str, name: str) -> None:
         raise InvalidPrompt(f"{what} holds a secret, and it is written into the log: choose another")
 
 
-def redact_opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
-    """Return the first event without secrets. Raises InvalidPrompt for one that cannot be taken out."""
+def _opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
     _refuse_model(redactor, body.model)
     profiles = tuple(
         _profile(redactor, raw) if redactor.json(raw) is not raw else raw for raw in body.profiles
@@ -85,8 +83,7 @@ def _refuse_model(redactor: Redactor, model: ModelSpec | None) -> None:
 
 
 def _reply(redactor: Redactor, reply: ModelReplied) -> ModelReplied:
-    cleaned = _clean(redactor, reply)
-    assert isinstance(cleaned, ModelReplied)
+    cleaned = typing.cast("ModelReplied", _clean(redactor, reply))
     if cleaned.content is reply.content or not _changes_signed(redactor, reply.content):
         return cleaned
     why = "the answer has a secret in a signed block, which can be neither logged nor sent back changed"
@@ -104,35 +101,34 @@ def _changes_signed(redactor: Redactor, content: Json) -> bool:
 
 def _is_signed(value: object) -> bool:
     """Return whether a service notices a change of the value: signed thinking, encrypted content."""
-    if isinstance(value, list):
-        return any(_is_signed(item) for item in value)
-    if not isinstance(value, dict):
-        return False
-    if value.get("type") == "redacted_thinking":
-        return True
-    is_marked = any(
-        item and (key == "signature" or key.startswith("encrypted_")) for key, item in value.items()
-    )
-    return is_marked or any(_is_signed(item) for item in value.values())
+    match value:
+        case list():
+            return any(map(_is_signed, value))
+        case {"type": "redacted_thinking"}:
+            return True
+        case dict():
+            marks = (key for key, item in value.items() if item)
+            is_marked = any(key == "signature" or key.startswith("encrypted_") for key in marks)
+            return is_marked or any(map(_is_signed, value.values()))
+        case _:
+            return False
 
 
 def _clean(redactor: Redactor, value: object) -> object:
-    if isinstance(value, str):
-        return redactor.text(value)
-    if isinstance(value, msgspec.Raw):
-        return redactor.json(value)
-    if isinstance(value, tuple):
-        items = tuple(_clean(redactor, item) for item in value)
-        return value if all(one is other for one, other in zip(items, value, strict=True)) else items
-    if not isinstance(value, msgspec.Struct):
-        return value
-    changed = {}
-    for name in _open_fields(type(value)):
-        old = getattr(value, name)
-        new = _clean(redactor, old)
-        if new is not old and new != old:
-            changed[name] = new
-    return msgspec.structs.replace(value, **changed) if changed else value
+    match value:
+        case str():
+            return redactor.text(value)
+        case msgspec.Raw():
+            return redactor.json(value)
+        case tuple():
+            items = tuple(_clean(redactor, item) for item in value)
+            return value if all(map(operator.is_, items, value)) else items
+        case msgspec.Struct():
+            cleaned = {name: _clean(redactor, getattr(value, name)) for name in _open_fields(type(value))}
+            changed = {name: new for name, new in cleaned.items() if new != getattr(value, name)}
+            return msgspec.structs.replace(value, **changed) if changed else value
+        case _:
+            return value
 
 
 @cache

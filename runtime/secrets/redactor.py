@@ -11,6 +11,7 @@ import json
 import re
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -41,14 +42,6 @@ class _Found(NamedTuple):
     name: str
 
 
-class _Search(NamedTuple):
-    """The search for one secret. group: the part of a match that is the secret, 0 for all of it."""
-
-    name: str
-    regexp: "re2._Regexp"
-    group: int
-
-
 class Redactor:
     """Finds secrets by pattern and by value. Values are added by `learn`.
 
@@ -62,7 +55,7 @@ class Redactor:
         self._lock = threading.Lock()
         self._patterns = tuple(patterns)
         self._encodings: dict[str, str] = {}
-        self._searches: tuple[_Search, ...] = ()
+        self._searches: tuple[tuple[str, re2._Regexp], ...] = ()
         self._any: re2._Regexp | None = None
         self._are_keys = False
         self._reach = PATTERN_CHARS if self._patterns else 0
@@ -95,10 +88,10 @@ class Redactor:
         by_name: dict[str, list[str]] = {}
         for form, name in self._encodings.items():
             by_name.setdefault(name, []).append(re2.escape(form))
-        values = tuple(_Search(name, _compiled("|".join(forms)), 0) for name, forms in by_name.items())
-        self._searches = (*values, *(_Search(p.name, p.regexp, p.regexp.groups) for p in self._patterns))
-        every = tuple(f"(?:{one.regexp.pattern})" for one in self._searches)
-        self._are_keys = all(p.regexp.pattern in _KEYS for p in self._patterns) and all(
+        values = ((name, _compiled("|".join(forms))) for name, forms in by_name.items())
+        self._searches = (*values, *((each.name, each.regexp) for each in self._patterns))
+        every = tuple(f"(?:{regexp.pattern})" for _, regexp in self._searches)
+        self._are_keys = all(each.regexp.pattern in _KEYS for each in self._patterns) and all(
             may_hold_key(_bytes(form)) for form in self._encodings
         )
         self._any = _compiled("|".join(every)) if every else None
@@ -154,9 +147,9 @@ class Redactor:
     def spans(self, data: bytes) -> list[_Found]:
         """Return the places of secrets in order. Those that overlap are one, named after the first."""
         found = [
-            _Found(*_secret_in(match, one.group), one.name)
-            for one in self._searches
-            for match in one.regexp.finditer(data)
+            _Found(*_secret_in(match, regexp.groups), name)
+            for name, regexp in self._searches
+            for match in regexp.finditer(data)
         ]
         found.sort(key=lambda each: (each.start, -each.end))
         merged: list[_Found] = []
@@ -247,11 +240,12 @@ def _with_unique_keys(data: bytes) -> bytes:
     def numbered(pairs: list[tuple[str, object]]) -> dict[str, object]:
         nonlocal is_changed
         made: dict[str, object] = {}
+        numbers: Counter[str] = Counter()
         for key, item in pairs:
-            free, number = key, 1
+            free = key
             while free in made:
-                number, is_changed = number + 1, True
-                free = f"{key} {number}"
+                numbers[key] += 1
+                free, is_changed = f"{key} {numbers[key] + 1}", True
             made[free] = item
         return made
 

@@ -7,6 +7,7 @@ A `SecretRef` holds the place of a value, never the value. It is read every time
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ class SecretRef:
             raise MisuseError(f"secret {checked_secret_name(name)}: give one of env, file and get")
         self.name = checked_secret_name(name)
         self.is_early = get is None
-        self._get = get or (_from_file(Path(file)) if file is not None else _from_environment(env or name))
+        self._get = get or partial(_read, env or name, file)
 
     def __repr__(self) -> str:
         return f"SecretRef({self.name!r})"
@@ -126,9 +127,5 @@ def compiled(name: str, pattern: str) -> "re2._Regexp":
     return regexp
 
 
-def _from_environment(variable: str) -> Callable[[], str]:
-    return lambda: os.environ[variable]
-
-
-def _from_file(path: Path) -> Callable[[], str]:
-    return lambda: path.read_text(encoding="utf-8").strip()
+def _read(variable: str, file: str | Path | None) -> str:
+    return os.environ[variable] if file is None else Path(file).read_text(encoding="utf-8").strip()

@@ -1,6 +1,7 @@
 """The secrets of a runtime: their places, and how they are kept out of everything it writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Protocol, runtime_checkable
 
@@ -11,7 +12,7 @@ from callboard.actors.protocol.messages import AnyMessage
 from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
 from callboard.runtime.secrets.messages import redact_message, refuse
 from callboard.runtime.secrets.redactor import Redactor
-from callboard.runtime.secrets.refs import SecretPattern, SecretRef, checked_value
+from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.stream_buffer import StreamBuffer
 
 
@@ -21,7 +22,6 @@ class HoldsSecrets(Protocol):
 
     def secrets(self) -> Mapping[str, str]:
         """Return the values by name. Called when a session is opened; the values are never logged."""
-        ...
 
 
 class Secrets:
@@ -39,7 +39,7 @@ class Secrets:
         if isinstance(given, str):
             raise MisuseError("secrets is a list: secrets=[SecretRef('NAME')]")
         self._refs: dict[str, SecretRef] = {}
-        own: list[SecretPattern] = []
+        patterns: list[SecretPattern] = []
         values: dict[str, str] = {}
         for place, each in enumerate(given, 1):
             if isinstance(each, SecretRef):
@@ -47,13 +47,12 @@ class Secrets:
                     raise MisuseError(f"two secrets are named {each.name}; give one of them another name")
                 self._refs[each.name] = each
             elif isinstance(each, SecretPattern):
-                own.append(each)
+                patterns.append(each)
             else:
-                values[str(place)] = checked_value(str(place), each)
-        self._has_own = bool(own)
-        self.redactor = Redactor([*own, *_key_patterns()] if finds_keys else own)
-        for name, value in values.items():
-            self.redactor.learn(name, value)
+                values[str(place)] = each
+        self._has_own = bool(patterns)
+        self.redactor = Redactor([*patterns, *_key_patterns()] if finds_keys else patterns)
+        self._learn(values)
 
     def __repr__(self) -> str:
         return f"Secrets({sorted(self._refs)})"
@@ -64,15 +63,16 @@ class Secrets:
         A missing value, or one that is too short, raises its error only when a tool asks for it.
         """
         for ref in self._refs.values():
-            if ref.is_early:
-                try:
+            with suppress(MisuseError):
+                if ref.is_early:
                     self.redactor.learn(ref.name, ref.resolve())
-                except MisuseError:
-                    continue
         for holder in holders:
             if isinstance(holder, HoldsSecrets):
-                for name, value in holder.secrets().items():
-                    self.redactor.learn(name, value)
+                self._learn(holder.secrets())
+
+    def _learn(self, values: Mapping[str, str]) -> None:
+        for name, value in values.items():
+            self.redactor.learn(name, value)
 
     def value(self, name: str) -> str:
         """Return a secret's value, and search for it from now on. Raises UnknownName, MisuseError."""
@@ -97,11 +97,11 @@ class Secrets:
         redactor = self.redactor
         if redactor.is_idle or not redactor.may_be_in(b"\n".join([encode(post.body) for post in posts])):
             return posts
-        let_in = []
-        for post in posts:
-            body = redact_message(redactor, post.body)
-            let_in.append(post if body is post.body else Post(post.recipient, body))
-        return let_in
+        clean = [redact_message(redactor, post.body) for post in posts]
+        return [
+            post if body is post.body else Post(post.recipient, body)
+            for post, body in zip(posts, clean, strict=True)
+        ]
 
     def admitted(self, body: AnyMessage) -> AnyMessage:
         """Return one message without secrets, as `admit` does."""
@@ -111,27 +111,9 @@ class Secrets:
         """Raise InvalidPrompt if there is a secret in a name that is logged."""
         refuse(self.redactor, what, name)
 
-    def stream(self, address: str, show: Callable[[str, str], object]) -> "LiveText":
+    def stream(self, address: str, show: Callable[[str, str], object]) -> StreamBuffer:
         """Return the live text of one model call of an agent, which shows no secret."""
-        return LiveText(self, address, show)
-
-
-class LiveText:
-    """Live text of an agent for its watchers."""
-
-    def __init__(self, secrets: Secrets, address: str, show: Callable[[str, str], object]) -> None:
-        self._show = partial(show, address)
-        self._buffer = StreamBuffer(secrets.redactor, by_line=secrets._has_own)
-
-    def take(self, piece: str) -> None:
-        """Add a piece, and show the text that is safe."""
-        if text := self._buffer.take(piece):
-            self._show(text)
-
-    def end(self) -> None:
-        """Show the rest."""
-        if text := self._buffer.rest():
-            self._show(text)
+        return StreamBuffer(self.redactor, partial(show, address), by_line=self._has_own)
 
 
 @cache

@@ -6,6 +6,7 @@ pattern that is longer than `MAX_CHARS` is not found in live text, but in the lo
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from callboard.runtime.secrets.redactor import PATTERN_CHARS, Redactor
@@ -17,27 +18,30 @@ _OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)
 
 
 class StreamBuffer:
-    """The buffer of one stream of text. by_line: keep the unfinished line."""
+    """The buffer of one stream of text. show: gets the safe text. by_line: keep the unfinished line."""
 
-    def __init__(self, redactor: Redactor, *, by_line: bool = False) -> None:
+    def __init__(self, redactor: Redactor, show: Callable[[str], object], *, by_line: bool = False) -> None:
         self._redactor = redactor
+        self._show = show
         self._tail = _LINE_TAIL if by_line else _KEY_TAIL
         self._waiting = ""
 
-    def take(self, piece: str) -> str:
-        """Add a piece. Return the text that is safe to show."""
-        if self._redactor.is_idle:
-            return piece
+    def take(self, piece: str) -> None:
+        """Add a piece, and show the text that is safe."""
         text = self._waiting + piece
-        at = self._safe(text)
+        at = len(text) if self._redactor.is_idle else self._safe(text)
         self._waiting = text[at:]
-        return self._redactor.text(text[:at])
+        self._show_clean(text[:at])
 
-    def rest(self) -> str:
-        """Return the waiting text at the end of the stream."""
+    def end(self) -> None:
+        """Show the rest."""
         # The start of a value that never came whole is no secret.
         text, self._waiting = self._waiting, ""
-        return self._redactor.text(text) if text else text
+        self._show_clean(text)
+
+    def _show_clean(self, text: str) -> None:
+        if text:
+            self._show(self._redactor.text(text))
 
     def _safe(self, text: str) -> int:
         """Return the place up to which no secret can be incomplete."""

@@ -9,7 +9,7 @@ import pytest
 from callboard.actors.protocol.errors import StoreIncomplete
 from callboard.cli import percent
 from callboard.replay.testing.stores.events import added, events, large
-from callboard.runtime.log import checked_pages
+from callboard.runtime.log import hash_chain
 from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -250,7 +250,7 @@ def test_long_exports_show_their_progress_on_a_terminal(
     monkeypatch.setattr(percent, "is_terminal", lambda stream: True)
     assert "%" not in callboard("export", "20250101", "-o", "short").stderr
     monkeypatch.setattr(percent, "EVENTS_MIN", 10)
-    monkeypatch.setattr(checked_pages, "PAGE_EVENTS", 10)
+    monkeypatch.setattr(hash_chain, "PAGE_EVENTS", 10)
     done = callboard("export", "20250101", "-o", "long")
     assert "35 %\r" in done.stderr
     assert "100 %\n" in done.stderr

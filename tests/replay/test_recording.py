@@ -11,7 +11,7 @@ import callboard.replay
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, UnknownName
 from callboard.actors.protocol.messages import CallModel, Delegate, ModelReplied, TurnRequested
 from callboard.replay.recording import Recording, sessions
-from callboard.runtime.log import checked_pages
+from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Head
 from tests.cli.conftest import recorded as recorded  # the fixture
@@ -84,7 +84,7 @@ def test_a_state_reads_its_own_actors_events_only(log: MemoryLog) -> None:
 def test_a_whole_session_is_read_once_and_page_by_page(
     log: MemoryLog, read: Callable[[Recording], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checked_pages, "PAGE_EVENTS", 5)
+    monkeypatch.setattr(hash_chain, "PAGE_EVENTS", 5)
     reader = Watched(log)
     recording = Recording.open(reader)
     read(recording)

@@ -42,6 +42,8 @@ _INSERT: Final = (
     "INSERT INTO batch VALUES (:version, :moves, :rows, :bodies, :digests, :pieces, :data, :names)"
 )
 
+_encode = msgspec.json.Encoder().encode
+
 
 def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     """Make the view and its trigger, once for a connection. kind: TEXT or BLOB, the type of bodies."""
@@ -76,7 +78,7 @@ class BatchPlan:
         self.answers: list[Head | Exception] = []
         self.rows = rows
         self.heads: dict[str, KnownHead] = {}
-        self._before: dict[str, int] = {}
+        self._moves: dict[str, tuple[int, int, int, int]] = {}
         self._hash_chain = hash_chain
         self._cipher = cipher
 
@@ -87,11 +89,7 @@ class BatchPlan:
 
     def moves(self) -> str:
         """Return number, epoch, former and new head of every session of the batch, as JSON."""
-        moves = [
-            (known.number, known.epoch, self._before[session_id], known.head)
-            for session_id, known in self.heads.items()
-        ]
-        return msgspec.json.encode(moves).decode()
+        return _encode(list(self._moves.values())).decode()
 
     def add(self, part: Append, known: KnownHead) -> Head | Exception:
         """Seal one session's events, all or none. Return its answer. known: its head so far."""
@@ -100,14 +98,15 @@ class BatchPlan:
         try:
             sealing = self._hash_chain.seal_all(part.session_id, known.digest, part.events)
             if self._cipher is not None:
-                seal, events = self._cipher.seal_event, zip(part.events, sealing.bodies, strict=True)
-                bodies = [seal(part.session_id, event.seq, body) for event, body in events]
+                seal, events = self._cipher.seal, zip(part.events, sealing.bodies, strict=True)
+                bodies = [seal(("event", part.session_id, event.seq), body) for event, body in events]
                 sealing = sealing._replace(bodies=bodies)
         except UNWRITABLE as error:  # of one session only: the others of the batch go on
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = known.head + len(part.events)
-        self.rows.add(known.number << SEQ_BITS, part.events, sealing)
-        self._before.setdefault(part.session_id, known.head)
         digest = sealing.digests[-1] if sealing.digests else known.digest
+        self.rows.add(known.number << SEQ_BITS, part.events, sealing)
+        _, _, before, _ = self._moves.get(part.session_id, (0, 0, known.head, 0))
+        self._moves[part.session_id] = (known.number, known.epoch, before, head)
         self.heads[part.session_id] = KnownHead(known.number, known.epoch, head, digest)
         return Head(head, digest)

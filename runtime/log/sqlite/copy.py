@@ -1,19 +1,25 @@
 """Complete copies of a log in one file, also of a live one.
 
-A copy is made from one snapshot. It needs no WAL and says so (`wal_marker`), even if its origin does. An
+A copy is made from one snapshot. It needs no WAL and says so (`meta`), even if its origin does. An
 encrypted log stays encrypted. While the snapshot is held the owner cannot write all of the WAL back.
 """
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from callboard.runtime.log.protocol import Progress, no_session
+from callboard.runtime.log.protocol import no_session
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, make_tables, set_page_format
+
+Progress: TypeAlias = Callable[[int, int], object]  # called with how much is done, and of how much
 
 _PAGES: Final = 2_048
 _EVENTS: Final = 5_000
+_SESSION: Final = "INSERT INTO main.sessions SELECT * FROM origin.sessions WHERE session_id = ?"
+_ROWS: Final = "INSERT INTO main.events SELECT * FROM origin.events WHERE id BETWEEN ? AND ?"
+_NO_OWNER: Final = "UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')"
 _BLOBS: Final = (
     "INSERT INTO main.blobs SELECT b.* FROM origin.blobs AS b WHERE b.id IN "
     "(SELECT json_extract(cut.value, '$[1]') FROM main.events AS e, json_each(e.cuts) AS cut)"
@@ -30,7 +36,7 @@ def copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> No
         finally:
             source.execute("ROLLBACK")
         made.execute("PRAGMA journal_mode = DELETE")
-        _clear_owner(made)
+        made.execute(_NO_OWNER)
 
 
 def copy_session(uri: str, target: Path, session_id: str, progress: Progress) -> None:
@@ -44,22 +50,15 @@ def copy_session(uri: str, target: Path, session_id: str, progress: Progress) ->
         made.execute("BEGIN")
         make_tables(made)
         made.execute("INSERT INTO main.meta SELECT * FROM origin.meta")
-        made.execute(
-            "INSERT INTO main.sessions SELECT * FROM origin.sessions WHERE session_id = ?", (session_id,)
-        )
+        made.execute(_SESSION, (session_id,))
         row = made.execute("SELECT id, head FROM main.sessions").fetchone()
         if row is None:
             raise no_session(session_id)
         number, head = row
         for first in range(1, head + 1, _EVENTS):
             base, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
-            query = "INSERT INTO main.events SELECT * FROM origin.events WHERE id BETWEEN ? AND ?"
-            made.execute(query, (base | first, base | last))
+            made.execute(_ROWS, (base | first, base | last))
             progress(last, head)
         made.execute(_BLOBS)
-        _clear_owner(made)
+        made.execute(_NO_OWNER)
         made.execute("COMMIT")
-
-
-def _clear_owner(made: sqlite3.Connection) -> None:
-    made.execute("UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')")

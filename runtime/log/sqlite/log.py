@@ -77,7 +77,7 @@ class SQLiteLog:
         held.on_abandon = weakref.finalize(self, held.abandon)
 
     async def close(self) -> None:
-        """Write all queued batches, empty the WAL, give up ownership. Safe to call twice."""
+        """Write all queued batches, empty the WAL, and give up ownership. Safe to call twice."""
         held, self._held = self._held, None
         if held is not None and held.owner.is_here:
             await held.leave()
@@ -105,12 +105,13 @@ class SQLiteLog:
 
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:
         held = self._held
-        if held is None or held.store is None or held.files is None:
+        if held is None or held.store is None:
             raise StoreFailed(f"{self.path} is not open; await open() first")
         held.owner.check()
-        held.files.check_again()
+        if held.is_lost:
+            held.check_files()
         answer = await held.thread.run(partial(work, held.store))
-        held.files.check()  # here, not on the store's thread: that would wait for the interpreter lock again
+        held.check_files()  # here, not on the store's thread: that would wait for the interpreter lock again
         return answer
 
 
@@ -121,14 +122,16 @@ class _Held:
         self.owner = owner
         self.thread = thread
         self.store: SQLiteStore | None = None
-        self.files: FileIdentity | None = None
+        self.is_lost = False
         self.on_abandon: weakref.finalize[[], SQLiteLog] | None = None
+        self._files = (str(owner.path), f"{owner.path}-wal")
+        self._opened: list[tuple[int, int]] | None = None
 
-    async def open(self, durability: Durability, hash_chain: HashChain, encryption_key: bytes | None) -> None:
+    async def open(self, durability: Durability, hash_chain: HashChain, key: bytes | None) -> None:
         """Open the file and prepare it."""
-        path, is_contested, key = self.owner.path, self.owner.is_contested, encryption_key
+        path, is_contested = self.owner.path, self.owner.is_contested
 
-        def opened() -> SQLiteStore:
+        def prepared() -> SQLiteStore:
             owner = prepare(
                 connection, path, durability, hash_chain, is_contested=is_contested, encryption_key=key
             )
@@ -136,10 +139,20 @@ class _Held:
 
         try:
             connection = await self.thread.connect()
-            self.store = await self.thread.run(opened)
-            self.files = FileIdentity(path)
+            self.store = await self.thread.run(prepared)
         except SQLITE_FAILURES as error:
             raise store_error(error, path, "opening") from error
+        self._opened = _inodes(self._files)
+
+    def check_files(self) -> None:
+        """Raise StoreFailed if the database or its WAL is another file now, and from then on always."""
+        # SQLite goes on writing to a file that was removed or replaced: it does not ask for its name again.
+        if self.is_lost or self._opened is None or _inodes(self._files) != self._opened:
+            self.is_lost = True
+            raise StoreFailed(
+                f"{self.owner.path} or its WAL was removed, replaced or moved while it was open: nothing "
+                f"more is stored in it. Put the files back if you have them, open the log again, then resume"
+            )
 
     async def leave(self) -> None:
         """End the thread and give up ownership, even if the caller is cancelled meanwhile."""
@@ -147,7 +160,7 @@ class _Held:
             self.on_abandon.detach()
         loop = asyncio.get_running_loop()
         left = loop.create_future()
-        self._stop(lambda: loop.call_soon_threadsafe(release, left))
+        self._stop(partial(loop.call_soon_threadsafe, release, left))
         await left
 
     def abandon(self) -> None:
@@ -165,35 +178,8 @@ class _Held:
         self.thread.stop(self.store.leave if self.store else lambda: None, left)
 
 
-class FileIdentity:
-    """The database and its WAL as they are when the log is opened.
-
-    SQLite goes on writing to a file that was removed or replaced: its name is not asked again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = str(path)
-        self._wal = f"{path}-wal"
-        self._found = self._find()
-        self._is_lost = False
-
-    def check(self) -> None:
-        """Raise StoreFailed if one of the paths has another file now, and from then on always."""
-        if self._is_lost or self._found is None or self._find() != self._found:
-            self._is_lost = True
-            raise StoreFailed(
-                f"{self._path} or its WAL was removed, replaced or moved while it was open: nothing more is "
-                f"stored in it. Put the files back if you have them, open the log again, then resume"
-            )
-
-    def check_again(self) -> None:
-        """Raise StoreFailed if `check` has raised before. Asks no file system."""
-        if self._is_lost:
-            self.check()
-
-    def _find(self) -> tuple[int, int, int, int] | None:
-        try:
-            database, wal = os.stat(self._path), os.stat(self._wal)  # noqa: PTH116  (half the time of Path.stat)
-        except OSError:
-            return None
-        return (database.st_dev, database.st_ino, wal.st_dev, wal.st_ino)
+def _inodes(files: tuple[str, str]) -> list[tuple[int, int]] | None:
+    try:
+        return [(found.st_dev, found.st_ino) for found in map(os.stat, files)]
+    except OSError:
+        return None

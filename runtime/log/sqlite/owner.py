@@ -1,21 +1,19 @@
 """The owner of a SQLite log: one process, by `flock` on a file of its own beside the database.
 
-`flock` is gone when the owner dies, however it dies, and refuses a second opener in the same process too. A
-forked child is refused by its process id, and closes its copy of the descriptor at once, so that it cannot
-hold the lock when the owner is gone. The lock file stays when the owner leaves: removing it would let two
-owners lock two files of one name.
+`flock` is gone when the owner dies, however it dies, and refuses a second opener in the same process too. The
+lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
 
-Another process may take the log by force from one that hangs: it opens the log in spite of the lock and
-writes its own name into it (`wal_marker`), by which the former owner's next transaction is refused. Then it
-puts a lock file of its own in the place of the former one (`seize`).
-
-`flock` does not see a removed lock file, and some network file systems ignore it. Owner names catch that too.
+Another process may take the log by force from one that hangs: it writes its own name into the log in spite of
+the lock (`meta`), by which the former owner's next transaction is refused, and then puts a lock file of its
+own in the place of the former one (`seize`). The names also catch a removed lock file, and file systems that
+ignore `flock`.
 """
 
 import errno
 import fcntl
 import os
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +44,7 @@ class Owner:
         self.is_contested = False
 
     def acquire(self, *, force: bool = False) -> None:
-        """Take ownership. force: go on without the lock if another process holds it; `seize` follows.
+        """Take ownership. force: go on without the lock of another process; `seize` follows.
 
         Raises StoreLocked, StoreReadOnly, StoreUnreadable.
         """
@@ -62,8 +60,9 @@ class Owner:
                     self.is_contested, self._process = True, os.getpid()
                     return
                 raise _refused(self.path, other, error) from error
-            if _is_file(self._lock_path, descriptor):
-                break
+            with suppress(FileNotFoundError):
+                if os.path.samestat(self._lock_path.stat(), os.fstat(descriptor)):
+                    break
             os.close(descriptor)  # another process seized the log between our two steps
         self._hold(descriptor)
 
@@ -82,7 +81,11 @@ class Owner:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _cannot_lock(path, error) from error
+            is_fixed = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+            raise (StoreReadOnly if is_fixed else StoreFailed)(
+                f"{path} cannot be written ({error.strerror}), so the log beside it cannot have an owner; "
+                f"make it writable, or read the log with open_reader"
+            ) from error
 
     def _hold(self, descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
@@ -128,15 +131,6 @@ def check_place(path: Path) -> None:
         raise StoreUnreadable(f"{path}: the folder {path.parent} does not exist; make it first")
 
 
-def _cannot_lock(path: Path, error: OSError) -> StoreError:
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreReadOnly(
-            f"{path} cannot be written ({error.strerror}), so the log beside it cannot have an owner; "
-            f"change the permissions, or read the log with open_reader"
-        )
-    return StoreFailed(f"{path}: {error.strerror}")
-
-
 def _refused(path: Path, other: str, error: OSError) -> StoreError:
     if error.errno not in _HELD:
         return StoreFailed(f"{path}: this file system refuses locks ({error.strerror}); use a local one")
@@ -145,13 +139,6 @@ def _refused(path: Path, other: str, error: OSError) -> StoreError:
         f"{path} is owned by {who}; close it there first, or read it with open_reader "
         f"(open_log(..., force=True) takes it from a process that hangs)"
     )
-
-
-def _is_file(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _drop_all() -> None:

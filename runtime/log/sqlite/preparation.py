@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Final, Literal
 
 from callboard.actors.protocol.errors import CorruptLog, StoreLocked, StoreUnreadable
-from callboard.runtime.log.cipher import new_cipher
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.sqlite.meta import check_key, find_cipher, insert_meta
-from callboard.runtime.log.sqlite.schema import is_fresh, make_tables, set_page_format
-from callboard.runtime.log.sqlite.store_errors import error_code
-from callboard.runtime.log.sqlite.wal_marker import (
+from callboard.runtime.log.sqlite.meta import (
     check_complete,
+    check_key,
     checkpoint,
     clear_marker,
+    find_cipher,
     finish_marking,
-    owner_of,
+    insert_meta,
+    meta_value,
     write_owner,
 )
+from callboard.runtime.log.sqlite.schema import is_fresh, make_tables, set_page_format
+from callboard.runtime.log.sqlite.store_errors import error_code
 
 Durability = Literal["full", "process"]
 
@@ -50,14 +51,16 @@ def prepare(
         # Asked again: another process may have made the log since, and then its key decides.
         if is_new and _is_new(connection, path, hash_chain, encryption_key):
             make_tables(connection)
-            cipher = new_cipher(encryption_key) if encryption_key is not None else None
-            insert_meta(connection, hash_chain, cipher)
+            insert_meta(connection, hash_chain, encryption_key)
         owner = write_owner(connection)  # a read-only file, which opens without complaint, complains here
         connection.execute("COMMIT")
         finish_marking(connection, owner)
     except BaseException:
         with contextlib.suppress(sqlite3.Error, CorruptLog):
-            _roll_back(connection)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            # Closing the connection would write it back as "needed".
+            clear_marker(connection, meta_value(connection, "owner"))
         raise
     if durability == "full":  # only now: until here writing back has synced all that matters
         connection.execute("PRAGMA synchronous = FULL")
@@ -82,15 +85,8 @@ def _configure(connection: sqlite3.Connection, path: Path, *, is_new: bool) -> N
         set_page_format(connection)
     if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
         raise StoreUnreadable(f"{path}: SQLite keeps no WAL on this file system; use a local one")
-    for name, value in _settings():
+    for name, value in _settings().items():
         connection.execute(f"PRAGMA {name} = {value}")
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    """Roll the transaction back, and clear the marker, which closing would write back as "needed"."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-    clear_marker(connection, owner_of(connection))
 
 
 def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
@@ -112,15 +108,15 @@ def _check_pause(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
 
-def _settings() -> list[tuple[str, object]]:
-    # With NORMAL only checkpoints sync. `prepare` ends with FULL, if wanted, which syncs every commit.
-    settings: list[tuple[str, object]] = [
-        ("synchronous", "NORMAL"),
-        ("wal_autocheckpoint", 0),  # it would write the marker's "" back into the file: see wal_marker
-        ("journal_size_limit", WAL_BYTES_MAX),
-        ("trusted_schema", "OFF"),
-    ]
+def _settings() -> dict[str, object]:
+    settings: dict[str, object] = {
+        # Only checkpoints sync. `prepare` ends with FULL, if wanted, which syncs every commit.
+        "synchronous": "NORMAL",
+        "wal_autocheckpoint": 0,  # it would write the marker's "" back into the file: see `meta`
+        "journal_size_limit": WAL_BYTES_MAX,
+        "trusted_schema": "OFF",
+    }
     # On macOS fsync alone does not reach the drive: https://bonsaidb.io/blog/acid-on-apple/
     if sys.platform == "darwin":
-        settings += [("fullfsync", 1), ("checkpoint_fullfsync", 1)]
+        settings |= {"fullfsync": 1, "checkpoint_fullfsync": 1}
     return settings

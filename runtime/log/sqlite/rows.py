@@ -9,13 +9,14 @@ SQLite's JSON ends a text at NUL and makes floats of numbers beyond 64 bits, so 
 """
 
 import sqlite3
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.events import Event
+from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, Sealing
 from callboard.runtime.log.large_values import Cut
 
@@ -30,7 +31,6 @@ Chunk: TypeAlias = dict[str, str | bytes]
 """The parameters of the statements. For rows: `rows`, `bodies`, `digests`. For large values: `names`, their
 digests end to end; `data`; and `pieces`, the place of each in the data, or null if it is not sent.
 """
-Encrypt: TypeAlias = Callable[[bytes, bytes], bytes]  # digest and bytes of a large value -> its stored bytes
 
 _INSERT: Final = """INSERT INTO events
 SELECT json_extract(row.value, '$[0]'),
@@ -75,29 +75,28 @@ def inserts_from(of: str, kind: str) -> tuple[str, str]:
 
 
 class _Pieces:
-    """The large values of a chunk, once each. known: digests of those that the file has."""
+    """The large values of a chunk, once each."""
 
-    def __init__(self, known: Container[bytes], encrypt: Encrypt | None) -> None:
+    def __init__(self, known: Container[bytes], cipher: Cipher | None) -> None:
         self.size = 0
         self._known = known
-        self._encrypt = encrypt
+        self._cipher = cipher
         self._numbers: dict[bytes, int] = {}
         self._places: list[tuple[int, int] | None] = []
         self._data: list[bytes] = []
 
     def number(self, digest: bytes, data: bytes) -> int:
         """Return the number in this chunk of a value that was cut out of a row's body."""
-        number = self._numbers.get(digest)
-        if number is None:
-            number = self._numbers[digest] = len(self._numbers)
-            if digest in self._known:
-                self._places.append(None)
-            else:
-                data = data if self._encrypt is None else self._encrypt(digest, data)
-                self._places.append((self.size + 1, len(data)))  # SQLite counts from 1
-                self._data.append(data)
-                self.size += len(data)
-        return number
+        if digest not in self._numbers:
+            self._numbers[digest] = len(self._numbers)
+            self._places.append(None if digest in self._known else self._added(digest, data))
+        return self._numbers[digest]
+
+    def _added(self, digest: bytes, data: bytes) -> tuple[int, int]:
+        kept = data if self._cipher is None else self._cipher.seal(("blob", digest), data)
+        self._data.append(kept)
+        self.size += len(kept)
+        return self.size - len(kept) + 1, len(kept)  # SQLite counts from 1
 
     def chunk(self) -> Chunk:
         """Return the chunk's parameters for large values."""
@@ -108,17 +107,15 @@ class _Pieces:
 class Rows:
     """New rows of `events`, with the large values that were cut out of them.
 
-    kind: TEXT or BLOB. known: digests of large values that the file certainly has. encrypt: for the others.
+    kind: TEXT or BLOB. known: digests of large values that the file certainly has. cipher: for the others.
     size: bytes of the bodies and of the large values that are sent. names: digests of all large values.
     """
 
-    def __init__(
-        self, kind: str = TEXT, known: Container[bytes] = (), encrypt: Encrypt | None = None
-    ) -> None:
+    def __init__(self, kind: str = TEXT, known: Container[bytes] = (), cipher: Cipher | None = None) -> None:
         self.size = 0
         self.names: set[bytes] = set()
         self._known = known
-        self._encrypt = encrypt
+        self._cipher = cipher
         self._insert_pieces, self._insert = inserts_from(":", kind)
         self._chunks: list[Chunk] = []
         self._begin()
@@ -127,40 +124,28 @@ class Rows:
         self._rows: list[tuple[Any, ...]] = []
         self._bodies: list[bytes] = []
         self._digests: list[bytes] = []
-        self._pieces = _Pieces(self._known, self._encrypt)
+        self._pieces = _Pieces(self._known, self._cipher)
         self._end = 1  # where the next body begins: SQLite counts from 1
 
     def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
         """Add rows behind all others. base: the part of their ids above the seq."""
-        large = sum(len(cut.data) for cuts in sealing.cuts.values() for cut in cuts)
-        if not self._is_full(sum(map(len, sealing.bodies)) + large):
-            self._take(base, events, sealing)
-            return
-        for at, event in enumerate(events):
-            self._take(base, (event,), sealing.only(at))
-            if self._is_full():
-                self._finish()
-
-    def _is_full(self, more: int = 0) -> bool:
-        return self._end + self._pieces.size + more > CHUNK_BYTES
-
-    def _take(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
-        rows, end, cuts = self._rows, self._end, sealing.cuts
-        for at, (event, body) in enumerate(zip(events, sealing.bodies, strict=True)):
+        sealed, cuts = zip(events, sealing.bodies, sealing.digests, strict=True), sealing.cuts
+        for at, (event, body, digest) in enumerate(sealed):
             size = len(body)
-            row = (base | event.seq, event.at, event.sender, event.recipient, event.cause, end, size)
-            rows.append((*row, self._numbered(cuts[at])) if at in cuts else row)
-            end += size
-        self._bodies += sealing.bodies
-        self._digests += sealing.digests
-        self._end = end
+            row = (base | event.seq, event.at, event.sender, event.recipient, event.cause, self._end, size)
+            self._rows.append((*row, self._numbered(cuts[at])) if at in cuts else row)
+            self._bodies.append(body)
+            self._digests.append(digest)
+            self._end += size
+            if self._end + self._pieces.size > CHUNK_BYTES:
+                self._finish()
 
     def _numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
         self.names.update(cut.digest for cut in cuts)
         return [(offset, self._pieces.number(digest, data)) for offset, digest, data in cuts]
 
     def only_chunk(self) -> Chunk | None:
-        """Return the only chunk, or None if there are more."""
+        """Return the only chunk, or None if there are none or more."""
         self._finish()
         return self._chunks[0] if len(self._chunks) == 1 else None
 

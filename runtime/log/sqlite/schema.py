@@ -58,7 +58,7 @@ _TABLES: Final = (
     FROM sessions AS s JOIN events AS e ON e.id BETWEEN s.id << 32 AND (s.id << 32) | 0xffffffff""",
 )
 
-_Object: TypeAlias = tuple[str, str, str, str]  # a row of `sqlite_master`: type, name, table, SQL
+_Object: TypeAlias = tuple[str, ...]  # a row of `sqlite_master`: type, name, table, SQL
 
 
 def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
@@ -91,38 +91,33 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
     A trigger could drop events that were acknowledged; a view in place of a table could run forever.
     """
-    found, own = _objects(connection, len(_own_objects()) + 1), _own_objects()
-    if extra := found - own:
-        kind, name, _, _ = min(extra, key=_order)
-        raise StoreUnreadable(
-            f"{path} holds the {kind} {name[:80]!r}, which callboard did not make: such a file is neither "
-            f"read nor written. Remove it with the sqlite3 shell, or restore a copy of the log"
-        )
-    if missing := own - found:
-        kind, name, _, _ = min(missing, key=_order)
+    own = _own_objects()
+    found = _objects(connection, len(own) + 1)
+    odd = (found - own) or (own - found)  # a changed table is in both
+    if not odd:
+        return
+    # SQLite's own indexes, which have no SQL, come behind their tables.
+    kind, name, _, _ = first = min(odd, key=lambda one: (not one[3], one))
+    if first in own:
         raise StoreUnreadable(f"{path} lacks the {kind} {name!r}: it was damaged; restore a copy of the log")
-
-
-def _order(found: _Object) -> tuple[bool, _Object]:
-    return not found[3], found  # SQLite's own indexes, which have no SQL, behind their tables
+    raise StoreUnreadable(
+        f"{path} holds the {kind} {name[:80]!r}, which callboard did not make: such a file is neither "
+        f"read nor written. Remove it with the sqlite3 shell, or restore a copy of the log"
+    )
 
 
 def _objects(connection: sqlite3.Connection, limit: int) -> set[_Object]:
     columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("type", "name", "tbl_name", "sql"))
     rows = connection.execute(f"SELECT {columns} FROM sqlite_master LIMIT ?", (limit,)).fetchall()
-    return {(_text(kind), _text(name), _text(table), _text(sql)) for kind, name, table, sql in rows}
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode("utf-8", "replace")
+    return {tuple((value or b"").decode("utf-8", "replace") for value in row) for row in rows}
 
 
 @cache
-def _own_objects() -> frozenset[_Object]:
+def _own_objects() -> set[_Object]:
     """Return the rows that SQLite makes of our own statements, which depend on its version."""
     with closing(sqlite3.connect(":memory:")) as connection:
         make_tables(connection)
-        return frozenset(_objects(connection, 100))
+        return _objects(connection, 100)
 
 
 def set_page_format(connection: sqlite3.Connection) -> None:
@@ -145,13 +140,8 @@ def pragma(connection: sqlite3.Connection, name: str) -> int:
     return value
 
 
-# sqlite3 decodes every text that it returns: in a damaged file the text in the place of a number may not be
-# UTF-8, and the whole statement fails.
-def integer_or_null(column: str) -> str:
-    """Return SQL for a column that is NULL where its value is not a number."""
-    return f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
-
-
-def blob_or_null(column: str) -> str:
-    """Return SQL for a column that is NULL where its value is not a BLOB."""
-    return f"CASE typeof({column}) WHEN 'blob' THEN {column} END"
+def typed(column: str, kind: str) -> str:
+    """Return SQL for a column that is NULL where its value is not of a kind: "integer", "blob"."""
+    # sqlite3 decodes every text that it returns: in a damaged file the text in the place of a number may not
+    # be UTF-8, and the whole statement fails.
+    return f"CASE typeof({column}) WHEN '{kind}' THEN {column} END"

@@ -1,10 +1,9 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
-A batch is one statement (`batch`). If it is refused there, or is too large for it, it is written as a
-transaction of several statements. The store remembers heads and epochs of the sessions written lately, and
-digests of large values, until `PRAGMA data_version` says that another connection has changed the file. All
-comparisons are repeated in SQL, so even a mistake here could not put two events in one place, or a row
-without its large values.
+A batch is one statement (`batch`), or, if it is refused there or is too large, a transaction of several. The
+store remembers heads and epochs of the sessions written lately, and digests of large values, until `PRAGMA
+data_version` says that another connection has changed the file. All comparisons are repeated in SQL, so even
+a mistake here could not put two events in one place, or a row without its large values.
 """
 
 import sqlite3
@@ -15,29 +14,19 @@ from typing import Final
 
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.runtime.log.cipher import Cipher
-from callboard.runtime.log.hash_chain import HashChain, corrupt
+from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored, session_exists
-from callboard.runtime.log.sqlite.batch import (
-    MOVE_HEADS,
-    BatchPlan,
-    KnownHead,
-    insert_batch,
-    make_batch_view,
-)
-from callboard.runtime.log.sqlite.event_queries import all_sealed, stored_rows
+from callboard.runtime.log.sqlite.batch import MOVE_HEADS, BatchPlan, KnownHead, insert_batch, make_batch_view
+from callboard.runtime.log.sqlite.meta import CHECKPOINT_PAGES, clear_marker, meta_value, write_back
 from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
-from callboard.runtime.log.sqlite.session_queries import (
-    delete_session,
-    find_session,
-    read_head,
-    require_session,
-    session_rows,
-)
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
-from callboard.runtime.log.sqlite.wal_marker import CHECKPOINT_PAGES, clear_marker, owner_of, write_back
+from callboard.runtime.log.sqlite.tables import Tables
 
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
+_NEW_SESSION: Final = (
+    "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) VALUES (?, 1, 0, ?, ?, ?)"
+)
 _MOVES: Final = MOVE_HEADS.format("?")
 _PAGES_PER_BATCH: Final = 2  # even the smallest transaction writes: a guess that need not be exact
 _FATAL: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -63,6 +52,7 @@ class SQLiteStore:
         self._death = ""
         self._owner = owner
         self._cipher = cipher
+        self._tables = Tables(connection, cipher)
         self._cast = TEXT if cipher is None else BLOB
         self._is_lost = False
         self._pages = 0
@@ -70,7 +60,7 @@ class SQLiteStore:
 
     def leave(self) -> None:
         """Write the WAL back and empty it. While a reader is at work, leave that to the next owner."""
-        if owner_of(self._connection) != self._owner:
+        if meta_value(self._connection, "owner") != self._owner:
             return
         self._connection.execute("PRAGMA busy_timeout = 100")
         clear_marker(self._connection, self._owner)
@@ -95,15 +85,11 @@ class SQLiteStore:
     def _append_at_once(self, batch: Sequence[Append]) -> BatchPlan | None:
         """Write the batch in one statement. Return None if that is impossible and nothing was written."""
         with self._reported("append"):
-            try:
-                plan = self._plan(batch, self._blobs)
-                chunk = plan.rows.only_chunk()
-                if chunk is None or plan.is_refused:  # in a transaction, with fresh heads, it may not be
-                    return None
-                return plan if insert_batch(self._connection, self._version, plan.moves(), chunk) else None
-            except BaseException:
-                self._undo()
-                raise
+            plan = self._plan(batch, self._blobs)
+            chunk = plan.rows.only_chunk()
+            if chunk is None or plan.is_refused:  # in a transaction, with fresh heads, it may not be
+                return None
+            return plan if insert_batch(self._connection, self._version, plan.moves(), chunk) else None
 
     def _append_in_steps(self, batch: Sequence[Append]) -> BatchPlan:
         """Write the batch in several statements: it is too large for one, or was refused as one."""
@@ -116,8 +102,7 @@ class SQLiteStore:
         return plan
 
     def _plan(self, batch: Sequence[Append], known_blobs: Container[bytes] = ()) -> BatchPlan:
-        encrypt = None if self._cipher is None else self._cipher.seal_blob
-        plan = BatchPlan(Rows(self._cast, known_blobs, encrypt), self._hash_chain, self._cipher)
+        plan = BatchPlan(Rows(self._cast, known_blobs, self._cipher), self._hash_chain, self._cipher)
         for part in batch:
             try:
                 known = plan.heads.get(part.session_id) or self._known_head(part.session_id)
@@ -128,26 +113,22 @@ class SQLiteStore:
         return plan
 
     def create(self, session_id: str, created_ms: int, title: str, origin: bytes) -> int:
-        kept = title if self._cipher is None else self._cipher.seal_title(session_id, title)
+        kept: str | bytes = title
+        if self._cipher is not None:
+            kept = self._cipher.seal(("title", session_id), title.encode())
         with self._transaction("create"):
-            if find_session(self._connection, session_id) is not None:
-                raise session_exists(session_id)
-            made = self._connection.execute(
-                "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) "
-                "VALUES (?, 1, 0, ?, ?, ?)",
-                (session_id, created_ms, kept, origin),
-            )
+            try:
+                made = self._connection.execute(_NEW_SESSION, (session_id, created_ms, kept, origin))
+            except sqlite3.IntegrityError:
+                raise session_exists(session_id) from None
         self._remember({session_id: KnownHead(made.lastrowid or 0, 1, 0, origin)})
         self._note_written(1, 0)
         return 1
 
     def take_over(self, session_id: str) -> tuple[int, Head]:
         with self._transaction("take_over"):
-            entry = require_session(self._connection, session_id)
-            head = read_head(self._connection, session_id, entry)
-            rows = all_sealed(self._connection, session_id, entry, self._cipher)
-            if self._hash_chain.verify(session_id, entry.origin, rows, entry.head, head) != head:
-                raise corrupt(session_id, entry.head + 1, "stands behind the last one of its session")
+            entry = self._tables.entry(session_id)
+            head = self._tables.verify(self._hash_chain, entry)
             self._connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (entry.number,))
         epoch = entry.epoch + 1
         self._remember({session_id: KnownHead(entry.number, epoch, *head)})
@@ -159,10 +140,9 @@ class SQLiteStore:
         with self._reported("delete"):
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
-            entry = require_session(self._connection, session_id)
-            delete_session(self._connection, entry)
-        self._known.pop(session_id, None)
-        self._blobs.clear()
+            entry = self._tables.entry(session_id)
+            self._tables.delete(entry)
+        self._forget()
         with self._reported("delete"):
             (is_read, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             # Only when the pages are overwritten in the file itself: cutting the file gives them back as they
@@ -177,56 +157,52 @@ class SQLiteStore:
 
     def read(self, session_id: str, start: int, limit: int) -> list[Stored]:
         with self._reported("read"):
-            entry = require_session(self._connection, session_id)
-            return stored_rows(self._connection, session_id, entry, start, limit, self._cipher)
+            return self._tables.events(session_id, start, limit)
 
     def head(self, session_id: str) -> Head:
         with self._reported("head"):
-            return read_head(self._connection, session_id, require_session(self._connection, session_id))
+            return self._tables.head_of(self._tables.entry(session_id))
 
     def sessions(self) -> list[SessionRow]:
         with self._reported("sessions"):
-            return session_rows(self._connection, self._cipher)
+            return self._tables.sessions()
 
     # --- helpers ----------------------------------------------------------------
 
     def _known_head(self, session_id: str) -> KnownHead:
         known = self._known.get(session_id)
         if known is None:
-            entry = require_session(self._connection, session_id)
-            head = read_head(self._connection, session_id, entry)
+            entry = self._tables.entry(session_id)
+            head = self._tables.head_of(entry)
             known = self._known[session_id] = KnownHead(entry.number, entry.epoch, *head)
         return known
 
     def _remember(self, heads: dict[str, KnownHead], blobs: Collection[bytes] = ()) -> None:
-        if len(self._known) + len(heads) > REMEMBERED_MAX:
-            self._known.clear()
+        if max(len(self._known) + len(heads), len(self._blobs) + len(blobs)) > REMEMBERED_MAX:
+            self._forget()
         self._known.update(heads)
-        if len(self._blobs) + len(blobs) > REMEMBERED_MAX:
-            self._blobs.clear()
         self._blobs.update(blobs)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._blobs.clear()
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[None]:
         with self._reported(doing):
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                version = pragma(self._connection, "data_version")
-                if version != self._version:
-                    self._check_owner()
-                    check_schema(self._connection, self.path)
-                    self._known.clear()
-                    self._blobs.clear()
-                    self._version = version
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._undo()
-                raise
+            self._connection.execute("BEGIN IMMEDIATE")
+            version = pragma(self._connection, "data_version")
+            if version != self._version:
+                self._check_owner()
+                check_schema(self._connection, self.path)
+                self._forget()
+                self._version = version
+            yield
+            self._connection.execute("COMMIT")
 
     def _check_owner(self) -> None:
         """Raise Fenced if another process has opened the log since, even if this one still holds a lock."""
-        self._is_lost = self._is_lost or owner_of(self._connection) != self._owner
+        self._is_lost = self._is_lost or meta_value(self._connection, "owner") != self._owner
         if self._is_lost:
             raise Fenced(
                 f"{self.path} was taken over by another process; this one appends nothing more: "
@@ -243,26 +219,27 @@ class SQLiteStore:
                 if error_code(error) in _FATAL:
                     self._death = f"writing the WAL back failed ({error})"
 
-    def _undo(self) -> None:
-        self._known.clear()
-        self._blobs.clear()
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            self._death = f"a rollback failed ({error})"
-
     @contextmanager
     def _reported(self, doing: str) -> Iterator[None]:
-        """Turn SQLite's errors into ours. After one that leaves the file in doubt, refuse every call."""
+        """Undo what fails, and turn SQLite's errors into ours. If the file is in doubt, refuse every call."""
         if self._is_lost:
             self._check_owner()
         if self._death:
             raise StoreFailed(f"{self._death}; this log is closed for good: reopen it, then resume")
         try:
             yield
-        except SQLITE_FAILURES as error:
-            failure = store_error(error, self.path, doing)
+        except BaseException as error:
+            self._undo()
+            if not isinstance(error, SQLITE_FAILURES):
+                raise
             if error_code(error) in _FATAL:
                 self._death = f"an earlier {doing} failed ({error})"
-            raise failure from error
+            raise store_error(error, self.path, doing) from error
+
+    def _undo(self) -> None:
+        self._forget()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self._death = f"a rollback failed ({error})"

@@ -15,25 +15,27 @@ from callboard.actors.protocol.errors import (
 # sqlite3 decodes SQLite's message, which quotes names of the file: a damaged name is not always UTF-8.
 SQLITE_FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)
 
+_DAMAGED: Final = (StoreUnreadable, "the file is not a callboard log, or is damaged: use a backup")
+_HELD: Final = (StoreLocked, "another program, such as an open sqlite3 shell, holds the file")
+_OTHER: Final = (StoreFailed, "acknowledged events are stored: reopen the log, then resume")
+_NEXT_STEPS: Final[dict[int, tuple[type[StoreError], str]]] = {
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, "change its permissions, or read it with open_reader"),
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_CANTOPEN: (StoreUnreadable, "check that this user may read the file and its folder"),
+    sqlite3.SQLITE_BUSY: _HELD,
+    sqlite3.SQLITE_LOCKED: _HELD,
+    sqlite3.SQLITE_FULL: (StoreFailed, "nothing of this batch was stored: make room, then resume"),
+}
+
 
 def store_error(error: sqlite3.Error | UnicodeDecodeError, path: Path, doing: str) -> StoreError:
     """Return the error of callboard for an error of SQLite. doing: the operation that raised it."""
-    code = error_code(error)
-    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
-    said = f"{path}: {doing} failed: {error} ({name})"
     if isinstance(error, UnicodeDecodeError):
         return StoreUnreadable(f"{path}: {doing} failed on a name that is not UTF-8: use a backup")
-    if code == sqlite3.SQLITE_READONLY:
-        return StoreReadOnly(f"{path} cannot be written; change its permissions, or read it with open_reader")
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return StoreUnreadable(f"{said}; the file is not a callboard log, or is damaged: use a backup")
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return StoreUnreadable(f"{said}; check that this user may read the file and its folder")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreLocked(f"{said}; another program, such as an open sqlite3 shell, holds the file")
-    if code == sqlite3.SQLITE_FULL:
-        return StoreFailed(f"{said}; nothing of this batch was stored: make room, then resume the sessions")
-    return StoreFailed(f"{said}; acknowledged events are stored: reopen the log, then resume")
+    kind, next_step = _NEXT_STEPS.get(error_code(error), _OTHER)
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    return kind(f"{path}: {doing} failed: {error} ({name}); {next_step}")
 
 
 def error_code(error: Exception) -> int:

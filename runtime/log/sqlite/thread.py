@@ -52,7 +52,7 @@ class SQLiteThread:
         _live.add(self)
 
     async def connect(self) -> sqlite3.Connection:
-        """Open the file. Use the connection only in functions that are given to `run`."""
+        """Open the file. Only functions that are given to `run` may use the connection."""
         return await self.run(self._connect)
 
     def _connect(self) -> sqlite3.Connection:

@@ -28,13 +28,6 @@ class Damage(NamedTuple):
     commits: int
 
 
-class _Header(NamedTuple):
-    order: str
-    page_bytes: int
-    salts: tuple[int, int]
-    sums: tuple[int, int]
-
-
 def find_damage(wal: Path) -> Damage | None:
     """Return the damage in a WAL, or None if it has none or is missing.
 
@@ -55,14 +48,15 @@ def find_damage(wal: Path) -> Damage | None:
 def _damage(content: bytes) -> Damage | None:
     if len(content) <= HEADER_BYTES:
         return None
-    header = _header(content)
-    if header is None:
+    magic, _, page_bytes, _, _, _, *kept = struct.unpack(">8I", content[:HEADER_BYTES])
+    order = ">" if magic & 1 else "<"
+    sums = _sum((0, 0), content[:24], order)
+    if magic not in _MAGIC or not 512 <= page_bytes <= 65_536 or sums != tuple(kept):
         return Damage(0, 0)
     wrong, commits, is_further = 0, 0, False
-    sums = header.sums
-    for number, (fixed, page) in enumerate(_frames(content, header), 1):
+    for number, (fixed, page) in enumerate(_frames(content, page_bytes), 1):
         if not wrong:
-            sums = _sum(_sum(sums, fixed[:8], header.order), page, header.order)
+            sums = _sum(_sum(sums, fixed[:8], order), page, order)
             if sums == struct.unpack(">II", fixed[16:]):
                 continue
             wrong = number
@@ -71,22 +65,13 @@ def _damage(content: bytes) -> Damage | None:
     return Damage(wrong, commits) if is_further else None
 
 
-def _header(content: bytes) -> _Header | None:
-    magic, _, page_bytes, _, *rest = struct.unpack(">8I", content[:HEADER_BYTES])
-    if magic not in _MAGIC or not 512 <= page_bytes <= 65_536:
-        return None
-    order = ">" if magic & 1 else "<"
-    sums = _sum((0, 0), content[:24], order)
-    return _Header(order, page_bytes, (rest[0], rest[1]), sums) if sums == (rest[2], rest[3]) else None
-
-
-def _frames(content: bytes, header: _Header) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the frames of this WAL. Frames of an earlier one may lie behind them."""
-    step = FRAME_BYTES + header.page_bytes
+def _frames(content: bytes, page_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield header and page of each frame. Frames of an earlier WAL, with other salts, may lie behind."""
+    step = FRAME_BYTES + page_bytes
     for at in range(HEADER_BYTES, len(content) - step + 1, step):
-        fixed = content[at : at + FRAME_BYTES]
-        if struct.unpack(">II", fixed[8:16]) == header.salts:
-            yield fixed, content[at + FRAME_BYTES : at + step]
+        fixed, page = content[at : at + FRAME_BYTES], content[at + FRAME_BYTES : at + step]
+        if fixed[8:16] == content[16:24]:
+            yield fixed, page
 
 
 def _sum(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:

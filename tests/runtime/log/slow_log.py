@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Sequence
+from unittest.mock import patch
 
 from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import Append, Head
@@ -42,8 +43,9 @@ def with_writer(
         await log.open()
         for name in "abc":
             await log.create(name, 1, "")
-        writer = GroupWriter(log, undurable_max=undurable_max)
-        await work(writer, log)
+        writer = GroupWriter(log)
+        with patch("callboard.runtime.log.writer.UNDURABLE_MAX", undurable_max):
+            await work(writer, log)
         log.gate.set()
         await writer.aclose()
         assert len(asyncio.all_tasks()) == 1

@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
 from callboard.actors.protocol.messages import Cancel
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log import cipher as module
-from callboard.runtime.log.cipher import Cipher, Unopenable, cipher_of, new_cipher
+from callboard.runtime.log.cipher import Cipher, Place, Unopenable, cipher_of, new_cipher
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
@@ -201,33 +201,34 @@ def test_everything_comes_back_only_in_its_own_place() -> None:
     one = new_cipher(KEY)
     same_log = cipher_of(one.description, KEY, "log.db")
     assert same_log is not None
-    stored = one.seal_event("s", 1, b"body")
-    assert same_log.open_event("s", 1, stored) == b"body"
-    assert one.open_title("s", one.seal_title("s", "t\N{SNOWMAN}")) == "t\N{SNOWMAN}"
-    assert one.open_blob(b"d", one.seal_blob(b"d", b"value")) == b"value"
-    for open_elsewhere in (
-        lambda: one.open_event("s", 2, stored),
-        lambda: one.open_event("t", 1, stored),
-        lambda: one.open_title("s", stored),
-        lambda: one.open_blob(b"d", stored),
-        lambda: new_cipher(KEY).open_event("s", 1, stored),
-        lambda: one.open_blob(b"e", one.seal_blob(b"d", b"value")),
-    ):
+    stored = one.seal(("event", "s", 1), b"body")
+    assert same_log.open(("event", "s", 1), stored) == b"body"
+    assert one.open(("title", "s"), one.seal(("title", "s"), b"title")) == b"title"
+    assert one.open(("blob", b"d"), one.seal(("blob", b"d"), b"value")) == b"value"
+    elsewhere: list[tuple[Cipher, Place, bytes]] = [
+        (one, ("event", "s", 2), stored),
+        (one, ("event", "t", 1), stored),
+        (one, ("title", "s"), stored),
+        (one, ("blob", b"d"), stored),
+        (new_cipher(KEY), ("event", "s", 1), stored),
+        (one, ("blob", b"e"), one.seal(("blob", b"d"), b"value")),
+    ]
+    for cipher, place, kept in elsewhere:
         with pytest.raises(Unopenable):
-            open_elsewhere()
+            cipher.open(place, kept)
 
 
 def test_the_same_text_is_never_encrypted_to_the_same_bytes() -> None:
     one = new_cipher(KEY)
-    assert len({one.seal_event("s", 1, b"body") for _ in range(100)}) == 100
+    assert len({one.seal(("event", "s", 1), b"body") for _ in range(100)}) == 100
 
 
 def test_the_keys_of_sessions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REMEMBERED_MAX", 3)
     one = new_cipher(KEY)
-    stored = {name: one.seal_event(name, 1, name.encode()) for name in "abcdefgh"}
-    assert len(one._sessions) <= 3
-    assert all(one.open_event(name, 1, kept) == name.encode() for name, kept in stored.items())
+    stored = {name: one.seal(("event", name, 1), name.encode()) for name in "abcdefgh"}
+    assert len(one._keys) <= 3
+    assert all(one.open(("event", name, 1), kept) == name.encode() for name, kept in stored.items())
 
 
 def test_a_description_of_a_later_version_is_refused() -> None:
@@ -251,7 +252,7 @@ def test_the_format_is_the_documented_one() -> None:
 
     made = new_cipher(KEY)
     salt = bytes.fromhex(made.description.split()[-2])
-    stored = made.seal_event("s", 7, bytes(json_text(50)))
+    stored = made.seal(("event", "s", 7), bytes(json_text(50)))
     key = HKDF(SHA256(), 32, salt, b"callboard/1 session s").derive(KEY)
     place = msgpack.encode(["event", "s", 7])
     assert AESGCM(key).decrypt(stored[:12], stored[12:], place) == bytes(json_text(50))

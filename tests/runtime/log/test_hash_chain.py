@@ -13,7 +13,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel, ToolReturned
-from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain
+from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, last_head
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Head, Sealed
 from tests.runtime.log.kit import event, events, json_text, large
@@ -99,10 +99,26 @@ def chained(posted: list[Event], hash_chain: HashChain, session_id: str = "s") -
     return rows
 
 
+def verify(
+    hash_chain: HashChain,
+    rows: list[Sealed],
+    length: int,
+    known: Head | None = None,
+    session_id: str = "s",
+    origin: bytes = GENESIS,
+) -> Head:
+    upto = max(length, known.seq if known else 0)
+
+    def read(start: int, limit: int) -> list[Sealed]:
+        return rows if start == 1 else []
+
+    return last_head(hash_chain.checked_pages(session_id, origin, read, upto, known), origin)
+
+
 def test_an_untouched_chain_gives_its_head() -> None:
     rows = chained([*events(1, 5), large(6)], HashChain())
-    assert HashChain().verify("s", GENESIS, rows, 6) == Head(6, rows[-1].digest)
-    assert HashChain().verify("s", b"o" * 32, [], 0) == Head(0, b"o" * 32)
+    assert verify(HashChain(), rows, 6) == Head(6, rows[-1].digest)
+    assert verify(HashChain(), [], 0, origin=b"o" * 32) == Head(0, b"o" * 32)
 
 
 CHANGES: dict[str, Callable[[Sealed], Sealed]] = {
@@ -129,7 +145,7 @@ def test_any_change_is_found_at_its_event(what: str, seq: int) -> None:
         return
     rows[seq - 1] = changed
     with pytest.raises(CorruptLog, match=rf"event {seq} ") as caught:
-        HashChain().verify("s", GENESIS, rows, 6)
+        verify(HashChain(), rows, 6)
     assert (caught.value.session_id, caught.value.seq) == ("s", seq)
 
 
@@ -141,18 +157,18 @@ def test_rows_that_were_moved_dropped_or_slipped_in_are_found(data: st.DataObjec
     places = st.lists(st.sampled_from([*rows, *other]), max_size=8)
     found = data.draw(places)
     if found[: len(rows)] == rows[: len(found)] and len(found) <= len(rows):
-        assert HashChain().verify("s", GENESIS, found, len(found)).seq == len(found)
+        assert verify(HashChain(), found, len(found)).seq == len(found)
         return
     with pytest.raises(CorruptLog):
-        HashChain().verify("s", GENESIS, found, len(found))
+        verify(HashChain(), found, len(found))
 
 
 def test_a_missing_tail_is_found_if_the_store_or_a_known_head_tells_of_it() -> None:
     rows = chained(events(1, 6), HashChain())
     for length, known in ((6, None), (0, Head(6, rows[5].digest))):
         with pytest.raises(CorruptLog, match="event 5 is missing, and all after it"):
-            HashChain().verify("s", GENESIS, rows[:4], length, known)
-    assert HashChain().verify("s", GENESIS, rows[:4], 4).seq == 4
+            verify(HashChain(), rows[:4], length, known)
+    assert verify(HashChain(), rows[:4], 4).seq == 4
 
 
 def test_the_session_the_origin_and_the_key_are_part_of_the_chain() -> None:
@@ -163,7 +179,7 @@ def test_the_session_the_origin_and_the_key_are_part_of_the_chain() -> None:
         (HashChain(b"k"), "s", GENESIS),
     ):
         with pytest.raises(CorruptLog, match="event 1 "):
-            chain.verify(session_id, origin, rows, 3)
+            verify(chain, rows, 3, None, session_id, origin)
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * (KEY_BYTES_MAX + 1)])

@@ -28,7 +28,7 @@ def test_a_single_event_is_written_as_soon_as_a_pass_of_the_loop_brings_no_other
         await passes(2)
         assert log.batches == [[("a", [1])]]
         await passes()
-        assert writer.durable("a").seq == 1
+        assert (await writer.wait("a", 0)).seq == 1
         assert writer.undurable == 0
 
     with_writer(work)
@@ -103,7 +103,7 @@ def test_decisions_are_never_split_and_every_prefix_is_durable_in_order() -> Non
             assert heads[name] == sorted(set(heads[name]))
             assert set(heads[name]) <= bounds[name]
             assert heads[name][-1] == max(bounds[name])
-            assert MemoryReader(log).verify_chain(name) == writer.durable(name)
+            assert MemoryReader(log).verify_chain(name) == await writer.wait(name, 0)
 
     with_writer(work)
 
@@ -139,7 +139,7 @@ def test_waiting_for_a_durable_event_returns_at_once() -> None:
         waiting = writer.wait("a", 5)
         with pytest.raises(StopIteration) as done:
             waiting.send(None)
-        assert done.value.value == writer.durable("a")
+        assert done.value.value == await writer.wait("a", 0)
 
     with_writer(work)
 
@@ -194,7 +194,7 @@ def test_thousands_of_waiters_cost_little() -> None:
 def test_an_unknown_session_is_not_found() -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         with pytest.raises(SessionNotFound, match="'x'"):
-            writer.durable("x")
+            await writer.wait("x", 0)
         with pytest.raises(SessionNotFound, match="'x'"):
             await writer.wait("x", 1)
         writer.forget("x")

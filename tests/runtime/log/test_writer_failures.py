@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_session_that_dies_while_its_batch_is_written_hears_nothing_more_of_it
         log.gate.set()
         await writer.flush()
         assert not told
-        assert writer.durable("a").seq == 0
+        assert (await writer.wait("a", 0)).seq == 0
         assert (await log.head("a")).seq == 2
 
     with_writer(work)
@@ -114,12 +115,16 @@ def test_a_log_that_gives_too_few_answers_fails_the_batch() -> None:
 def test_a_failure_handler_hears_of_every_session_once() -> None:
     told: list[tuple[str, str]] = []
 
+    def hear(name: str, error: Exception) -> None:
+        told.append((name, type(error).__name__))
+
     async def work() -> None:
         log = SlowLog()
         await log.open()
-        writer = GroupWriter(log, lambda name, error: told.append((name, type(error).__name__)))
-        writer.stage("nowhere", 1, events(1, 1))
-        writer.stage("elsewhere", 1, events(1, 1))
+        writer = GroupWriter(log)
+        for name in ("nowhere", "elsewhere"):
+            writer.on_durable(name, lambda head: None, partial(hear, name))
+            writer.stage(name, 1, events(1, 1))
         await writer.aclose()
 
     run(work)
@@ -134,12 +139,13 @@ def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
         log = SlowLog()
         await log.open()
         await log.create("a", 1, "")
-        writer = GroupWriter(log, lambda name, error: 1 / 0)  # type: ignore[arg-type]
+        writer = GroupWriter(log)
+        writer.on_durable("nowhere", lambda head: None, lambda error: 1 / 0)  # type: ignore[arg-type]
         writer.stage("nowhere", 1, events(1, 1))
         writer.stage("a", 1, events(1, 1))
         assert (await writer.wait("a", 1)).seq == 1
         await writer.aclose()
-        assert complaints == ["callboard: reporting a dead session raised"]
+        assert complaints == ["callboard: reporting the death of session nowhere raised"]
 
     run(work)
 
@@ -177,7 +183,7 @@ def test_a_session_that_was_taken_over_goes_on_from_its_head() -> None:
         await writer.flush()
         epoch, head = await log.take_over("a")
         writer.attach("a", epoch, head)
-        assert writer.durable("a") == head
+        assert await writer.wait("a", 0) == head
         assert await writer.wait("a", 2) == head
         writer.stage("a", epoch, events(3, 3))
         assert (await writer.wait("a", 3)).seq == 3

@@ -30,7 +30,7 @@ async def main():
         epoch, head = await log.take_over(name)
         writer.attach(name, epoch, head)
         writer.on_durable(name, lambda head, name=name: print(name, head.seq, head.digest.hex(), flush=True))
-    seqs = {name: writer.durable(name).seq for name in ("a", "b")}
+    seqs = {name: (await writer.wait(name, 0)).seq for name in ("a", "b")}
     while True:
         for name in seqs:
             for size in (1, 3, 7):  # decisions of so many events

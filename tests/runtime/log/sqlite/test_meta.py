@@ -9,8 +9,7 @@ import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, WrongKey
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.sqlite.meta import check_key, find_cipher, meta_value
-from callboard.runtime.log.sqlite.wal_marker import check_complete
+from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value
 from tests.runtime.log.kit import write_some
 
 

@@ -9,8 +9,8 @@ import pytest
 from callboard.actors.protocol.errors import StoreLocked, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.sqlite import preparation
+from callboard.runtime.log.sqlite.meta import meta_value
 from callboard.runtime.log.sqlite.preparation import _settings, prepare
-from callboard.runtime.log.sqlite.wal_marker import owner_of
 
 
 @pytest.mark.parametrize(("platform", "is_set"), [("darwin", True), ("linux", False)])
@@ -18,8 +18,7 @@ def test_macos_is_told_to_sync_the_drive(
     monkeypatch: pytest.MonkeyPatch, platform: str, is_set: bool
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    names = [name for name, _ in _settings()]
-    assert ("fullfsync" in names and "checkpoint_fullfsync" in names) == is_set
+    assert ({"fullfsync", "checkpoint_fullfsync"} <= _settings().keys()) == is_set
 
 
 def test_a_place_without_a_wal_is_refused(path: Path) -> None:
@@ -47,8 +46,8 @@ def test_a_log_is_not_taken_by_force_in_the_middle_of_a_write(
     with pytest.raises(StoreLocked, match="in the middle of a write"):
         contested(path)
     other.execute("ROLLBACK")
-    assert owner_of(other) == name
-    assert contested(path) == owner_of(other) != name
+    assert meta_value(other, "owner") == name
+    assert contested(path) == meta_value(other, "owner") != name
     other.close()
 
 
@@ -60,7 +59,7 @@ def test_a_log_is_not_taken_by_force_in_the_middle_of_a_checkpoint(
     monkeypatch.setattr(preparation, "checkpoint", lambda connection: False)
     with pytest.raises(StoreLocked, match="in the middle of a write"):
         contested(path)
-    assert owner_of(other) == name
+    assert meta_value(other, "owner") == name
     other.close()
 
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory, gettempdir
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, StoreError, StoreFailed, StoreUnreadable, WrongKey
+from callboard.runtime.log.hash_chain import PAGE_EVENTS
 from callboard.runtime.log.protocol import Head
-from callboard.runtime.log.sqlite.event_queries import PAGE_EVENTS
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.runtime.log.kit import added, as_nobody, child, events, large, run, same

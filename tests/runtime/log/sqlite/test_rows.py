@@ -14,9 +14,9 @@ from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite import rows as sqlite_rows
-from callboard.runtime.log.sqlite.event_queries import Blobs
 from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import Rows
+from callboard.runtime.log.sqlite.tables import Blobs
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -95,18 +95,17 @@ def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chun
     assert stored(connection) == [
         (row.seq, row.at, row.sender, row.recipient, row.cause, row.body, row.digest, *TYPES) for row in given
     ]
-    assert [spliced(connection, row.seq) for row in given] == [
-        [(offset, data) for offset, _, data in row.cuts] for row in given
-    ]
+    assert [cuts_of(connection, row.seq) for row in given] == [row.cuts for row in given]
     assert names == {cut.digest for row in given for cut in row.cuts}
     assert names == {name for (name,) in connection.execute("SELECT digest FROM blobs")}
     connection.close()
 
 
-def spliced(connection: sqlite3.Connection, seq: int) -> list[tuple[int, bytes]]:
+def cuts_of(connection: sqlite3.Connection, seq: int) -> tuple[Cut, ...]:
     """Return the values that were cut out of a row, as a reader finds them."""
+    blobs = Blobs(connection, None, lambda data: (blob_digest(data), data))
     (cuts,) = connection.execute("SELECT cuts FROM events WHERE id = ?", (seq,)).fetchone()
-    return [] if cuts is None else Blobs(connection, bytes).at("s", seq, cuts)
+    return () if cuts is None else blobs.cuts("s", seq, cuts)
 
 
 def prepare_tables(connection: sqlite3.Connection) -> None:

@@ -15,16 +15,10 @@ from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import rows as sqlite_rows
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import insert_batch
-from callboard.runtime.log.sqlite.event_queries import Blobs, sealed_rows, stored_rows
 from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.rows import Chunk
-from callboard.runtime.log.sqlite.session_queries import (
-    delete_session,
-    find_session,
-    read_head,
-    require_session,
-)
 from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.tables import Tables
 from tests.runtime.log.kit import event, events, json_text, large, same
 from tests.runtime.log.sqlite.disk import Disk
 
@@ -113,7 +107,7 @@ def test_so_is_one_that_another_connection_took_away(
     store.create("t", 1, "", GENESIS)
     store.append([Append("t", 0, 1, [large(1)])])
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        delete_session(other, require_session(other, "t"))
+        Tables(other).delete(Tables(other).entry("t"))
     store.append([Append("s", 0, 1, [large(1)])])
     assert same(store.read("s", 1, 10), [large(1)])
 
@@ -214,13 +208,14 @@ def test_a_rollback_that_fails_ends_the_log(connection: sqlite3.Connection, path
 
 def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sqlite3.Connection) -> None:
     store.append([Append("s", 0, 1, [large(1), *events(2, 3), large(4)])])
-    assert find_session(connection, "t") is None
-    place = require_session(connection, "s")
-    rows = sealed_rows(connection, "s", place, 1, 10, Blobs(connection))
+    tables = Tables(connection)
+    with pytest.raises(SessionNotFound):
+        tables.entry("t")
+    ((*rows,),) = tables.checked_pages(HashChain(), tables.entry("s"), 4)
     assert [row.seq for row in rows] == [1, 2, 3, 4]
     assert rows[0].cuts == rows[3].cuts
-    assert read_head(connection, "s", place) == Head(4, rows[3].digest)
-    assert [row.seq for row in stored_rows(connection, "s", place, 2, 2)] == [2, 3]
+    assert tables.head_of(tables.entry("s")) == Head(4, rows[3].digest)
+    assert [row.seq for row in tables.events("s", 2, 2)] == [2, 3]
 
 
 def test_a_deleted_session_is_nowhere_in_the_files(

@@ -10,7 +10,7 @@ import pytest
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, WrongKey
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel, ToolReturned
-from callboard.runtime.log import checked_pages
+from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader
 from callboard.runtime.log.sqlite.log import SQLiteLog
@@ -62,7 +62,7 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogReader
 def test_checked_pages_hold_every_row_with_its_large_values(
     reader: LogReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checked_pages, "PAGE_EVENTS", 8)
+    monkeypatch.setattr(hash_chain, "PAGE_EVENTS", 8)
     pages = list(reader.checked_pages("s", 30, key=KEY))
     assert [len(page) for page in pages] == [8, 8, 8, 6]
     rows = [row for page in pages for row in page]

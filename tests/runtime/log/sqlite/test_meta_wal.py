@@ -12,20 +12,20 @@ import pytest
 from callboard.actors.protocol.errors import StoreIncomplete
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.sqlite import meta
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite import wal_marker as wal_marker
 from callboard.runtime.log.sqlite.log import SQLiteLog
-from callboard.runtime.log.sqlite.preparation import prepare
-from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.sqlite.store import SQLiteStore
-from callboard.runtime.log.sqlite.wal_marker import (
+from callboard.runtime.log.sqlite.meta import (
     NEEDED,
     check_complete,
     clear_marker,
     finish_marking,
-    owner_of,
+    meta_value,
     write_back,
 )
+from callboard.runtime.log.sqlite.preparation import prepare
+from callboard.runtime.log.sqlite.reader import SQLiteReader
+from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import added, events, run, write_some
 
 T = TypeVar("T")
@@ -244,7 +244,7 @@ def test_the_file_alone_says_needed_and_with_its_wal_it_does_not(path: Path) -> 
 def test_a_former_owner_does_not_change_the_marker(path: Path) -> None:
     with closing(connected(path)) as connection:
         owner = prepare(connection, path, "process", HashChain())
-        assert owner_of(connection) == owner
+        assert meta_value(connection, "owner") == owner
         connection.execute("UPDATE meta SET value = 'somebody' WHERE key = 'owner'")
         write_back(connection, owner)
         assert mark_of(path) == ""
@@ -262,7 +262,7 @@ def test_a_log_that_is_closed_while_a_reader_looks_is_not_refused(
     """Close the log between the read of the marker and the look for the WAL."""
     write_some(path)
     answers = [NEEDED, ""]
-    monkeypatch.setattr(wal_marker, "meta_value", lambda connection, key: answers.pop(0))
+    monkeypatch.setattr(meta, "meta_value", lambda connection, key: answers.pop(0))
     with closing(connected(path)) as connection:
         check_complete(connection, path)
     assert not answers

@@ -1,0 +1,287 @@
+"""Queries on the sessions and events of a log, for its owner and its readers.
+
+Every page is one statement, read to its end at once, so that no read transaction outlives the call: one
+that stays open keeps SQLite from reusing the WAL (118 MiB after 20,000 inserts, measured).
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from callboard.actors.protocol.errors import CorruptLog
+from callboard.runtime.log.cipher import Cipher, Unopenable
+from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
+from callboard.runtime.log.large_values import Cut, blob_digest, splice
+from callboard.runtime.log.protocol import Head, Sealed, SessionRow, Stored, no_session
+from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, typed
+from callboard.runtime.log.sqlite.store_errors import error_code
+
+_EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
+_SESSION: Final = (
+    f"SELECT id, {_EPOCH}, {_HEAD}, {typed('origin', 'blob')} FROM sessions WHERE session_id = ?"
+)
+_SESSIONS: Final = (
+    f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
+    "CAST(title AS BLOB) FROM sessions ORDER BY created_ms DESC, id DESC"
+)
+# Texts as bytes: a damaged byte is then a wrong digest with a seq, not a decoding error without one.
+_ROWS: Final = (
+    "SELECT id & 0xffffffff, at, CAST(sender AS BLOB), CAST(recipient AS BLOB), cause, "
+    "CAST(body AS BLOB), digest, CAST(cuts AS BLOB) FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+)
+# No index on the addresses: a scan costs 0.2 us a row, an index would cost every append 1 us and a page.
+_OWN_ROWS: Final = _ROWS.replace("ORDER BY", "AND (recipient = ? OR sender = ?) ORDER BY")
+_DAMAGED: Final = (
+    "SELECT id & 0xffffffff FROM events WHERE id BETWEEN ? AND ? AND NOT (typeof(at) = 'integer' "
+    "AND typeof(cause) = 'integer' AND typeof(digest) = 'blob' AND sender IS NOT NULL "
+    "AND recipient IS NOT NULL AND body IS NOT NULL) ORDER BY id LIMIT 1"
+)
+_BLOB: Final = f"SELECT CAST(data AS BLOB), {typed('digest', 'blob')} FROM blobs WHERE id = ?"
+_CUTS: Final = (
+    "SELECT json_extract(cut.value, '$[1]') FROM events, json_each(events.cuts) AS cut "
+    "WHERE events.cuts IS NOT NULL"
+)
+
+# A damaged field has any type or is None: a check of digests finds it, and `_is_sound`.
+_Row: TypeAlias = tuple[int, int, bytes, bytes, int, bytes, bytes, bytes | None]
+_SessionRow: TypeAlias = tuple[int, bytes | None, int | None, int | None, int | None, bytes | None]
+_Fields: TypeAlias = tuple[int, int, str, str, int, bytes, tuple[Cut, ...], bytes]  # those of `Sealed`
+_Kept: TypeAlias = Callable[[bytes], tuple[bytes, bytes]]  # a large value -> digest and data of its cut
+
+_places = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class SessionEntry(NamedTuple):
+    """A session in its file: its number there, and the values of its row."""
+
+    session_id: str
+    number: int
+    epoch: int
+    head: int
+    origin: bytes
+
+    def ids(self, first: int = 1, last: int = SEQ_MAX) -> tuple[int, int]:
+        """Return the first and last row id of these seqs."""
+        base = self.number << SEQ_BITS
+        return base | min(max(first, 1), SEQ_MAX), base | min(last, SEQ_MAX)
+
+
+class Tables:
+    """Reads the tables of a log. Raises CorruptLog for damaged rows.
+
+    cipher: of an encrypted log. reported: given the session and the first seq of a page, the context in which
+    the page is read for a check of its digests.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        cipher: Cipher | None = None,
+        reported: Callable[[str, int], AbstractContextManager[None]] = lambda *page: nullcontext(),
+    ) -> None:
+        self._connection = connection
+        self._cipher = cipher
+        self._reported = reported
+
+    # --- sessions -----------------------------------------------------------------
+
+    def entry(self, session_id: str) -> SessionEntry:
+        """Return the session. Raises SessionNotFound."""
+        row = self._connection.execute(_SESSION, (session_id,)).fetchone()
+        if row is None:
+            raise no_session(session_id)
+        entry = SessionEntry(session_id, *row)
+        if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
+            raise _damaged_session(session_id)
+        if entry.origin is None or len(entry.origin) != DIGEST_BYTES:
+            raise corrupt(session_id, 1, "continues no digest of 32 bytes")
+        return entry
+
+    def head_of(self, entry: SessionEntry) -> Head:
+        """Return the head of a session, which its last event must have."""
+        if entry.head == 0:
+            return Head(0, entry.origin)
+        query = f"SELECT {typed('digest', 'blob')} FROM events WHERE id = ?"
+        row = self._connection.execute(query, (entry.ids(entry.head)[0],)).fetchone()
+        if row is None:
+            raise corrupt(entry.session_id, entry.head, "is missing, and it was the last one")
+        if row[0] is None:
+            raise corrupt(entry.session_id, entry.head, "has no digest")
+        return Head(entry.head, row[0])
+
+    def sessions(self) -> list[SessionRow]:
+        """Return all sessions, newest first."""
+        return [self._session_row(row) for row in self._connection.execute(_SESSIONS).fetchall()]
+
+    def _session_row(self, row: _SessionRow) -> SessionRow:
+        number, name, epoch, head, created_ms, title = row
+        try:
+            session_id = str(name or b"\xff", "utf-8")
+        except UnicodeDecodeError:
+            raise CorruptLog(f"session number {number} has a damaged id; restore a copy of the log") from None
+        if epoch is None or head is None or created_ms is None or _is_damaged(epoch, head):
+            raise _damaged_session(session_id)
+        return SessionRow(session_id, epoch, head, created_ms, self._title(session_id, title))
+
+    def _title(self, session_id: str, stored: bytes | None) -> str:
+        try:
+            if self._cipher is not None:
+                return self._cipher.open(("title", session_id), stored).decode()
+            return str(stored or b"", "utf-8")
+        # No digest covers a title: a damaged one must not keep its session from being read.
+        except (Unopenable, UnicodeDecodeError):
+            return "(a title that cannot be read)"
+
+    def delete(self, entry: SessionEntry) -> None:
+        """Delete a session, and the large values that no other session has, inside a transaction."""
+        execute, ids = self._connection.execute, entry.ids()
+        own = execute(f"{_CUTS} AND events.id BETWEEN ? AND ?", ids).fetchall()
+        execute("DELETE FROM events WHERE id BETWEEN ? AND ?", ids)
+        execute("DELETE FROM sessions WHERE id = ?", (entry.number,))
+        numbers = msgspec.json.encode(sorted({number for (number,) in own})).decode()
+        execute(
+            f"DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?)) AND id NOT IN ({_CUTS})",
+            (numbers,),
+        )
+
+    # --- events -------------------------------------------------------------------
+
+    def events(self, session_id: str, start: int, limit: int) -> list[Stored]:
+        """Return up to `limit` events from seq `start`. Raises SessionNotFound."""
+        entry = self.entry(session_id)
+        return self._stored(entry, self._page(entry, _ROWS, (*entry.ids(start), limit)))
+
+    def events_of(self, session_id: str, address: str, first: int, last: int, limit: int) -> list[Stored]:
+        """Return up to `limit` events that an actor received or posted. Raises SessionNotFound."""
+        entry = self.entry(session_id)
+        bounds = (*entry.ids(first, last), address, address, limit)
+        return self._stored(entry, self._page(entry, _OWN_ROWS, bounds))
+
+    def checked_pages(
+        self,
+        hash_chain: HashChain,
+        entry: SessionEntry,
+        upto: int,
+        known: Head | None = None,
+        kept: _Kept = lambda data: (blob_digest(data), data),
+    ) -> Iterator[list[Sealed]]:
+        """Yield rows 1 to `upto`, checked, in pages. With the last event, its place as the last one too."""
+        session_id = entry.session_id
+
+        def read(start: int, limit: int) -> list[Sealed]:
+            with self._reported(session_id, start):
+                page = self._page(entry, _ROWS, (*entry.ids(start), limit))
+                return list(map(Sealed._make, self._rows(entry, page, kept)))
+
+        yield from hash_chain.checked_pages(session_id, entry.origin, read, upto, known)
+        if upto >= entry.head:
+            with self._reported(session_id, upto):
+                later = self._page(entry, _ROWS, (*entry.ids(entry.head + 1), 1))
+                # Asked again: a live owner may have appended since, and moves the head with the events.
+                if later and self.entry(session_id).head < later[0][0]:
+                    raise corrupt(session_id, later[0][0], "stands behind the last one of its session")
+
+    def verify(self, hash_chain: HashChain, entry: SessionEntry, known: Head | None = None) -> Head:
+        """Check every digest and return the head. known: one that the log must still contain."""
+        upto = max(entry.head, known.seq if known else 0)
+        # Without their data: the large values of a page may be more than fits into memory.
+        pages = self.checked_pages(hash_chain, entry, upto, known, lambda data: (blob_digest(data), b""))
+        return last_head(pages, entry.origin)
+
+    def _page(self, entry: SessionEntry, query: str, bounds: tuple[int | str, ...]) -> list[_Row]:
+        try:
+            rows: list[_Row] = self._connection.execute(query, bounds).fetchall()
+        except sqlite3.OperationalError as error:
+            if error_code(error):
+                raise
+            # sqlite3 itself raised: a text in the place of a number or a digest is not UTF-8.
+            raise self._damaged_event(entry) from None
+        return rows
+
+    def _damaged_event(self, entry: SessionEntry) -> CorruptLog:
+        row = self._connection.execute(_DAMAGED, entry.ids()).fetchone()
+        return corrupt(entry.session_id, row[0] if row else entry.head, "holds a field of another type")
+
+    def _stored(self, entry: SessionEntry, page: list[_Row]) -> list[Stored]:
+        if not all(map(_is_sound, page)):
+            raise self._damaged_event(entry)
+        made, rows = [], self._rows(entry, page, lambda data: (b"", data))
+        # Not by way of `Sealed`, which takes a quarter longer.
+        for seq, at, sender, recipient, cause, body, cuts, digest in rows:
+            whole = _whole(entry.session_id, seq, body, cuts) if cuts else body
+            made.append(Stored(seq, at, sender, recipient, cause, whole, digest))
+        return made
+
+    def _rows(self, entry: SessionEntry, page: list[_Row], kept: _Kept) -> Iterator[_Fields]:
+        session_id, names, blobs = entry.session_id, _Names(), Blobs(self._connection, self._cipher, kept)
+        for seq, at, sender, recipient, cause, body, digest, cuts in page:
+            if self._cipher is not None:
+                body = _decrypted(self._cipher, session_id, seq, body)
+            found = () if cuts is None else blobs.cuts(session_id, seq, cuts)
+            yield seq, at, names[sender], names[recipient], cause, body, found, digest
+
+
+class _Names(dict[bytes | None, str]):
+    """Addresses by their bytes. The few of a session are decoded once each and shared."""
+
+    def __missing__(self, name: bytes | None) -> str:
+        # No address holds NUL, so the digest of an event whose address is gone cannot match.
+        self[name] = text = "\0" if name is None else name.decode("utf-8", "replace")
+        return text
+
+
+class Blobs:
+    """Large values by their number in the file, each fetched once."""
+
+    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None, kept: _Kept) -> None:
+        self._connection = connection
+        self._cipher = cipher
+        self._kept = kept
+        self._known: dict[int, tuple[bytes, bytes]] = {}
+
+    def cuts(self, session_id: str, seq: int, cuts: bytes) -> tuple[Cut, ...]:
+        """Return the cuts of an event."""
+        try:
+            return tuple(Cut(offset, *self._get(number)) for offset, number in _places(cuts))
+        except (LookupError, TypeError, OverflowError, ValueError) as error:
+            raise corrupt(session_id, seq, f"lacks a large value ({error})") from None
+
+    def _get(self, number: int) -> tuple[bytes, bytes]:
+        if number not in self._known:
+            row = self._connection.execute(_BLOB, (number,)).fetchone()
+            if row is None or row[0] is None:  # SQLite takes NOT NULL on trust, also in a damaged file
+                raise LookupError(f"no blob {number}")
+            data = row[0] if self._cipher is None else self._cipher.open(("blob", row[1]), row[0])
+            self._known[number] = self._kept(data)
+        return self._known[number]
+
+
+def _is_damaged(epoch: int | None, head: int | None) -> bool:
+    return epoch is None or epoch < 1 or head is None or not 0 <= head <= SEQ_MAX
+
+
+def _damaged_session(session_id: str) -> CorruptLog:
+    said = f"session {session_id}: its row in the table sessions is damaged; restore a copy of the log"
+    return CorruptLog(said, session_id)
+
+
+def _is_sound(row: _Row) -> bool:
+    kinds = (type(row[1]), type(row[4]), type(row[6]))
+    return kinds == (int, int, bytes) and None not in (row[2], row[3], row[5])
+
+
+def _decrypted(cipher: Cipher, session_id: str, seq: int, body: bytes) -> bytes:
+    try:
+        return cipher.open(("event", session_id, seq), body)
+    except Unopenable as error:
+        raise corrupt(session_id, seq, f"has a body of another event, or a changed one ({error})") from None
+
+
+def _whole(session_id: str, seq: int, text: bytes, cuts: tuple[Cut, ...]) -> bytes:
+    try:
+        return splice(text, cuts)
+    except ValueError as error:
+        raise corrupt(session_id, seq, f"has a large value in no known place ({error})") from None
