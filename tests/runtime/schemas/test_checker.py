@@ -1,11 +1,14 @@
 import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from callboard import Runtime
 from callboard.actors.protocol.messages import SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.runtime.schemas import checker as checker_module
 from tests.runtime.schemas.kit import accept_request, answer_of, checking, report_request
 
 SCHEMA = {"type": "object", "properties": {"agent": {"type": "integer"}}, "required": ["agent"]}
@@ -71,6 +74,48 @@ def test_jsonschema_rs_is_imported_when_first_needed_and_not_by_the_loop_and_jso
         *("ok", "ok", "invalid"),
         "loaded: False",
     ]
+
+
+def test_an_opened_runtime_begins_the_import_before_any_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = threading.Event()
+    monkeypatch.setattr(checker_module, "import_compiled", imported.set)
+
+    async def run() -> None:
+        async with Runtime(":memory:"):
+            assert await asyncio.to_thread(imported.wait, 10)
+
+    assert not imported.is_set()
+    asyncio.run(run())
+
+
+def test_a_check_that_is_cancelled_while_the_library_loads_leaves_it_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released, imports = threading.Event(), 0
+
+    def slow_import() -> None:
+        nonlocal imports
+        imports += 1
+        assert released.wait(10)
+
+    monkeypatch.setattr(checker_module, "import_compiled", slow_import)
+
+    async def run() -> None:
+        async with checking() as checker:
+            checker.load()
+            given_up, kept = (
+                asyncio.ensure_future(answer_of(checker, accept_request(SCHEMA))) for _ in range(2)
+            )
+            await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.wait([given_up])
+            assert given_up.cancelled()
+            assert not kept.done()
+            released.set()
+            assert await kept == SchemaChecked(1, "ok")
+
+    asyncio.run(run())
+    assert imports == 1
 
 
 @pytest.mark.slow
