@@ -20,8 +20,7 @@ from callboard.runtime.tools.tool import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-NAME_CHARS_MAX: Final = 200
-"""The longest session or request id."""
+NAME_CHARS_MAX: Final = 200  # the longest session or request id
 
 
 class Agent:

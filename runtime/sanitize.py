@@ -31,11 +31,10 @@ import msgspec
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 
-MAX_BYTES: Final = 16 * 2**20
-"""Bytes of one value: half of what the Messages API takes in one request."""
+MAX_BYTES: Final = 16 * 2**20  # bytes of one value: half of what the Messages API takes in one request
 
+# Levels of nested lists and objects. msgspec and the json module fail near 1,000.
 MAX_DEPTH: Final = 64
-"""Levels of nested lists and objects. msgspec and the json module fail near 1,000."""
 
 
 def _plain(value: object) -> object:

@@ -35,11 +35,11 @@ class TooMuch(Exception):
 class Accepted:
     """A schema that is accepted.
 
-    worded: the schema, None if jsonschema cannot word its errors safely. steps: see step_budget.py.
+    schema: None if places in it are ambiguous, as it gives parts of itself an `$id`. steps: step_budget.py.
     """
 
     validator: "Draft202012Validator"
-    worded: dict[str, object] | None
+    schema: dict[str, object] | None
     steps: int | None
 
 
@@ -72,13 +72,11 @@ def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
     except Unfit as error:
         if is_bounded:
             raise TooMuch from None
-        from callboard.runtime.schemas.validation import schema_problems  # only to word a refusal
+        from callboard.runtime.schemas.explain import schema_problems  # only to word a refusal
 
         raise Refused(*schema_problems(schema, index.patterns, str(error))) from None
-    # jsonschema sends the names that `unevaluatedProperties` may not know through Python's `re`.
-    return Accepted(
-        validator, None if index.has_unevaluated else schema, None if has_large_numbers(text) else steps
-    )
+    placed = None if index.has_inner_ids else schema
+    return Accepted(validator, placed, None if has_large_numbers(text) else steps)
 
 
 def _object(text: bytes) -> dict[str, object]:

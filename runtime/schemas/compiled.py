@@ -5,15 +5,14 @@ that step_budget.py calls cheap. By default it fetches `http` and `file` address
 """
 
 import sys
-from functools import lru_cache
 from typing import Final
 
 from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ReferencingError, RegexOptions
 
 from callboard.runtime.schemas.limits import INLINE_PATTERN_BYTES
 
+# Regular expressions that take time linear in the text: neither look-around nor back-references.
 _LINEAR: Final = RegexOptions(size_limit=INLINE_PATTERN_BYTES, dfa_size_limit=5 * INLINE_PATTERN_BYTES)
-"""Regular expressions that take time linear in the text: neither look-around nor back-references."""
 
 # A search that reaches the backtrack limit counts as "no match", which `not` turns into a match:
 # the worker's time ends it instead.
@@ -36,9 +35,3 @@ def compile_schema(schema: dict[str, object], *, is_linear: bool) -> Draft202012
         )
     except (ValueError, ReferencingError) as error:
         raise Unfit(str(error).partition("\n")[0]) from None
-
-
-@lru_cache(maxsize=1_000)
-def expression(pattern: str) -> Draft202012Validator:
-    """Compile one regular expression, of which only strings are asked. Raises Unfit."""
-    return compile_schema({"pattern": pattern}, is_linear=False)

@@ -1,7 +1,7 @@
 """Answers checks: on the event loop the cheap ones, in the worker all.
 
-jsonschema-rs judges in both places, so an answer does not depend on the place where it is made. jsonschema
-words the errors, in the worker only. On the loop a check that is not cheap raises TooMuch.
+An answer does not depend on the place where it is made. Only the worker words errors: on the loop a check
+that is not cheap, or finds a value invalid, raises TooMuch.
 """
 
 from collections import OrderedDict
@@ -79,9 +79,11 @@ class Engine:
             return ()
         if self._is_bounded:
             raise TooMuch
-        from callboard.runtime.schemas.validation import report_problems  # only to word an invalid report
+        from callboard.runtime.schemas.explain import report_problems  # only to word an invalid report
 
-        return report_problems(accepted.validator, accepted.worded, value)
+        is_listed = is_cheap(accepted.steps, text, limits.LISTED_STEPS)
+        is_listed |= accepted.steps is None and len(text) <= limits.LISTED_VALUE_BYTES
+        return report_problems(accepted.validator, accepted.schema, value, is_listed=is_listed)
 
     def _accepted(self, text: bytes) -> Accepted:
         entry = self._entries.get(text)

@@ -20,18 +20,17 @@ from callboard.runtime.schemas import worker_protocol
 from callboard.runtime.schemas.engine import failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
 
+# With -I the interpreter takes neither PYTHONPATH nor the current folder; the parent's own import path is
+# handed over instead, so that a checkout, a wheel and a zip file all work.
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from callboard.runtime.schemas.worker import main; main()"
 )
-"""With -I the interpreter takes neither PYTHONPATH nor the current folder; the parent's own import path
-is handed over instead, so that a checkout, a wheel and a zip file all work."""
 
+# Variables without which some interpreters do not start. Nothing else is handed over.
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""Variables without which some interpreters do not start. Nothing else is handed over."""
 
-_END_S = 5.0
-"""Seconds that a worker without work may take to end by itself."""
+_END_S = 5.0  # seconds that a worker without work may take to end by itself
 
 
 class WorkerLost(Exception):

@@ -17,11 +17,10 @@ from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas import limits, worker_protocol
 from callboard.runtime.schemas.engine import Engine
 
+# Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives.
 _GRACE_S = 1.0
-"""Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives."""
 
-_DAY_S = 86_400.0
-"""No check takes longer; faulthandler refuses times that its clock cannot count."""
+_DAY_S = 86_400.0  # no check takes longer; faulthandler refuses times that its clock cannot count
 
 
 def main() -> None:
@@ -36,7 +35,7 @@ def main() -> None:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer every request of the stream; its end ends this."""
-    import_module("callboard.runtime.schemas.validation")  # before HELLO: no check's time pays for it
+    import_module("callboard.runtime.schemas.explain")  # before HELLO: no check's time pays for it
     engine = Engine()
     _write(answers, worker_protocol.frame(worker_protocol.HELLO))
     while header := requests.read(worker_protocol.LENGTH.size):

@@ -9,11 +9,10 @@ from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 
 LENGTH: Final = struct.Struct(">I")
 
-HELLO: Final = b"callboard schema worker 2"
-"""A worker's first frame, when it is ready."""
+HELLO: Final = b"callboard schema worker 2"  # a worker's first frame, when it is ready
 
+# No frame is longer: a schema and a value at their limits take 1.1 MiB, an answer 10 KiB.
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
-"""No frame is longer: a schema and a value at their limits take 1.1 MiB, an answer 10 KiB."""
 
 _ENCODER: Final = msgspec.json.Encoder()
 REQUESTS: Final = msgspec.json.Decoder(CheckSchema)
