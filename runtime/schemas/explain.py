@@ -15,10 +15,9 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.compiled import Unfit, compile_schema
 from callboard.runtime.schemas.faults import UNKNOWN, Fault, Path, faults_of
-from callboard.runtime.schemas.json_text import canonical, pointer
+from callboard.runtime.schemas.json_text import canonical, count, listing, names, pointer, problem, show
 from callboard.runtime.schemas.limits import PROBLEMS_MAX
 from callboard.runtime.schemas.subschema_index import DIALECT
-from callboard.runtime.schemas.wording import count, listing, names, problem, show
 
 Found: TypeAlias = tuple[Path, str]
 Words: TypeAlias = Callable[[Fault], str]

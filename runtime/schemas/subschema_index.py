@@ -10,9 +10,8 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote, urljoin
 
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.json_text import escape
+from callboard.runtime.schemas.json_text import escape, problem, show
 from callboard.runtime.schemas.limits import MULTIPLE_OF_MIN, PROBLEMS_MAX, SUBSCHEMAS_MAX
-from callboard.runtime.schemas.wording import problem, show
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

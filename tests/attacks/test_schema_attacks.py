@@ -17,9 +17,8 @@ from typing import TypeAlias
 import pytest
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas.acceptance import TooMuch
 from callboard.runtime.schemas.checker import SchemaChecker
-from callboard.runtime.schemas.engine import Engine
+from callboard.runtime.schemas.engine import Engine, TooMuch
 from callboard.runtime.schemas.limits import INLINE_SCHEMA_BYTES
 from tests.runtime.schemas.kit import (
     DOUBLING,
