@@ -9,9 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from callboard.runtime.models.anthropic.answer import answer_of_body, parsed
+from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, failure_of, garbage_answer
-from callboard.runtime.models.anthropic.stream import StreamedMessage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
 if TYPE_CHECKING:
