@@ -123,9 +123,6 @@ def test_any_text_comes_through_unchanged(value: str) -> None:
     assert parsed(bytes(content)) == [text(value)]
 
 
-JsonObject = dict[str, object]
-
-
 def put_together(events: Sequence[Mapping[str, object]]) -> tuple[ModelAnswer, str]:
     """Return the answer of these events, and the text that streamed."""
     stream = StreamedMessage()
