@@ -76,9 +76,9 @@ class Reply:
         self.text = text
         self.calls = tuple(calls)
         self.content = None if content is None else to_json(content, what="The content")
-        self.stop_reason = stop_reason or (
-            "tool_use" if self.calls or _has_calls(self.content) else "end_turn"
-        )
+        said = None if self.content is None else read(self.content)
+        has_calls = bool(self.calls) or (said is not None and bool(said.uses))
+        self.stop_reason = stop_reason or ("tool_use" if has_calls else "end_turn")
         self.usage = usage
 
     def __repr__(self) -> str:
@@ -241,11 +241,6 @@ def _reply(step: object) -> Reply:
     if isinstance(step, str):
         return Reply(step)
     raise ScriptError(f"the policy returned {step!r:.100}, which is not text, a reply, a call or a failure")
-
-
-def _has_calls(content: Json | None) -> bool:
-    said = None if content is None else read(content)
-    return said is not None and bool(said.uses)
 
 
 def _content(reply: Reply, request: ModelRequest) -> Json:

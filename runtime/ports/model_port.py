@@ -86,7 +86,7 @@ class ModelPort:
             self._tasks.spawn(request.seq, work, answer, limit)
         else:
             live.end()
-            self._answer(request, answer)
+            self._post(request, self._made(answer))
 
     def abort(self, request: Event) -> bool:
         """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
@@ -124,19 +124,15 @@ class ModelPort:
         return answer is not None
 
     def _expired(self, seq: int, limit_s: float) -> None:
-        request = self._board.gate.request(seq)
-        if request is not None:
-            why = f"no answer within {limit_s:g} s (model_timeout_s)"
-            failure = ModelFailure("timeout", why, is_retryable=True)
-            self._answer(request, ModelAnswer(failure=failure))
+        why = f"no answer within {limit_s:g} s (model_timeout_s)"
+        self._answer_open(seq, ModelAnswer(failure=ModelFailure("timeout", why, is_retryable=True)))
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        request = self._board.gate.request(seq)
-        if request is not None:
-            self._answer(request, self._crashed(error))
+        self._answer_open(seq, self._crashed(error))
 
-    def _answer(self, request: Event, answer: object) -> None:
-        self._post(request, self._made(answer))
+    def _answer_open(self, seq: int, answer: ModelAnswer) -> None:
+        if (request := self._board.gate.request(seq)) is not None:
+            self._post(request, self._made(answer))
 
     def _post(self, request: Event, reply: ModelReplied) -> None:
         gate = self._board.gate

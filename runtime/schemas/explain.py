@@ -7,7 +7,6 @@ to the root come first.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Final, TypeAlias
 
 from jsonschema_rs import Draft202012Validator, ValidationError
@@ -74,8 +73,7 @@ def _problems_of(
     """Return the problems of these errors, most general first, within the bounds."""
     found = [each for fault in faults_of(errors, schema, value) for each in _found(fault)]
     found.sort(key=lambda each: len(each[0]))  # stable
-    distinct = dict.fromkeys((pointer(path), text) for path, text in found)
-    problems = [problem(*each) for each in islice(distinct, PROBLEMS_MAX + 1)]
+    problems = list(dict.fromkeys(problem(pointer(path), text) for path, text in found))
     if len(problems) > PROBLEMS_MAX:
         problems[PROBLEMS_MAX - 1 :] = [problem("", "there are more problems than these: fix these first")]
     return tuple(problems)
@@ -83,18 +81,21 @@ def _problems_of(
 
 def _found(fault: Fault) -> list[Found]:
     """Return the places and messages of one error; several if it is an alternative that nearly fits."""
-    return _alternative(fault) if fault.branches else [(fault.path, _text(fault))]
-
-
-def _alternative(fault: Fault) -> list[Found]:
-    right_type = [
-        faults for faults in fault.branches if not any(_is_wrong_type(fault, one) for one in faults)
+    if not fault.branches:
+        return [(fault.path, _text(fault))]
+    wrong = [
+        [one for one in faults if one.keyword == "type" and one.path == fault.path]
+        for faults in fault.branches
     ]
+    right_type = [faults for faults, of_type in zip(fault.branches, wrong, strict=True) if not of_type]
     if not right_type:
-        wrong = [one for faults in fault.branches for one in faults if _is_wrong_type(fault, one)]
-        wanted = dict.fromkeys(kind for one in wrong for kind in _types(one))
+        wanted = dict.fromkeys(kind for faults in wrong for one in faults for kind in _types(one))
         return [(fault.path, _wanted(list(wanted), fault.value))]
-    tags = [[one for one in faults if _is_tag(fault, one)] for faults in right_type]
+    depth = len(fault.path) + 1
+    tags = [
+        [one for one in faults if len(one.path) == depth and one.keyword in ("const", "enum")]
+        for faults in right_type
+    ]
     if tagged := _other_tag(tags):
         return [tagged]
     closest = min(zip(right_type, tags, strict=True), key=lambda each: (bool(each[1]), len(each[0])))[0]
@@ -118,17 +119,9 @@ def _not_one_of(wanted: list[object], value: object) -> str:
     return f"must be one of {listing(dict.fromkeys(map(show, wanted)))}, got {show(value)}"
 
 
-def _is_tag(outer: Fault, fault: Fault) -> bool:
-    return len(fault.path) == len(outer.path) + 1 and fault.keyword in ("const", "enum")
-
-
 def _choices(fault: Fault) -> list[object]:
     wanted = fault.wanted
     return list(wanted) if fault.keyword == "enum" and isinstance(wanted, list) else [wanted]
-
-
-def _is_wrong_type(outer: Fault, fault: Fault) -> bool:
-    return fault.keyword == "type" and fault.path == outer.path
 
 
 def _types(fault: Fault) -> list[str]:

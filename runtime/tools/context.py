@@ -48,7 +48,7 @@ class ToolContext:
         self.timeout_s: float | None = None
         self.deadline: float | None = None
         self._on_progress = on_progress
-        self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets or {})
+        self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets)
         self._is_cancelled = False
         self._is_over = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -132,7 +132,7 @@ class ToolContext:
             _LOG.debug("a progress callback failed", exc_info=error)
 
 
-def _secrets_of(values: Mapping[str, str]) -> Secrets:
+def _secrets_of(values: Mapping[str, str] | None) -> Secrets:
     if not values:
         return NO_SECRETS
     refs = [SecretRef(name, get=functools.partial(str, value)) for name, value in values.items()]
