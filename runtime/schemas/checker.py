@@ -16,12 +16,14 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas.engine import Engine, TooMuch, failed, import_compiled
+from callboard.runtime.schemas.engine import Engine, TooMuch, failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
 from callboard.runtime.schemas.worker import ANSWERS, FRAME_BYTES_MAX, HELLO, LENGTH, message_frame
 
@@ -49,16 +51,17 @@ class SchemaChecker:
     def __init__(self) -> None:
         self._engine = Engine(is_bounded=True)
         self._pool = Pool()
-        self._loading: asyncio.Future[None] | None = None
+        self._loading: asyncio.Future[ModuleType] | None = None
 
-    def load(self) -> "asyncio.Future[None]":
+    def load(self) -> "asyncio.Future[ModuleType]":
         """Begin to import jsonschema-rs in a thread, unless that has begun; return its end.
 
         Without this the first check begins it. It takes 6 ms and 6 MB, of which 5 are pages of the library's
         file that processes share.
         """
         if self._loading is None:
-            self._loading = asyncio.get_running_loop().run_in_executor(None, import_compiled)
+            loop = asyncio.get_running_loop()
+            self._loading = loop.run_in_executor(None, import_module, "callboard.runtime.schemas.compiled")
         return self._loading
 
     def check(self, request: CheckSchema) -> SchemaChecked | Awaitable[SchemaChecked]:

@@ -6,7 +6,6 @@ check that is not cheap, or finds a value invalid, raises TooMuch.
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 from callboard.actors.protocol.immutable import Json
@@ -182,11 +181,6 @@ class Engine:
         if isinstance(entry, Exception):
             raise entry.with_traceback(None)
         return entry
-
-
-def import_compiled() -> None:
-    """Import jsonschema-rs: 25 ms once. Call it in a thread."""
-    import_module("callboard.runtime.schemas.compiled")
 
 
 def failed(request: CheckSchema, why: str) -> SchemaChecked:

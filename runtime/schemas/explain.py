@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.compiled import Unfit, compile_schema
-from callboard.runtime.schemas.faults import UNKNOWN, Fault, Path, faults_of
+from callboard.runtime.schemas.compiled import UNKNOWN, Fault, Path, Unfit, compile_schema, faults_of
 from callboard.runtime.schemas.json_text import canonical, count, listing, names, pointer, problem, show
 from callboard.runtime.schemas.limits import PROBLEMS_MAX
 from callboard.runtime.schemas.subschema_index import DIALECT
@@ -83,27 +82,30 @@ def _found(fault: Fault) -> list[Found]:
     """Return the places and messages of one error; several if it is an alternative that nearly fits."""
     if not fault.branches:
         return [(fault.path, _text(fault))]
-    wrong = [
-        [one for one in faults if one.keyword == "type" and one.path == fault.path]
-        for faults in fault.branches
-    ]
+    wrong = [_below(faults, fault, 0, "type") for faults in fault.branches]
     right_type = [faults for faults, of_type in zip(fault.branches, wrong, strict=True) if not of_type]
-    if not right_type:
-        wanted = dict.fromkeys(kind for faults in wrong for one in faults for kind in _types(one))
-        return [(fault.path, _wanted(list(wanted), fault.value))]
-    depth = len(fault.path) + 1
-    tags = [
-        [one for one in faults if len(one.path) == depth and one.keyword in ("const", "enum")]
-        for faults in right_type
-    ]
+    if right_type:
+        return _closest(fault, right_type)
+    wanted = dict.fromkeys(kind for faults in wrong for one in faults for kind in _types(one))
+    return [(fault.path, _wanted(list(wanted), fault.value))]
+
+
+def _closest(fault: Fault, branches: list[list[Fault]]) -> list[Found]:
+    tags = [_below(faults, fault, 1, "const", "enum") for faults in branches]
     if tagged := _other_tag(tags):
         return [tagged]
-    closest = min(zip(right_type, tags, strict=True), key=lambda each: (bool(each[1]), len(each[0])))[0]
+    closest = min(zip(branches, tags, strict=True), key=lambda each: (bool(each[1]), len(each[0])))[0]
     found = [each for inner in closest for each in _found(inner)]
-    if len(right_type) == 1:
+    if len(branches) == 1:
         return found
     note = f"{_CLOSEST} {len(fault.branches)} alternatives of {fault.keyword})"
     return [(where, text if _CLOSEST in text else text + note) for where, text in found]
+
+
+def _below(faults: list[Fault], outer: Fault, levels: int, *keywords: str) -> list[Fault]:
+    """Return the faults of these keywords so many levels below another fault."""
+    depth = len(outer.path) + levels
+    return [one for one in faults if len(one.path) == depth and one.keyword in keywords]
 
 
 def _other_tag(tags: list[list[Fault]]) -> Found | None:

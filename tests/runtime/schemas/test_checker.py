@@ -85,7 +85,7 @@ def test_jsonschema_rs_is_imported_when_first_needed_and_not_by_the_loop_and_jso
 
 def test_an_opened_runtime_begins_the_import_before_any_check(monkeypatch: pytest.MonkeyPatch) -> None:
     imported = threading.Event()
-    monkeypatch.setattr(checker_module, "import_compiled", imported.set)
+    monkeypatch.setattr(checker_module, "import_module", lambda _: imported.set())
 
     async def run() -> None:
         async with Runtime(":memory:"):
@@ -100,12 +100,12 @@ def test_a_check_that_is_cancelled_while_the_library_loads_leaves_it_to_the_othe
 ) -> None:
     released, imports = threading.Event(), 0
 
-    def slow_import() -> None:
+    def slow_import(_: str) -> None:
         nonlocal imports
         imports += 1
         assert released.wait(10)
 
-    monkeypatch.setattr(checker_module, "import_compiled", slow_import)
+    monkeypatch.setattr(checker_module, "import_module", slow_import)
 
     async def run() -> None:
         async with checking() as checker:
