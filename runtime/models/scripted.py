@@ -170,12 +170,10 @@ class ScriptedModel:
         self.spec = ModelSpec(name, max_tokens, prices=prices)
         self._usage = usage or _NOMINAL
         self._problems: list[str] = []
-        self._only: Script | None = None
-        self._scripts: dict[str, Script] = {}
         if isinstance(script, Mapping):
             self._scripts = {key: Script(steps, _KINDS) for key, steps in script.items()}
-        else:
-            self._only = Script(script, _KINDS, is_plain=True)
+        else:  # for whichever agent asks: no address or profile is empty
+            self._scripts = {"": Script(script, _KINDS, is_plain=True)}
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         """Answer with the step for this request, at once unless the policy is async."""
@@ -192,15 +190,14 @@ class ScriptedModel:
 
     def assert_done(self) -> None:
         """Raise ScriptError if a request met no step or a policy failed, or if a step was never played."""
-        problems = list(self._problems)
-        if self._only is not None:
-            problems += self._only.unplayed()
-        problems += [f"{key}: {text}" for key, script in self._scripts.items() for text in script.unplayed()]
+        left = [(key, text) for key, script in self._scripts.items() for text in script.unplayed()]
+        problems = self._problems + [f"{key}: {text}" if key else text for key, text in left]
         if problems:
             raise ScriptError("the script was not followed:\n  " + "\n  ".join(problems))
 
     def _step(self, request: ModelRequest) -> object:
-        script = self._only or self._scripts.get(request.address) or self._scripts.get(request.profile)
+        keys = (request.address, request.profile, "")
+        script = next((self._scripts[key] for key in keys if key in self._scripts), None)
         if script is None:
             known = ", ".join(self._scripts) or "no agent"
             raise ScriptError(f"there is no script for it, only for {known}")
