@@ -101,11 +101,7 @@ def problem(path: str, message: str) -> SchemaProblem:
 
 
 def show(value: object) -> str:
-    """Write a value as JSON does, if that is short; else give its kind and size.
-
-    >>> show("a"), show([1, 2]), show(None)
-    ('"a"', 'an array of 2 items', 'null')
-    """
+    """Write a value as JSON does, if that is short; else give its kind and size."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, dict):
@@ -135,9 +131,5 @@ def listing(parts: Iterable[str], joint: str = ", ", most: int = _SHOWN_NAMES) -
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """Write a number and its noun.
-
-    >>> count(1, "item"), count(2, "item")
-    ('1 item', '2 items')
-    """
+    """Write a number and its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
