@@ -13,21 +13,23 @@ such requests, and for steps that were never played.
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from callboard.actors.agent.content import read
 from callboard.actors.protocol.addresses import BELOW_HOST
 from callboard.actors.protocol.conversation import text_block
-from callboard.actors.protocol.errors import ScriptError
+from callboard.actors.protocol.errors import ScriptError, UnknownName
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.protocol import Model, ModelAnswer, OnText, is_model
 from callboard.runtime.models.script import Script
 from callboard.runtime.sanitize import clean_text, to_json
 
@@ -228,6 +230,25 @@ class ScriptedModel:
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(text)
         return ModelAnswer(failure=ModelFailure("script_error", text), model=self.spec.name)
+
+
+def scripted_model(source: str) -> Model:
+    """Return the model of `module:attribute`: that object if it is a model, else a ScriptedModel of it.
+
+    The model of a script is named after its source, so that several can be told apart in one log.
+    Raises UnknownName if there is no such module or attribute, ScriptError for an object that is no script.
+    """
+    module, _, attribute = source.partition(":")
+    try:
+        found: object = attrgetter(attribute)(import_module(module))
+    except (ModuleNotFoundError, AttributeError, ValueError) as error:
+        raise UnknownName(
+            f"model 'scripted:{source}': {error}; write scripted:MODULE:NAME, where NAME is a policy, a list "
+            "of replies or a ScriptedModel"
+        ) from error
+    if is_model(found):
+        return found
+    return ScriptedModel(cast("Policy", found), name=f"scripted:{source}")  # checks it
 
 
 def _reply(step: object) -> Reply:
