@@ -6,7 +6,7 @@ An `Agent` holds no state of a run, so one can serve any number of sessions at o
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Final
+from typing import Final, TypeVar
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
@@ -18,10 +18,10 @@ from callboard.runtime.models.providers import model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.tools.tool import Tool
 
+T = TypeVar("T", Tool, "Agent")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-NAME_CHARS_MAX: Final = 200
-"""The longest session or request id."""
+NAME_CHARS_MAX: Final = 200  # the longest session or request id
 
 
 class Agent:
@@ -66,13 +66,15 @@ class Agent:
         _check(name, "limits", limits, Limits | None)
         self.name = name
         self.description = clean_text(description)
-        self.tools = {tool.name: tool for tool in _tools(name, tools)}
+        self.tools = _by_name(name, "tool", tools, Tool, "decorate the function with @tool")
         self.agents = _agents(name, agents)
         self.model = _model(name, model)
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
         self._schema = schema_json(output_schema)
-        self._server_tools = tuple(to_json(_mapping(name, tool)) for tool in server_tools)
+        for each in server_tools:
+            _check(name, "a server tool", each, Mapping)
+        self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -112,36 +114,21 @@ def _model(agent: str, model: object) -> Model | None:
     )
 
 
-def _mapping(agent: str, tool: object) -> dict[str, object]:
-    _check(agent, "a server tool", tool, Mapping)
-    assert isinstance(tool, Mapping)
-    return dict(tool)
-
-
 def _agents(name: str, agents: Iterable["Agent"]) -> tuple["Agent", ...]:
-    if not isinstance(agents, Iterable):
-        raise InvalidAgent(f"agent {name!r}: agents is a list of agents, not {agents!r}")
-    found = tuple(agents)
-    for agent in found:
-        if not isinstance(agent, Agent):
-            raise InvalidAgent(f"agent {name!r}: {agent!r} is not an Agent; make it with Agent(...)")
-    if len({agent.name for agent in found}) != len(found):
-        raise InvalidAgent(f"agent {name!r} lists two agents of one name; give them different names")
-    return found
+    return tuple(_by_name(name, "agent", agents, Agent, "make it with Agent(...)").values())
 
 
-def _tools(agent: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    if not isinstance(tools, Iterable):
-        raise InvalidAgent(f"agent {agent!r}: tools is a list of tools, not {tools!r}")
-    found, seen = tuple(tools), set[str]()
-    for tool in found:
-        if not isinstance(tool, Tool):
-            raise InvalidAgent(f"agent {agent!r}: {tool!r} is not a tool; decorate the function with @tool")
-        if tool.name in seen:
-            raise InvalidAgent(
-                f"agent {agent!r} has two tools named {tool.name!r}; rename one with @tool(name=...)"
-            )
-        seen.add(tool.name)
+def _by_name(agent: str, what: str, given: Iterable[T], kind: type[T], advice: str) -> dict[str, T]:
+    """Return the tools or agents of an agent by their names. Raises InvalidAgent."""
+    if not isinstance(given, Iterable):
+        raise InvalidAgent(f"agent {agent!r}: {what}s is a list of {what}s, not {given!r}")
+    found: dict[str, T] = {}
+    for one in given:
+        if not isinstance(one, kind):
+            raise InvalidAgent(f"agent {agent!r}: {one!r} is no {kind.__name__}; {advice}")
+        if one.name in found:
+            raise InvalidAgent(f"agent {agent!r} has two {what}s named {one.name!r}; rename one")
+        found[one.name] = one
     return found
 
 

@@ -99,10 +99,14 @@ class Runtime:
         return self._log
 
     async def __aenter__(self) -> Self:
+        checker = SchemaChecker()
+        # An import holds the interpreter's lock, so it runs beside waits for the disk, here, and never beside
+        # Python code. Begun by the first check of a schema it would add its 7 ms to that session.
+        checker.load()
         await self._log.open()
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
-        self._tools, self._checker = ToolRunner(), SchemaChecker()  # `aclose` ended those before, if any
+        self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
         self._is_closing = False
         return self
 

@@ -4,15 +4,10 @@ Two ways in
   - `to_json(value)`: a Python value, encoded compactly, with its keys in their order.
   - `check_json(text)`: foreign JSON text, which keeps its own bytes, key order and spacing.
 
-Rules
-  - An accepted value can be logged, and every later reader can read it. Every other value is refused with
-    InvalidPrompt, which names its place and the correction. No other exception is raised.
-  - Text is cleaned, not refused: a lone surrogate, which UTF-8 cannot hold, becomes U+FFFD, and NUL,
-    which databases refuse, becomes U+2400, its picture.
-  - NaN and infinities are refused: JSON has none, and msgspec would write `null` for them.
-  - Duplicate keys are refused: parsers differ in which of the two they believe.
-  - Sets are refused: their order is chance, and equal values must have equal bytes.
-  - A size limit holds before the value is encoded, so that a value which contains itself costs no more.
+An accepted value can be logged, and every later reader can read it. Every other value is refused with
+InvalidPrompt, which names its place and the correction. No other exception is raised. Text is cleaned, not
+refused: a lone surrogate, which UTF-8 cannot hold, becomes U+FFFD, and NUL, which databases refuse, becomes
+U+2400, its picture. Duplicate keys are refused: parsers differ in which of the two they believe.
 """
 
 import dataclasses
@@ -31,11 +26,10 @@ import msgspec
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
 
-MAX_BYTES: Final = 16 * 2**20
-"""Bytes of one value: half of what the Messages API takes in one request."""
+MAX_BYTES: Final = 16 * 2**20  # bytes of one value: half of what the Messages API takes in one request
 
+# Levels of nested lists and objects. msgspec and the json module fail near 1,000.
 MAX_DEPTH: Final = 64
-"""Levels of nested lists and objects. msgspec and the json module fail near 1,000."""
 
 
 def _plain(value: object) -> object:
@@ -92,14 +86,14 @@ def to_json(
         data = _encoded(value)
         if data.find(b"\\u") >= 0 and _SUSPECT.search(data):
             data = bytes(_checked(data, max_bytes, max_depth))
+        if len(data) > max_bytes:
+            raise _Refused(_LARGE)
     except _Refused as refused:
         _refuse(what, refused.path, refused.why)
     except RecursionError:
         _refuse(what, [], "is nested too deeply")
     except Exception as error:
         _refuse(what, [], f"cannot be read ({type(error).__name__}: {clean_text(str(error))[:200]})")
-    if len(data) > max_bytes:
-        _refuse(what, [], _LARGE)
     return Json(data)
 
 
@@ -203,7 +197,7 @@ def _weigh_items(items: Iterable[tuple[int | str, object]], depth: int, budget: 
 
 def _weigh_other(value: object, depth: int, budget: int) -> int:
     if isinstance(value, float):
-        if not math.isfinite(value):
+        if not math.isfinite(value):  # msgspec would write null
             raise _Refused(f"is {value}, and JSON has no such number: pass None or text")
         return _left(budget - 3)
     if isinstance(value, enum.Enum):

@@ -11,7 +11,7 @@ from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.errors import Failure, misused, not_found
 from callboard.runtime.sanitize import check_json
-from callboard.runtime.schemas.acceptance import Refused, accept
+from callboard.runtime.schemas.engine import Refused, accept
 
 _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 

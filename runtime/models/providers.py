@@ -69,9 +69,11 @@ def _made(entry: "EntryPoint", text: str, name: str) -> Model:
     try:
         factory = entry.load()
     except (ImportError, AttributeError) as error:
+        package = entry.dist.name if entry.dist else "its package"
+        extras = f"[{','.join(entry.extras)}]" if entry.extras else ""
         raise MisuseError(
             f"model {text!r}: loading its provider {entry.value} failed with {failure_text(error)}; "
-            f"{_advice(entry)}"
+            f"install it again: pip install '{package}{extras}'"
         ) from error
     try:
         model = factory(name)
@@ -82,9 +84,3 @@ def _made(entry: "EntryPoint", text: str, name: str) -> Model:
     if not is_model(model):
         raise MisuseError(f"model {text!r}: its provider {entry.value} returned {model!r:.80}, not a Model")
     return model
-
-
-def _advice(entry: "EntryPoint") -> str:
-    package = entry.dist.name if entry.dist else "its package"
-    extras = f"[{','.join(entry.extras)}]" if entry.extras else ""
-    return f"install it again: pip install '{package}{extras}'"

@@ -13,21 +13,23 @@ such requests, and for steps that were never played.
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from callboard.actors.agent.content import read
 from callboard.actors.protocol.addresses import BELOW_HOST
 from callboard.actors.protocol.conversation import text_block
-from callboard.actors.protocol.errors import ScriptError
+from callboard.actors.protocol.errors import ScriptError, UnknownName
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.protocol import ModelAnswer, OnText
+from callboard.runtime.models.protocol import Model, ModelAnswer, OnText, is_model
 from callboard.runtime.models.script import Script
 from callboard.runtime.sanitize import clean_text, to_json
 
@@ -76,9 +78,9 @@ class Reply:
         self.text = text
         self.calls = tuple(calls)
         self.content = None if content is None else to_json(content, what="The content")
-        self.stop_reason = stop_reason or (
-            "tool_use" if self.calls or _has_calls(self.content) else "end_turn"
-        )
+        said = None if self.content is None else read(self.content)
+        has_calls = bool(self.calls) or (said is not None and bool(said.uses))
+        self.stop_reason = stop_reason or ("tool_use" if has_calls else "end_turn")
         self.usage = usage
 
     def __repr__(self) -> str:
@@ -170,12 +172,10 @@ class ScriptedModel:
         self.spec = ModelSpec(name, max_tokens, prices=prices)
         self._usage = usage or _NOMINAL
         self._problems: list[str] = []
-        self._only: Script | None = None
-        self._scripts: dict[str, Script] = {}
         if isinstance(script, Mapping):
             self._scripts = {key: Script(steps, _KINDS) for key, steps in script.items()}
-        else:
-            self._only = Script(script, _KINDS, is_plain=True)
+        else:  # for whichever agent asks: no address or profile is empty
+            self._scripts = {"": Script(script, _KINDS, is_plain=True)}
 
     def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer | Awaitable[ModelAnswer]:
         """Answer with the step for this request, at once unless the policy is async."""
@@ -192,15 +192,14 @@ class ScriptedModel:
 
     def assert_done(self) -> None:
         """Raise ScriptError if a request met no step or a policy failed, or if a step was never played."""
-        problems = list(self._problems)
-        if self._only is not None:
-            problems += self._only.unplayed()
-        problems += [f"{key}: {text}" for key, script in self._scripts.items() for text in script.unplayed()]
+        left = [(key, text) for key, script in self._scripts.items() for text in script.unplayed()]
+        problems = self._problems + [f"{key}: {text}" if key else text for key, text in left]
         if problems:
             raise ScriptError("the script was not followed:\n  " + "\n  ".join(problems))
 
     def _step(self, request: ModelRequest) -> object:
-        script = self._only or self._scripts.get(request.address) or self._scripts.get(request.profile)
+        keys = (request.address, request.profile, "")
+        script = next((self._scripts[key] for key in keys if key in self._scripts), None)
         if script is None:
             known = ", ".join(self._scripts) or "no agent"
             raise ScriptError(f"there is no script for it, only for {known}")
@@ -233,6 +232,25 @@ class ScriptedModel:
         return ModelAnswer(failure=ModelFailure("script_error", text), model=self.spec.name)
 
 
+def scripted_model(source: str) -> Model:
+    """Return the model of `module:attribute`: that object if it is a model, else a ScriptedModel of it.
+
+    The model of a script is named after its source, so that several can be told apart in one log.
+    Raises UnknownName if there is no such module or attribute, ScriptError for an object that is no script.
+    """
+    module, _, attribute = source.partition(":")
+    try:
+        found: object = attrgetter(attribute)(import_module(module))
+    except (ModuleNotFoundError, AttributeError, ValueError) as error:
+        raise UnknownName(
+            f"model 'scripted:{source}': {error}; write scripted:MODULE:NAME, where NAME is a policy, a list "
+            "of replies or a ScriptedModel"
+        ) from error
+    if is_model(found):
+        return found
+    return ScriptedModel(cast("Policy", found), name=f"scripted:{source}")  # checks it
+
+
 def _reply(step: object) -> Reply:
     if isinstance(step, Reply):
         return step
@@ -241,11 +259,6 @@ def _reply(step: object) -> Reply:
     if isinstance(step, str):
         return Reply(step)
     raise ScriptError(f"the policy returned {step!r:.100}, which is not text, a reply, a call or a failure")
-
-
-def _has_calls(content: Json | None) -> bool:
-    said = None if content is None else read(content)
-    return said is not None and bool(said.uses)
 
 
 def _content(reply: Reply, request: ModelRequest) -> Json:

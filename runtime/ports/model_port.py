@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -39,8 +38,6 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("failure", (ModelFailure, type(None))),
     ("model", (str,)),
 )
-# The types of these fields in most answers. Answers with a subclass are checked field by field.
-_USUAL: Final = frozenset(itertools.product(*(kinds for _, kinds in _PARTS)))
 _WHOLE: Final = {int}
 # The service may have finished the call, and its use is not known.
 _GIVEN_UP: Final = ModelReplied(0, 0, "cancelled")
@@ -86,7 +83,7 @@ class ModelPort:
             self._tasks.spawn(request.seq, work, answer, limit)
         else:
             live.end()
-            self._answer(request, answer)
+            self._post(request, self._made(answer))
 
     def abort(self, request: Event) -> bool:
         """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
@@ -124,19 +121,15 @@ class ModelPort:
         return answer is not None
 
     def _expired(self, seq: int, limit_s: float) -> None:
-        request = self._board.gate.request(seq)
-        if request is not None:
-            why = f"no answer within {limit_s:g} s (model_timeout_s)"
-            failure = ModelFailure("timeout", why, is_retryable=True)
-            self._answer(request, ModelAnswer(failure=failure))
+        why = f"no answer within {limit_s:g} s (model_timeout_s)"
+        self._answer_open(seq, ModelAnswer(failure=ModelFailure("timeout", why, is_retryable=True)))
 
     def _lost(self, seq: int, error: BaseException) -> None:
-        request = self._board.gate.request(seq)
-        if request is not None:
-            self._answer(request, self._crashed(error))
+        self._answer_open(seq, self._crashed(error))
 
-    def _answer(self, request: Event, answer: object) -> None:
-        self._post(request, self._made(answer))
+    def _answer_open(self, seq: int, answer: ModelAnswer) -> None:
+        if (request := self._board.gate.request(seq)) is not None:
+            self._post(request, self._made(answer))
 
     def _post(self, request: Event, reply: ModelReplied) -> None:
         gate = self._board.gate
@@ -190,11 +183,9 @@ def checked(answer: object) -> ModelAnswer:
     """Return a model's answer if the log can hold all its parts. Raises TypeError, ValueError."""
     if not isinstance(answer, ModelAnswer):
         raise TypeError(f"a model answers with a ModelAnswer, not {type(answer).__name__}")
-    parts = msgspec.structs.astuple(answer)
-    if tuple(map(type, parts)) not in _USUAL:
-        for (name, kinds), value in zip(_PARTS, parts, strict=True):
-            if not isinstance(value, kinds):
-                raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
+    for name, kinds in _PARTS:
+        if not isinstance(value := getattr(answer, name), kinds):
+            raise TypeError(f"ModelAnswer.{name} is a {kinds[0].__name__}, not {type(value).__name__}")
     if answer.usage is not None:
         counts = msgspec.structs.astuple(answer.usage)
         if set(map(type, counts)) != _WHOLE or min(counts) < 0 or max(counts) >= USAGE_MAX:

@@ -1,8 +1,5 @@
 """Work for port requests: one task for each request that usually waits, one for many that seldom do.
 
-Most calls have the same time limit, so they expire in the order in which they began. One timer for each
-limit, set for its first call, is enough: ten thousand calls in flight need one timer.
-
 A task that is cancelled before its first step runs no line of its coroutine and cannot answer. Its request
 has certainly not started. `cancel` returns False for it, and its caller answers instead.
 """
@@ -14,9 +11,9 @@ import logging
 import sys
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -24,17 +21,23 @@ from callboard.runtime.scheduling.run_queue import run_queue_of
 
 GRACE_S: Final = 5.0  # seconds that cancelled work has to end when its session closes
 
+_ENDED: Final = object()
+
 logger = logging.getLogger("callboard.ports")
 
 
-class _Entry(NamedTuple):
-    task: asyncio.Task[None]
+class _Piece(msgspec.Struct, eq=False):
+    """Work for one request. task: the one that steps it, once there is one."""
+
+    seq: int
     work: Coroutine[Any, Any, None]
     inner: Awaitable[Any]
+    context: contextvars.Context = msgspec.field(default_factory=contextvars.copy_context)
+    task: asyncio.Task[Any] | None = None
 
 
 class Tasks:
-    """Tasks by the seq of their request.
+    """Work by the seq of its request.
 
     lost: gets the seq and the exception of work that gave no answer. expired: gets the seq and the limit in
     seconds of work whose time is over, before the work is cancelled. It answers in place of the work, which
@@ -48,9 +51,11 @@ class Tasks:
     ) -> None:
         self._lost = lost
         self._expired = expired
-        self._entries: dict[int, _Entry] = {}
-        self._lines: dict[float, deque[tuple[float, int]]] = {}
+        self._pieces: dict[int, _Piece] = {}
+        self._limited: dict[float, deque[tuple[float, int]]] = {}
         self._timers: dict[float, asyncio.TimerHandle] = {}
+        self._line: deque[_Piece] = deque()
+        self._stepper: asyncio.Task[None] | None = None
 
     def spawn(
         self,
@@ -71,110 +76,20 @@ class Tasks:
         if task.done():
             self._ended(seq, task)
             return
-        self._entries[seq] = _Entry(task, work, inner)
+        self._pieces[seq] = _Piece(seq, work, inner, task=task)
         task.add_done_callback(partial(self._ended, seq))
         if limit_s is not None:
-            self._queue(seq, limit_s, loop)
+            self._limit(seq, limit_s, loop)
 
-    def _ended(self, seq: int, task: "asyncio.Task[None]") -> None:
-        self._entries.pop(seq, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._lost(seq, error)
+    # A task costs 7 us to make, schedule and forget, even if its coroutine never waits, as most async tools.
+    def spawn_shared(self, seq: int, work: Coroutine[Any, Any, None], inner: Awaitable[Any]) -> None:
+        """Run work that seldom waits, from the next pass of the loop on, in a task that it shares.
 
-    def _queue(self, seq: int, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
-        line = self._lines.setdefault(limit_s, deque())
-        line.append((loop.time() + limit_s, seq))
-        if limit_s not in self._timers:
-            self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
-        elif len(line) > 64 + 2 * len(self._entries):  # mostly calls that ended long ago
-            self._lines[limit_s] = deque(item for item in line if item[1] in self._entries)
-
-    def _expire(self, limit_s: float) -> None:
-        """Cancel the calls whose time is over and wait for the next."""
-        loop, line = asyncio.get_running_loop(), self._lines[limit_s]
-        del self._timers[limit_s]
-        while line and (line[0][1] not in self._entries or line[0][0] <= loop.time()):
-            seq = line.popleft()[1]
-            entry = self._entries.get(seq)
-            if entry is not None:
-                if self._expired is not None:
-                    self._expired(seq, limit_s)
-                entry.task.cancel()
-        if line:
-            self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
-
-    def cancel(self, seq: int) -> bool:
-        """Cancel the work for a request. Return False for work that is missing or has not begun."""
-        entry = self._entries.get(seq)
-        return entry is not None and _cancelled(entry)
-
-    async def aclose(self) -> None:
-        """Cancel all work and wait for its end."""
-        for timer in self._timers.values():
-            timer.cancel()
-        entries = list(self._entries.values())
-        for entry in entries:
-            _cancelled(entry)
-        await ended([entry.task for entry in entries])
-
-
-def _cancelled(entry: _Entry) -> bool:
-    has_begun = inspect.getcoroutinestate(entry.work) != inspect.CORO_CREATED
-    entry.task.cancel()
-    if not has_begun:
-        close_unawaited(entry.inner)
-    return has_begun
-
-
-async def ended(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Wait for the end of cancelled tasks. Those that ignore the cancellation are left after a grace."""
-    if tasks:
-        _, left = await asyncio.wait(tasks, timeout=GRACE_S)
-        for task in left:
-            logger.warning("%r ignores that it was cancelled, and is left behind", task)
-
-
-def close_unawaited(work: Awaitable[Any]) -> None:
-    """Close work that will never be awaited, if it can be closed, so that Python gives no warning."""
-    close = getattr(work, "close", None)
-    if callable(close):
-        close()
-
-
-class _Piece(msgspec.Struct, eq=False):
-    """One piece of work. task: the one that steps it, once it has begun."""
-
-    seq: int
-    work: Coroutine[Any, Any, None]
-    inner: Awaitable[Any]
-    context: contextvars.Context
-    task: asyncio.Task[Any] | None = None
-
-
-_ENDED: Final = object()
-
-
-# A task costs 7 us to make, schedule and forget, even if its coroutine never waits, as most async tools.
-class SharedTasks:
-    """Work by the seq of its request, whose pieces share tasks. lost: as for `Tasks`.
-
-    One task steps the pieces one after the other. A piece that waits keeps that task for itself, and the
-    pieces behind it get another. A piece does not notice that: `asyncio.current_task()` is a task, each piece
-    has its own copy of the context variables, and a cancellation reaches the piece that it is meant for.
-    """
-
-    def __init__(self, lost: Callable[[int, BaseException], None]) -> None:
-        self._lost = lost
-        self._pieces: dict[int, _Piece] = {}
-        self._line: deque[_Piece] = deque()
-        self._stepper: asyncio.Task[None] | None = None
-
-    def spawn(self, seq: int, work: Coroutine[Any, Any, None], inner: Awaitable[Any]) -> None:
-        """Run the work for a request, from the next pass of the loop on.
-
-        inner: the awaitable inside the work, closed if the work never starts.
+        One task steps the pieces one after the other. A piece that waits keeps that task for itself, and the
+        pieces behind it get another. A piece does not notice that: `asyncio.current_task()` is a task, each
+        piece has its own copy of the context variables, and a cancellation reaches the piece it is meant for.
         """
-        piece = self._pieces[seq] = _Piece(seq, work, inner, contextvars.copy_context())
+        piece = self._pieces[seq] = _Piece(seq, work, inner)
         self._line.append(piece)
         self._step_on()
 
@@ -183,29 +98,66 @@ class SharedTasks:
         piece = self._pieces.get(seq)
         if piece is None:
             return False
+        has_begun = inspect.getcoroutinestate(piece.work) != inspect.CORO_CREATED
         if piece.task is not None:
             piece.task.cancel()
-            return True
-        del self._pieces[seq]
-        piece.work.close()
-        close_unawaited(piece.inner)
-        return False
+        else:  # it stands in line
+            del self._pieces[seq]
+            piece.work.close()
+        if not has_begun and callable(close := getattr(piece.inner, "close", None)):
+            close()  # else Python warns that it was never awaited
+        return has_begun
 
     async def aclose(self) -> None:
-        """Cancel all work and wait for its end."""
-        tasks = {piece.task for piece in self._pieces.values() if piece.task is not None}
+        """Cancel all work and wait for its end. Work that ignores that is left after a grace."""
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = {piece.task for piece in self._pieces.values()} | {self._stepper}  # which finds no work
         for seq in list(self._pieces):
             self.cancel(seq)
-        if self._stepper is not None:  # it finds no work and ends
-            tasks.add(self._stepper)
-        await ended(tasks)
+        if running := [task for task in tasks if task is not None]:
+            _, left = await asyncio.wait(running, timeout=GRACE_S)
+            for task in left:
+                logger.warning("%r ignores that it was cancelled, and is left behind", task)
+
+    def _ended(self, seq: int, task: "asyncio.Task[None]") -> None:
+        self._pieces.pop(seq, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._lost(seq, error)
+
+    # --- limits of time -----------------------------------------------------------
+
+    # Most calls have the same limit, so they expire in the order in which they began: one timer for each
+    # limit, set for its first call, is enough for ten thousand calls in flight.
+    def _limit(self, seq: int, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        line = self._limited.setdefault(limit_s, deque())
+        line.append((loop.time() + limit_s, seq))
+        if limit_s not in self._timers:
+            self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
+        elif len(line) > 64 + 2 * len(self._pieces):  # mostly calls that ended long ago
+            self._limited[limit_s] = deque(item for item in line if item[1] in self._pieces)
+
+    def _expire(self, limit_s: float) -> None:
+        """Cancel the calls whose time is over and wait for the next."""
+        loop, line = asyncio.get_running_loop(), self._limited[limit_s]
+        del self._timers[limit_s]
+        while line and (line[0][1] not in self._pieces or line[0][0] <= loop.time()):
+            seq = line.popleft()[1]
+            if (piece := self._pieces.get(seq)) is not None and piece.task is not None:
+                if self._expired is not None:
+                    self._expired(seq, limit_s)
+                piece.task.cancel()
+        if line:
+            self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
+
+    # --- the shared task ----------------------------------------------------------
 
     def _step_on(self) -> None:
         if self._line and self._stepper is None:
             self._stepper = asyncio.get_running_loop().create_task(self._step_all())
-            self._stepper.add_done_callback(self._ended)
+            self._stepper.add_done_callback(self._stepper_ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _stepper_ended(self, task: asyncio.Task[None]) -> None:
         """Cancel all pieces in line if their task was cancelled before its first step."""
         if not task.cancelled():  # else the end of `asyncio.run` has cancelled it
             task.exception()  # marks it as seen: the loop itself has raised an interrupt

@@ -10,7 +10,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.messages import CallTool, ToolReturned, ToolStatus
 from callboard.runtime.agent import Agent
-from callboard.runtime.ports.tasks import SharedTasks
+from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
@@ -31,7 +31,7 @@ class ToolPort:
         self._agents = agents
         self._runner = runner
         self._on_progress = on_progress
-        self._tasks = SharedTasks(self._lost)
+        self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
         """Run the tool, or answer at once if its arguments do not fit."""
@@ -58,7 +58,7 @@ class ToolPort:
         if isinstance(result, ToolOutcome):
             self._answer(request, call, result.status, result.output)
         else:
-            self._tasks.spawn(request.seq, self._wait(request, call, result), result)
+            self._tasks.spawn_shared(request.seq, self._wait(request, call, result), result)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call. Return False if it is not under way."""

@@ -1,27 +1,106 @@
-"""Answers checks: on the event loop the cheap ones, in the worker all.
+"""Checks: which texts are accepted as schemas, and which reports match one.
 
-jsonschema-rs judges in both places, so an answer does not depend on the place where it is made. jsonschema
-words the errors, in the worker only. On the loop a check that is not cheap raises TooMuch.
+An answer does not depend on the place where it is made. Only the worker words errors: on the event loop a
+check that is not cheap, or finds a value invalid, raises TooMuch.
 """
 
 from collections import OrderedDict
-from importlib import import_module
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import limits
-from callboard.runtime.schemas.acceptance import Accepted, Refused, TooMuch, accept, refuse_by_length
-from callboard.runtime.schemas.json_text import TooDeep, Unreadable, is_deeper, parse
-from callboard.runtime.schemas.step_budget import is_cheap
-from callboard.runtime.schemas.wording import problem
+from callboard.runtime.schemas.json_text import TooDeep, Unreadable, is_deeper, parse, problem, show
+from callboard.runtime.schemas.step_budget import has_large_numbers, is_cheap, steps_per_value
+from callboard.runtime.schemas.subschema_index import index_of
 
-_Entry: TypeAlias = Accepted | Refused | TooMuch
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
+
+
+class Refused(Exception):
+    """The text is no schema that we accept. problems: the reasons, and what to change."""
+
+    def __init__(self, *problems: SchemaProblem) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+
+class TooMuch(Exception):
+    """More work than the event loop may do. The worker may do it."""
 
 
 class _Failed(Exception):
     """The check cannot be answered; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A schema that is accepted.
+
+    schema: None if places in it are ambiguous, as it gives parts of itself an `$id`. steps: step_budget.py.
+    """
+
+    validator: "Draft202012Validator"
+    schema: dict[str, object] | None
+    steps: int | None
+
+
+_Entry: TypeAlias = Accepted | Refused | TooMuch
+
+
+def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
+    """Return the schema of this text. Raises Refused.
+
+    is_bounded: raise TooMuch instead of work that may take too long on the event loop.
+    """
+    _refuse_by_length(len(text))
+    if is_bounded and len(text) > limits.INLINE_SCHEMA_BYTES:
+        raise TooMuch
+    schema = _object(text)
+    index = index_of(schema)
+    steps = None if index.problems else steps_per_value(index)
+    if index.problems:
+        raise Refused(*index.problems)
+    if is_bounded and len(index.patterns) > limits.INLINE_PATTERNS:
+        raise TooMuch
+    from callboard.runtime.schemas.compiled import Unfit, compile_schema  # imported when first used
+
+    try:
+        validator = compile_schema(schema, is_linear=is_bounded)
+    except Unfit as error:
+        if is_bounded:
+            raise TooMuch from None
+        from callboard.runtime.schemas.explain import schema_problems  # only to word a refusal
+
+        raise Refused(*schema_problems(schema, index.patterns, str(error))) from None
+    placed = None if index.has_inner_ids else schema
+    return Accepted(validator, placed, None if has_large_numbers(text) else steps)
+
+
+def _refuse_by_length(length: int) -> None:
+    """Refuse a text before anything is parsed, or copied."""
+    if length > limits.SCHEMA_BYTES_MAX:
+        most = f"at most {limits.SCHEMA_BYTES_MAX:,} are allowed"
+        raise Refused(problem("", f"has {length:,} bytes, {most}: simplify it"))
+
+
+def _object(text: bytes) -> dict[str, object]:
+    try:
+        schema = parse(text)
+    except Unreadable as error:
+        raise Refused(problem("", str(error))) from None
+    if not isinstance(schema, dict):
+        what = f"must be a JSON object that holds a JSON Schema, not {show(schema)}"
+        if isinstance(schema, bool):
+            what = f"must be a JSON object, not {show(schema)}: write {{}} to accept any value"
+        raise Refused(problem("", what))
+    if is_deeper(text, schema, limits.SCHEMA_DEPTH_MAX):
+        why = f"nests more than {limits.SCHEMA_DEPTH_MAX} levels deep: move inner schemas into $defs"
+        raise Refused(problem("", why))
+    return schema
 
 
 class Engine:
@@ -57,7 +136,7 @@ class Engine:
             return failed(request, f"the check itself broke: {type(error).__name__}")
 
     def _answer(self, request: CheckSchema) -> SchemaChecked:
-        refuse_by_length(_length(request.schema))
+        _refuse_by_length(_length(request.schema))
         if request.task == "report" and (length := _length(request.value)) > limits.VALUE_BYTES_MAX:
             raise _Failed(f"the value has {length:,} bytes, at most {limits.VALUE_BYTES_MAX:,} are allowed")
         accepted = self._accepted(bytes(request.schema))
@@ -79,37 +158,29 @@ class Engine:
             return ()
         if self._is_bounded:
             raise TooMuch
-        from callboard.runtime.schemas.validation import report_problems  # only to word an invalid report
+        from callboard.runtime.schemas.explain import report_problems  # only to word an invalid report
 
-        return report_problems(accepted.validator, accepted.worded, value)
+        is_listed = is_cheap(accepted.steps, text, limits.LISTED_STEPS)
+        is_listed |= accepted.steps is None and len(text) <= limits.LISTED_VALUE_BYTES
+        return report_problems(accepted.validator, accepted.schema, value, is_listed=is_listed)
 
     def _accepted(self, text: bytes) -> Accepted:
+        """Return a schema, remembered if it was asked for lately. Raises Refused and TooMuch, as then."""
         entry = self._entries.get(text)
         if entry is None:
-            entry = self._read(text)
-            self._keep(text, entry)
+            try:
+                entry = accept(text, is_bounded=self._is_bounded)
+            except (Refused, TooMuch) as error:
+                entry = error
+            self._entries[text] = entry
+            self._bytes += len(text)
+            while len(self._entries) > limits.CACHED_SCHEMAS or self._bytes > limits.CACHED_BYTES:
+                self._bytes -= len(self._entries.popitem(last=False)[0])
         else:
             self._entries.move_to_end(text)
         if isinstance(entry, Exception):
             raise entry.with_traceback(None)
         return entry
-
-    def _read(self, text: bytes) -> _Entry:
-        try:
-            return accept(text, is_bounded=self._is_bounded)
-        except (Refused, TooMuch) as error:
-            return error
-
-    def _keep(self, text: bytes, entry: _Entry) -> None:
-        self._entries[text] = entry
-        self._bytes += len(text)
-        while len(self._entries) > limits.CACHED_SCHEMAS or self._bytes > limits.CACHED_BYTES:
-            self._bytes -= len(self._entries.popitem(last=False)[0])
-
-
-def import_compiled() -> None:
-    """Import jsonschema-rs: 25 ms once. Call it in a thread."""
-    import_module("callboard.runtime.schemas.compiled")
 
 
 def failed(request: CheckSchema, why: str) -> SchemaChecked:

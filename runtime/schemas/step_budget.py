@@ -14,27 +14,27 @@ from callboard.runtime.schemas.json_text import size, values_bound
 from callboard.runtime.schemas.limits import INLINE_STEPS, STEPS_PER_VALUE_MAX
 from callboard.runtime.schemas.subschema_index import PLACES, SubschemaIndex
 
+# Keywords whose subschemas look at the value itself, not at a part of it: a loop of these never ends.
 _SAME_VALUE: Final = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
 )
-"""Keywords whose subschemas look at the value itself, not at a part of it: a loop of these never ends."""
 
+# Keywords whose subschemas look at nothing unless something refers to them.
 _NEVER_APPLIED: Final = frozenset({"$defs", "definitions", "contentSchema"})
-"""Keywords whose subschemas look at nothing unless something refers to them."""
 
+# Steps of `multipleOf`, and of a search in _BYTES_PER_STEP: `[ab]*a[ab]{250}c` takes 2.4 us a byte.
 _SLOW_STEPS: Final = 200
-"""Steps of `multipleOf`, and of a search in _BYTES_PER_STEP: `[ab]*a[ab]{250}c` takes 2.4 us a byte."""
 
+# A value counts once more for each so many bytes of its text, for strings are searched and measured.
 _BYTES_PER_STEP: Final = 16
-"""A value counts once more for each so many bytes of its text, for strings are searched and measured."""
 
+# `unevaluated...` checks the subschemas beside it again, at each of nested ones: x2.7 a level, measured.
 _UNEVALUATED_FACTOR: Final = 4
-"""`unevaluated...` checks the subschemas beside it again, at each of nested ones: x2.7 a level, measured."""
 
 _DIGITS: Final = re.compile(rb"\d{19}")
 _EXPONENT: Final = re.compile(rb"[eE][+-]?\d\d")
+# Numbers beyond 64 bits: `uniqueItems` compares 5,000 in 15 s, `multipleOf` takes 40 us for 1e308.
 _NUMBER: Final = re.compile(rb"(?:^|[\[,:\s])-?\d+(?:\.\d+)?[eE][+-]?\d\d")
-"""Numbers beyond 64 bits: `uniqueItems` compares 5,000 in 15 s, `multipleOf` takes 40 us for 1e308."""
 
 
 def steps_per_value(index: SubschemaIndex) -> int | None:
@@ -56,11 +56,11 @@ def steps_per_value(index: SubschemaIndex) -> int | None:
     return None if index.is_dynamic else steps
 
 
-def is_cheap(steps: int | None, text: bytes) -> bool:
-    """Return True if a value, of this text, takes few enough steps for the event loop."""
+def is_cheap(steps: int | None, text: bytes, most: int = INLINE_STEPS) -> bool:
+    """Return True if a value, of this text, is known to take at most so many steps."""
     if steps is None or has_large_numbers(text):
         return False
-    return steps * (values_bound(text) + len(text) // _BYTES_PER_STEP) <= INLINE_STEPS
+    return steps * (values_bound(text) + len(text) // _BYTES_PER_STEP) <= most
 
 
 def has_large_numbers(text: bytes) -> bool:

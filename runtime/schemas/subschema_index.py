@@ -10,14 +10,13 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote, urljoin
 
 from callboard.actors.protocol.value_types import SchemaProblem
-from callboard.runtime.schemas.json_text import escape
+from callboard.runtime.schemas.json_text import escape, problem, show
 from callboard.runtime.schemas.limits import MULTIPLE_OF_MIN, PROBLEMS_MAX, SUBSCHEMAS_MAX
-from callboard.runtime.schemas.wording import problem, show
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
+# The form in which a keyword holds subschemas: one, a list of them, or an object of them.
 Place: TypeAlias = Literal["one", "list", "map"]
-"""The form in which a keyword holds subschemas: one, a list of them, or an object of them."""
 
 PLACES: Final[Mapping[str, Place]] = {
     **dict.fromkeys(("$defs", "definitions", "properties", "patternProperties", "dependentSchemas"), "map"),
@@ -42,7 +41,7 @@ class SubschemaIndex:
     patterns: list[tuple[str, str]] = field(default_factory=list)
     problems: list[SchemaProblem] = field(default_factory=list)
     is_dynamic: bool = False
-    has_unevaluated: bool = False
+    has_inner_ids: bool = False
     _addresses: dict[str, str] = field(default_factory=lambda: {"": ""})
     _references: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -69,6 +68,7 @@ class SubschemaIndex:
     def _name(self, path: str, schema: dict[str, object], base: str) -> str:
         """Note the addresses that `$id` and anchors give to a subschema; return its base."""
         if isinstance(name := schema.get("$id"), str):
+            self.has_inner_ids |= bool(path)
             base = _join(base, name).removesuffix("#")
             self._take(base, f"{path}/$id")
         for keyword in ("$anchor", "$dynamicAnchor"):
@@ -91,7 +91,6 @@ class SubschemaIndex:
             self.patterns.append((f"{path}/pattern", pattern))
         if isinstance(named := schema.get("patternProperties"), dict):
             self.patterns.extend((f"{path}/patternProperties/{escape(name)}", name) for name in named)
-        self.has_unevaluated |= "unevaluatedItems" in schema or "unevaluatedProperties" in schema
         step = schema.get("multipleOf")
         if isinstance(step, int | float) and 0 < step < MULTIPLE_OF_MIN:
             self.refuse(f"{path}/multipleOf", f"must be at least {MULTIPLE_OF_MIN:g}, not {show(step)}")

@@ -1,27 +1,47 @@
 """The worker process: answers checks that are too much for the event loop, and can be killed.
 
-It reads requests from stdin and writes answers to stdout. It ends when stdin does, that is when its
-parent is gone; in the middle of a check, a second after the check's own time.
+It reads requests from stdin and writes answers to stdout, in frames: a length of four bytes, then JSON. It
+ends when stdin does, so when its parent is gone; in the middle of a check, a second after the check's time.
 """
 
 import contextlib
 import faulthandler
 import os
+import struct
 import sys
 import threading
 from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+import msgspec
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas import limits, worker_protocol
+from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.engine import Engine
 
-_GRACE_S = 1.0
-"""Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives."""
+LENGTH: Final = struct.Struct(">I")
+HELLO: Final = b"callboard schema worker 2"  # a worker's first frame, when it is ready
+# No frame is longer: a schema and a value at their limits take 1.1 MiB, an answer 10 KiB.
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 
-_DAY_S = 86_400.0
-"""No check takes longer; faulthandler refuses times that its clock cannot count."""
+_ENCODER: Final = msgspec.json.Encoder()
+_REQUESTS: Final = msgspec.json.Decoder(CheckSchema)
+ANSWERS: Final = msgspec.json.Decoder(SchemaChecked)
+
+# Seconds after a check's time until the worker ends itself; the parent kills it earlier, if it lives.
+_GRACE_S = 1.0
+_DAY_S = 86_400.0  # no check takes longer; faulthandler refuses times that its clock cannot count
+
+
+def frame(body: bytes) -> bytes:
+    """Put a frame around a body."""
+    return LENGTH.pack(len(body)) + body
+
+
+def message_frame(message: CheckSchema | SchemaChecked) -> bytes:
+    """Put a frame around a message."""
+    return frame(_ENCODER.encode(message))
 
 
 def main() -> None:
@@ -36,13 +56,13 @@ def main() -> None:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer every request of the stream; its end ends this."""
-    import_module("callboard.runtime.schemas.validation")  # before HELLO: no check's time pays for it
+    import_module("callboard.runtime.schemas.explain")  # before HELLO: no check's time pays for it
     engine = Engine()
-    _write(answers, worker_protocol.frame(worker_protocol.HELLO))
-    while header := requests.read(worker_protocol.LENGTH.size):
-        (length,) = worker_protocol.LENGTH.unpack(header)
-        request = worker_protocol.REQUESTS.decode(requests.read(length))
-        _write(answers, worker_protocol.message_frame(_answer(engine, request)))
+    _write(answers, frame(HELLO))
+    while header := requests.read(LENGTH.size):
+        (length,) = LENGTH.unpack(header)
+        request = _REQUESTS.decode(requests.read(length))
+        _write(answers, message_frame(_answer(engine, request)))
 
 
 def _serve() -> None:

@@ -5,6 +5,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Final
 
 from callboard.runtime.sanitize import clean_text
@@ -15,6 +16,7 @@ MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer o
 _LOG = logging.getLogger("callboard.tools")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext:
     """The context of one call. The runtime fills a parameter of this type; the model does not see it.
 
@@ -29,31 +31,23 @@ class ToolContext:
     False
     """
 
-    def __init__(
-        self,
-        *,
-        address: str = "host",
-        session_id: str = "",
-        tool: str = "",
-        call_id: str = "",
-        idempotency_key: str = "",
-        on_progress: Callable[[str], object] | None = None,
-        secrets: Secrets | Mapping[str, str] | None = None,
-    ) -> None:
-        self.address = address
-        self.session_id = session_id
-        self.tool = tool
-        self.call_id = call_id
-        self.idempotency_key = idempotency_key
-        self.timeout_s: float | None = None
-        self.deadline: float | None = None
-        self._on_progress = on_progress
-        self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets or {})
-        self._is_cancelled = False
-        self._is_over = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-        self._news: str | None = None
+    address: str = "host"
+    session_id: str = ""
+    tool: str = ""
+    call_id: str = ""
+    idempotency_key: str = ""
+    on_progress: Callable[[str], object] | None = None
+    secrets: InitVar[Secrets | Mapping[str, str] | None] = None
+    timeout_s: float | None = field(default=None, init=False)
+    deadline: float | None = field(default=None, init=False)
+    _is_cancelled: bool = field(default=False, init=False)
+    _is_over: bool = field(default=False, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _news: str | None = field(default=None, init=False)
+
+    def __post_init__(self, secrets: Secrets | Mapping[str, str] | None) -> None:
+        self._secrets = secrets if isinstance(secrets, Secrets) else _secrets_of(secrets)
 
     @property
     def is_cancelled(self) -> bool:
@@ -85,7 +79,7 @@ class ToolContext:
 
         Of texts that come faster than the event loop shows them, the newest is shown.
         """
-        if self._on_progress is None or self._is_over or self._is_cancelled:
+        if self.on_progress is None or self._is_over or self._is_cancelled:
             return
         text = self._secrets.redactor.kept(clean_text(str(text)), MAX_PROGRESS_CHARS)
         if self._loop is None:
@@ -124,15 +118,15 @@ class ToolContext:
             self._tell(text)
 
     def _tell(self, text: str) -> None:
-        if self._on_progress is None or self._is_over:
+        if self.on_progress is None or self._is_over:
             return
         try:
-            self._on_progress(text)
+            self.on_progress(text)
         except Exception as error:  # the tool goes on: the fault is the watcher's
             _LOG.debug("a progress callback failed", exc_info=error)
 
 
-def _secrets_of(values: Mapping[str, str]) -> Secrets:
+def _secrets_of(values: Mapping[str, str] | None) -> Secrets:
     if not values:
         return NO_SECRETS
     refs = [SecretRef(name, get=functools.partial(str, value)) for name, value in values.items()]

@@ -19,7 +19,7 @@ import inspect
 import logging
 import threading
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import InvalidPrompt
@@ -99,7 +99,8 @@ class _Call(NamedTuple):
     async def on_loop(self) -> ToolOutcome:
         """Run an async tool to its outcome."""
         try:
-            coroutine = _coroutine(self.call())
+            value = self.call()
+            coroutine = value if isinstance(value, types.CoroutineType) else _awaited(value)
             try:
                 waiting = coroutine.send(None)
             except StopIteration as end:  # it never waited: no timer was needed
@@ -166,8 +167,8 @@ class _Call(NamedTuple):
         self.ctx.cancel()
         if threads.give_up(job):
             return self.raised(_TimedOut())
-        text = f"was not started: no thread was free for {self.timeout_s:g} s; try again later"
-        return failed(f"{self.tool.name} {text}", self.max_chars)
+        why = f"no thread was free for {self.timeout_s:g} s; try again later"
+        return failed(f"{self.tool.name} was not started: {why}", self.max_chars)
 
     async def _stopped_thread(
         self, threads: Threads, job: Job, answered: "asyncio.Future[ToolOutcome]"
@@ -213,16 +214,10 @@ def _answer(answered: "asyncio.Future[ToolOutcome]", outcome: ToolOutcome) -> No
         answered.set_result(outcome)
 
 
-def _coroutine(value: object) -> Coroutine[object, None, object]:
-    """Return the result of an async function as a coroutine. Raises TypeError if it cannot be awaited."""
-    if isinstance(value, types.CoroutineType):
-        return value
-    if inspect.isawaitable(value):  # made by a decorator
-        return _awaited(value)
-    raise TypeError("the function is marked as async, but gave nothing to await")
-
-
-async def _awaited(value: Awaitable[object]) -> object:
+async def _awaited(value: object) -> object:
+    """Await the result of a decorated async function, which may be any awaitable."""
+    if not inspect.isawaitable(value):
+        raise TypeError("the function is marked as async, but gave nothing to await")
     return await value
 
 

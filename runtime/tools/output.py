@@ -65,13 +65,13 @@ def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> To
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
     try:
-        if isinstance(value, str):
-            return ToolOutcome("ok", to_json(cut(value, max_chars, redactor)))
         if isinstance(value, Blocks):
             return ToolOutcome("ok", _blocks(value.blocks, max_chars, redactor))
         if _is_blocks(value):
             return ToolOutcome("ok", _blocks(value, max_chars, redactor))
-        text = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
+        text = value
+        if not isinstance(text, str):
+            text = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
         return ToolOutcome("ok", to_json(cut(text, max_chars, redactor)))
     except Exception as error:
         said = str(error) if isinstance(error, InvalidPrompt) else describe(error, redactor)
@@ -121,14 +121,11 @@ def _unfinished(value: object) -> str:
 
 def _is_blocks(value: object) -> TypeGuard[list[dict[str, object]]]:
     """Return True if a plain list is content for a model, not data that happens to have a `type`."""
-    return isinstance(value, list) and bool(value) and all(_is_block(item) for item in value)
-
-
-def _is_block(item: object) -> bool:
-    if not isinstance(item, dict):
-        return False
-    kind = item.get("type")
-    return isinstance(kind, str) and _BLOCK_KEYS.get(kind) in item
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, dict) and _BLOCK_KEYS.get(str(one.get("type"))) in one for one in value)
+    )
 
 
 def _blocks(blocks: list[dict[str, object]], max_chars: int, redactor: Redactor) -> Json:

@@ -4,6 +4,7 @@ The check is strict: no text for numbers, no unknown names. An error names the p
 tool's parameters, so that a model can correct its call.
 """
 
+import dataclasses
 import enum
 import functools
 import inspect
@@ -28,68 +29,60 @@ _ANYTHING = ["object", "array", "string", "number", "boolean", "null"]
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class Signature(typing.Protocol):
-    """A way to check a model's arguments and to pass them to the function."""
-
-    def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
-        """Bind the arguments to the function. Raises InvalidPrompt with a text for the model."""
-
-
+@dataclasses.dataclass(frozen=True)
 class TypedSignature:
     """Arguments as keywords, checked against the function's own annotations."""
 
-    def __init__(
-        self, name: str, shape: type[msgspec.Struct], schema: dict[str, object], context: str
-    ) -> None:
-        self.schema = schema
-        self._name = name
-        self._decoder = msgspec.json.Decoder(shape)
-        self._context = context
+    name: str
+    schema: dict[str, object]
+    context: str
+    decoder: msgspec.json.Decoder[msgspec.Struct]
 
     def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
         """Bind each argument, converted to its annotation. Raises InvalidPrompt."""
         try:
-            values = msgspec.structs.asdict(self._decoder.decode(arguments))
+            values = msgspec.structs.asdict(self.decoder.decode(arguments))
         except Exception as error:  # a struct's own __post_init__ may raise anything
-            raise InvalidPrompt(_correction(self._name, clean_text(str(error))[:500], self.schema)) from None
-        if self._context:
-            values[self._context] = ctx
+            raise InvalidPrompt(_correction(self, clean_text(str(error))[:500])) from None
+        if self.context:
+            values[self.context] = ctx
         return functools.partial(function, **values)
 
 
+@dataclasses.dataclass(frozen=True)
 class DictSignature:
     """Arguments as one dict, checked for missing and forbidden names at the top of the schema only."""
 
-    def __init__(self, name: str, schema: dict[str, object], context: str) -> None:
-        self._name = name
-        self._schema = schema
-        self._context = context
-        required, properties = schema.get("required"), schema.get("properties")
-        names = required if isinstance(required, list) else []
-        self._required = tuple(name for name in names if isinstance(name, str))
-        is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
-        self._known = frozenset(properties) if is_closed and isinstance(properties, dict) else None
+    name: str
+    schema: dict[str, object]
+    context: str
 
     def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
         """Bind a new dict of the arguments. Raises InvalidPrompt."""
         try:
             values = _DICT.decode(arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise InvalidPrompt(_correction(self._name, str(error), self._schema)) from None
-        missing = next((key for key in self._required if key not in values), None)
-        unknown = next((key for key in values if self._known is not None and key not in self._known), None)
-        if missing is not None:
-            raise InvalidPrompt(_correction(self._name, f"Missing argument `{missing}`", self._schema))
-        if unknown is not None:
-            raise InvalidPrompt(_correction(self._name, f"Unknown argument `{unknown:.100}`", self._schema))
-        extra = {self._context: ctx} if self._context else {}
+            raise InvalidPrompt(_correction(self, str(error))) from None
+        required, properties = self.schema.get("required"), self.schema.get("properties")
+        for name in required if isinstance(required, list) else ():
+            if isinstance(name, str) and name not in values:
+                raise InvalidPrompt(_correction(self, f"Missing argument `{name}`"))
+        is_closed = self.schema.get("additionalProperties") is False
+        if is_closed and isinstance(properties, dict) and "patternProperties" not in self.schema:
+            for name in (key for key in values if key not in properties):
+                raise InvalidPrompt(_correction(self, f"Unknown argument `{name:.100}`"))
+        extra = {self.context: ctx} if self.context else {}
         return functools.partial(function, values, **extra)
 
 
-def _correction(name: str, problem: str, schema: dict[str, object]) -> str:
+Signature: typing.TypeAlias = TypedSignature | DictSignature
+
+
+def _correction(signature: Signature, problem: str) -> str:
     problem = problem.replace("Object contains unknown field", "Unknown argument")
     problem = problem.replace("Object missing required field", "Missing argument")
-    return f"Invalid arguments for {name}: {problem}. {_takes(schema)} Correct them and call it again."
+    takes = _takes(signature.schema)
+    return f"Invalid arguments for {signature.name}: {problem}. {takes} Correct them and call it again."
 
 
 def _takes(schema: dict[str, object]) -> str:
@@ -137,7 +130,7 @@ def typed_signature(function: Function, name: str) -> TypedSignature:
     for key, part in typing.cast("dict[str, dict[str, object]]", schema["properties"]).items():
         if descriptions[key]:
             part.setdefault("description", clean_text(descriptions[key]))
-    return TypedSignature(name, shape, schema, context)
+    return TypedSignature(name, schema, context, msgspec.json.Decoder(shape))
 
 
 def context_parameter(function: Function) -> str:

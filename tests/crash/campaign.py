@@ -14,13 +14,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Final, Literal
 
 import msgspec
 
-from callboard.runtime.schemas.engine import import_compiled
 from tests.crash import child
 from tests.crash.child import Job, Talk
 from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
@@ -194,7 +194,7 @@ def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
 
 def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:
     """Run rounds until enough processes are killed or a check fails. told: gets the result after each."""
-    import_compiled()  # here, so that no run imports it again
+    import_module("callboard.runtime.schemas.compiled")  # here, so that no run imports it again
     result = Result({})
     number = plan.first
     while result.killed < plan.kills and not result.wrong:

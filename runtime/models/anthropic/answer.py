@@ -1,19 +1,33 @@
-"""Reading a Messages API message into a `ModelAnswer`.
+"""Reading a Messages API message, whole or streamed, into a `ModelAnswer`.
 
-Rules
-  - Content blocks keep every key, known or not: the service wants them back unchanged (signatures, encrypted
-    parts, server tools).
-  - The parts that the runtime acts on must have their form: text is a string, a tool call has an id, a name
-    and an object as input. Any other form is garbage, and garbage is a failure.
+Content blocks keep every key, known or not: the service wants them back unchanged (signatures, encrypted
+parts, server tools). The parts that the runtime acts on must have their form: text is a string, a tool call
+has an id, a name and an object as input. Any other form is garbage, and garbage is a failure.
+
+A stream is joined from its events into the message that the service would send in one piece:
+
+    message_start                                  the message, without content
+      content_block_start                          the first part of a block
+        content_block_delta*                       an addition to it
+      content_block_stop                           (not always sent: a block that max_tokens cuts has none)
+    message_delta                                  stop reason; usage, in totals that replace earlier ones
+    message_stop                                   the end
+
+A stream that breaks off after the stop reason is complete, one that breaks off before it was cut. Events of
+unknown types are ignored, as https://platform.claude.com/docs/en/build-with-claude/streaming asks. A delta of
+an unknown type ends the call with a failure that is not retried, because its block would be sent back to the
+service incomplete. The stream is read to its end first, so that its usage is known.
 """
 
 import json
 import math
-from typing import Final, NoReturn
+from dataclasses import dataclass, field
+from typing import Final
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
-from callboard.runtime.models.anthropic.errors import garbage_answer, service_error
+from callboard.actors.protocol.value_types import ModelFailure
+from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, garbage_answer, service_error
 from callboard.runtime.models.protocol import ModelAnswer
 
 TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed
@@ -21,25 +35,29 @@ TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed
 # Iterations whose tokens are billed but missing in the totals above them (SDK: BetaMessageDeltaUsage).
 _UNCOUNTED: Final = frozenset({"compaction", "advisor_message"})
 
+# Tool input that is not JSON becomes {INVALID_INPUT_KEY: its text}, the form that the service's documentation
+# of fine-grained tool streaming recommends for returning it to the model.
+INVALID_INPUT_KEY: Final = "INVALID_JSON"
+BLOCKS_MAX: Final = 10_000
+# As the SDK's own accumulation does (anthropic 2.12, lib/streaming/_beta_messages.py).
+_APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_REPLACED: Final = frozenset({"signature_delta", "compaction_delta"})
+
 
 def parsed(text: str | bytes) -> object:
     """Decode a JSON text. Raises ValueError, also for numbers that JSON cannot hold."""
     # Not with the SDK's types, which fill in defaults, and not with msgspec, which refuses lone surrogates
     # before the boundary can clean them.
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
 def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is beyond the range of numbers")
+    """Read a number, or one of the words `NaN` and `Infinity`, which Python's json module takes for some."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:40]} is no number that JSON can hold")
     return value
 
 
@@ -53,13 +71,13 @@ def encoded(value: object) -> Json:
 
 def answer_of_body(body: bytes) -> ModelAnswer:
     """Read the answer in the body of a 200 response. Raises CallFailed."""
+    start = body[:80].decode("utf-8", "replace")
     try:
         message = parsed(body)
     except ValueError as error:
-        start = body[:80].decode("utf-8", "replace")
         raise garbage_answer(f"the answer is not JSON ({error}): {start!r}") from None
     if not isinstance(message, dict):
-        raise garbage_answer(f"the answer is JSON, not an object: {body[:80].decode('utf-8', 'replace')!r}")
+        raise garbage_answer(f"the answer is JSON, not an object: {start!r}")
     return answer_of(message)
 
 
@@ -93,27 +111,21 @@ def _problem(block: object) -> str:
 
 
 def _model_of(model: object, content: list[object]) -> str:
-    for block in reversed(content):
-        if isinstance(block, dict) and block.get("type") == "fallback":
-            to = block.get("to")
-            model = to.get("model", model) if isinstance(to, dict) else model
-            break
+    """Return the model that answered: the last fallback, if the service fell back to one."""
+    blocks = [each for each in content if isinstance(each, dict) and each.get("type") == "fallback"]
+    if blocks and isinstance(to := blocks[-1].get("to"), dict):
+        model = to.get("model", model)
     return model if isinstance(model, str) else ""
 
 
 def usage_of(usage: object) -> Usage | None:
     """Read the tokens in a `usage` object; None if it cannot be believed."""
-    total = _tokens(usage)
-    if total is None or not isinstance(usage, dict):
-        return None
-    iterations = usage.get("iterations")
-    for part in iterations if isinstance(iterations, list) else []:
-        if isinstance(part, dict) and part.get("type") in _UNCOUNTED:
-            extra = _tokens(part)
-            if extra is None:
-                return None
-            total = [one + more for one, more in zip(total, extra, strict=True)]
-    return Usage(*total)
+    iterations = usage.get("iterations") if isinstance(usage, dict) else None
+    parts = iterations if isinstance(iterations, list) else []
+    extra = [part for part in parts if isinstance(part, dict) and part.get("type") in _UNCOUNTED]
+    counts = [_tokens(part) for part in (usage, *extra)]
+    known = [each for each in counts if each is not None]
+    return Usage(*map(sum, zip(*known, strict=True))) if len(known) == len(counts) else None
 
 
 def _tokens(usage: object) -> list[int] | None:
@@ -125,3 +137,139 @@ def _tokens(usage: object) -> list[int] | None:
     if any(type(count) is not int or not 0 <= count <= TOKENS_MAX for count in counts):
         return None
     return [count for count in counts if isinstance(count, int)]
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block while it streams: its start, and the pieces to append."""
+
+    start: dict[str, object]
+    pieces: dict[str, list[str]] = field(default_factory=dict)
+
+    def whole(self) -> dict[str, object]:
+        """Return the block as the service would send it in one piece."""
+        block = dict(self.start)
+        for key, pieces in self.pieces.items():
+            if key == "partial_json":
+                block["input"] = _input("".join(pieces), block.get("input", {}))
+            else:
+                start = block.get(key)
+                block[key] = (start if isinstance(start, str) else "") + "".join(pieces)
+        return block
+
+
+def _input(text: str, start: object) -> object:
+    if not text.strip():
+        return start
+    try:
+        return parsed(text)
+    except ValueError:
+        # The SDK reads unfinished input as far as it goes, which can turn a cut path into a shorter valid
+        # one.
+        return {INVALID_INPUT_KEY: text}
+
+
+class StreamedMessage:
+    """A message under construction: `take` every event in order, then call `answer`."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._message: dict[str, object] = {}
+        self._usage: dict[str, object] = {}
+        self._blocks: dict[int, _Block] = {}
+        self._unknown = ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the service has started to answer, so that tokens may have been used."""
+        return bool(self._message)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the whole message is here; the stream may not have ended yet."""
+        return bool(self._message.get("stop_reason"))
+
+    @property
+    def usage(self) -> Usage | None:
+        """Return the usage of the message; None before its stop reason, because counts grow until then."""
+        return usage_of(self._usage) if self.is_complete else None
+
+    def take(self, event: object) -> str:
+        """Take the next event and return the text that it adds. Raises CallFailed."""
+        if not isinstance(event, dict):
+            raise garbage_answer("an event of the stream is not a JSON object", self.usage)
+        match event.get("type"):
+            case "message_start":
+                self._begin(event.get("message"))
+            case "content_block_start":
+                return self._start_block(event.get("index"), event.get("content_block"))
+            case "content_block_delta":
+                return self._extend(self._block(event.get("index")), event.get("delta"))
+            case "message_delta":
+                self._settle(event.get("delta"), event.get("usage"))
+            case "message_stop":
+                self.has_ended = True
+            case "error":
+                raise service_error(200, {}, event, has_begun=self.has_begun)
+            case _:  # ping, content_block_stop, and types that the service adds later
+                pass
+        return ""
+
+    def answer(self) -> ModelAnswer:
+        """Return the answer after the end of the stream. Raises CallFailed."""
+        if not self.is_complete:
+            raise broken_stream("the stream ended before the message did")
+        if self._unknown:
+            why = f"the model streams its blocks in a form that this version cannot join ({self._unknown})"
+            advice = f"{why}; use AnthropicModel(..., stream=False)"
+            raise CallFailed(ModelFailure("unsupported_stream", advice), self.usage)
+        content = [block.whole() for _, block in sorted(self._blocks.items())]
+        return answer_of({**self._message, "content": content, "usage": self._usage})
+
+    def _begin(self, message: object) -> None:
+        if self.has_begun or not isinstance(message, dict) or not message:
+            raise garbage_answer("the stream starts twice or without a message", self.usage)
+        self._message = message
+        usage = message.get("usage")
+        self._usage = dict(usage) if isinstance(usage, dict) else {}
+
+    def _start_block(self, index: object, start: object) -> str:
+        is_next = type(index) is int and 0 <= index < BLOCKS_MAX and index not in self._blocks
+        if not is_next or not isinstance(index, int) or not isinstance(start, dict):
+            raise garbage_answer(f"the stream starts no block, or one twice, at {index!r}", self.usage)
+        self._blocks[index] = _Block(start)
+        text = start.get("text") if start.get("type") == "text" else ""
+        return text if isinstance(text, str) else ""
+
+    def _block(self, index: object) -> _Block:
+        block = self._blocks.get(index) if isinstance(index, int) else None
+        if block is None:
+            raise garbage_answer(f"the stream adds to block {index!r}, which it never started", self.usage)
+        return block
+
+    def _extend(self, block: _Block, delta: object) -> str:
+        if not isinstance(delta, dict) or not isinstance(kind := delta.get("type"), str):
+            raise garbage_answer("the stream adds something without a type", self.usage)
+        if kind in _APPENDED:
+            return self._append(block, kind, delta.get(_APPENDED[kind]))
+        if kind in _REPLACED:
+            block.start.update((key, value) for key, value in delta.items() if key != "type")
+        elif kind == "citations_delta":
+            known = block.start.get("citations")
+            block.start["citations"] = [*(known if isinstance(known, list) else []), delta.get("citation")]
+        else:
+            self._unknown = self._unknown or kind
+        return ""
+
+    def _append(self, block: _Block, kind: str, piece: object) -> str:
+        if not isinstance(piece, str):
+            raise garbage_answer(f"a {kind} of the stream has no text", self.usage)
+        block.pieces.setdefault(_APPENDED[kind], []).append(piece)
+        return piece if kind == "text_delta" else ""
+
+    def _settle(self, delta: object, usage: object) -> None:
+        """Take the stop reason and the usage of a `message_delta`. A null count means "as before"."""
+        if isinstance(delta, dict):
+            self._message = {**self._message, **delta}
+        if isinstance(usage, dict):
+            self._usage.update((key, value) for key, value in usage.items() if value is not None)

@@ -72,16 +72,17 @@ def service_error(
     is_full = status == 413 or any(mark in message for mark in _CONTEXT_FULL)
     code = "context_full" if is_full else kind or f"http_{status}"
     if status == 200:
-        is_retryable, usage = kind in _RETRYABLE_TYPES, None if has_begun else ZERO
+        is_retryable, is_free = kind in _RETRYABLE_TYPES, not has_begun
     else:
-        is_retryable, usage = _is_worth_another_try(status, headers), _usage_of(status)
+        is_retryable = _is_worth_another_try(status, headers)
+        is_free = status in _USED_NOTHING or (status < 500 and status != 408)
     failure = ModelFailure(
         code,
         _message(status, kind, message or text, headers.get("request-id", "")),
         is_retryable=is_retryable and not is_full,
         retry_after_ms=retry_after_ms(headers),
     )
-    return CallFailed(failure, usage)
+    return CallFailed(failure, ZERO if is_free else None)
 
 
 def _type_and_message(body: object) -> tuple[str, str]:
@@ -103,10 +104,6 @@ def _is_worth_another_try(status: int, headers: Mapping[str, str]) -> bool:
     if told in ("true", "false"):
         return told == "true"
     return status in _RETRYABLE_STATUSES or status >= 500
-
-
-def _usage_of(status: int) -> Usage | None:
-    return ZERO if status in _USED_NOTHING or (status < 500 and status != 408) else None
 
 
 def retry_after_ms(headers: Mapping[str, str]) -> int | None:
@@ -183,6 +180,4 @@ def for_log(message: str, secrets: tuple[str, ...]) -> str:
     """Prepare a message for the log: remove secrets and limit its length."""
     for secret in secrets:
         message = message.replace(secret, "[secret]")
-    if len(message) <= MESSAGE_CHARS_MAX:
-        return message
-    return message[: MESSAGE_CHARS_MAX - 1] + "…"
+    return message if len(message) <= MESSAGE_CHARS_MAX else message[: MESSAGE_CHARS_MAX - 1] + "…"

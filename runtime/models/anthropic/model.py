@@ -20,7 +20,6 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.models.anthropic.errors import CallFailed, failure_of, for_log
-from callboard.runtime.models.anthropic.prices import known_prices
 from callboard.runtime.models.anthropic.request import AS_HEADERS, RESERVED, Cache, body_of, headers_of
 from callboard.runtime.models.anthropic.wire import exchange
 from callboard.runtime.models.protocol import ModelAnswer, OnText
@@ -36,6 +35,26 @@ _NOT_PARAMS: Final = RESERVED | AS_HEADERS.keys() | _OTHER_PLACE
 _SECRET_CHARS_MIN: Final = 8
 _SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
+# List prices of models with one price for each kind of token, read in 2026 from
+# https://platform.claude.com/docs/en/about-claude/pricing and the model pages beside it. Prices change, so
+# they are used only on request (`prices="known"`), and they go into the log with the session.
+_OPUS: Final = Prices(input=5_000_000, output=25_000_000, cache_read=500_000, cache_write=6_250_000)
+_SONNET: Final = Prices(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
+_HAIKU: Final = Prices(input=1_000_000, output=5_000_000, cache_read=100_000, cache_write=1_250_000)
+
+# Left out: Haiku 5.5, whose price depends on the prompt's length; Sonnet 5.5, whose cache price changed
+# within ten days of its release; batch, fast-mode and regional prices.
+# Micro-dollars per million tokens: input, output, cache read, cache write that lasts five minutes.
+KNOWN: Final = {
+    "claude-fable-5-1": Prices(10_000_000, 50_000_000, 250_000, 12_500_000),
+    "claude-fable-5": Prices(10_000_000, 50_000_000, 1_000_000, 12_500_000),
+    "claude-opus-5": _OPUS,
+    **{f"claude-opus-4-{minor}": _OPUS for minor in ("8", "7", "6", "5", "5-20251101")},
+    "claude-sonnet-5": Prices(2_000_000, 10_000_000, 200_000, 2_500_000),
+    **dict.fromkeys(("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"), _SONNET),
+    **dict.fromkeys(("claude-haiku-4-5", "claude-haiku-4-5-20251001"), _HAIKU),
+}
+
 
 class AnthropicModel:
     """A Claude model.
@@ -46,7 +65,7 @@ class AnthropicModel:
     into the log, so they must not hold a secret.
     betas, api_version: logged as well. The default version is the SDK's, 2026-10-21, which refuses
     `temperature`, `top_p` and `top_k`.
-    prices: the prices for cost limits, or "known" for the list prices in prices.py.
+    prices: the prices for cost limits, or "known" for the list prices in KNOWN.
     api_key, base_url: by default ANTHROPIC_API_KEY, else ANTHROPIC_AUTH_TOKEN, and ANTHROPIC_BASE_URL.
     stream: let text arrive piece by piece. cache: set prompt cache marks; "1h" sets marks that last an hour.
     force_tools: the model accepts a forced tool; None decides by its name.
@@ -186,3 +205,19 @@ def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version
     if api_version:
         merged["api_version"] = api_version
     return to_json(merged, what="params") if merged else NULL
+
+
+def known_prices(name: str, cache: Cache) -> Prices:
+    """Return the list prices of a model by its exact name. Raises MisuseError for a model not in the table.
+
+    cache: entries that last an hour ("1h") cost twice the input, for every model.
+    """
+    prices = KNOWN.get(name)
+    if prices is None:
+        raise MisuseError(
+            f"the price of {name!r} is not known; pass prices=Prices(input=..., output=..., cache_read=..., "
+            "cache_write=...) in micro-dollars per million tokens, or leave prices out"
+        )
+    if cache != "1h":
+        return prices
+    return Prices(prices.input, prices.output, prices.cache_read, 2 * prices.input)

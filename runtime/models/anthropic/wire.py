@@ -9,9 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from callboard.runtime.models.anthropic.answer import answer_of_body, parsed
+from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, failure_of, garbage_answer
-from callboard.runtime.models.anthropic.stream import StreamedMessage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
 if TYPE_CHECKING:
@@ -88,7 +87,11 @@ async def _read_stream(response: "httpx2.Response", on_text: OnText) -> ModelAns
             if not message.is_complete:
                 raise CallFailed(failure_of(error).failure) from error
         if message.has_ended:
-            await _read_to_the_end(events)
+            # To the end of the stream, so that its connection can be used again.
+            with suppress(Exception):
+                async with asyncio.timeout(ENDING_S):
+                    async for _ in events:
+                        pass
     return message.answer()
 
 
@@ -116,11 +119,3 @@ def _data_of(event: _Event, message: StreamedMessage) -> object:
         raise garbage_answer(
             f"an event of the stream is not JSON: {event.data[:80]!r}", message.usage
         ) from None
-
-
-async def _read_to_the_end(events: AsyncGenerator[_Event, None]) -> None:
-    """Read a finished stream to its end, so that its connection can be used again."""
-    with suppress(Exception):
-        async with asyncio.timeout(ENDING_S):
-            async for _ in events:
-                pass

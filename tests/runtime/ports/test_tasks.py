@@ -1,8 +1,12 @@
 """Work under way: given up, timed out, never begun."""
 
 import asyncio
-from collections.abc import Awaitable
+import contextvars
+from collections.abc import Awaitable, Callable, Coroutine
 
+import pytest
+
+from callboard.runtime.ports import tasks
 from callboard.runtime.ports.tasks import Tasks
 
 
@@ -69,7 +73,7 @@ def test_calls_that_ended_long_ago_are_not_kept() -> None:
             tasks.spawn(seq, noted(quick, seq, seen), quick, 600.0)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        kept = sum(len(line) for line in tasks._lines.values())
+        kept = sum(len(line) for line in tasks._limited.values())
         await tasks.aclose()
         return kept
 
@@ -91,3 +95,203 @@ def test_work_that_ends_in_an_exception_is_told_and_lost_to_nobody() -> None:
         return seen
 
     assert asyncio.run(run()) == ["7 GeneratorExit"]
+
+
+WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
+Work = Coroutine[object, None, None]
+
+
+class Bench:
+    """Pieces of work, what they note, and who got lost."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.tasks = Tasks(lambda seq, error: self.seen.append(f"{seq} lost {type(error).__name__}"))
+        self.on_task: dict[int, asyncio.Task[object] | None] = {}
+
+    def spawn(self, seq: int, *steps: Awaitable[object]) -> None:
+        self.tasks.spawn_shared(seq, self.work(seq, *steps), asyncio.get_running_loop().create_future())
+
+    async def work(self, seq: int, *steps: Awaitable[object]) -> None:
+        self.on_task[seq] = asyncio.current_task()
+        before = WHO.get()
+        WHO.set(f"piece {seq}")
+        try:
+            for step in steps:
+                await step
+        except asyncio.CancelledError:
+            self.seen.append(f"{seq} cancelled")
+        else:
+            self.seen.append(f"{seq} done")
+        assert (before, WHO.get()) == ("nobody", f"piece {seq}")
+        assert asyncio.current_task() is self.on_task[seq]
+
+
+async def passes(count: int = 8) -> None:
+    """Let the loop go round so often that whoever can go on has done so."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def seen_by(story: Callable[[Bench], Coroutine[object, None, None]]) -> list[str]:
+    """Run a story, and return its notes. At its end no task may be left."""
+
+    async def run() -> list[str]:
+        bench = Bench()
+        await story(bench)
+        await bench.tasks.aclose()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return bench.seen
+
+    return asyncio.run(run())
+
+
+def test_what_never_waits_shares_one_task_and_what_waits_has_its_own() -> None:
+    async def story(bench: Bench) -> None:
+        gate = asyncio.Event()
+        bench.spawn(1)
+        bench.spawn(2, gate.wait())
+        bench.spawn(3)
+        bench.spawn(4)
+        bench.spawn(5, gate.wait(), asyncio.sleep(0))
+        await passes()
+        assert bench.seen == ["1 done", "3 done", "4 done"]
+        one, two, three, four, five = (bench.on_task[seq] for seq in range(1, 6))
+        assert one is two
+        assert three is four is five
+        assert two is not three
+        gate.set()
+        await passes()
+
+    assert seen_by(story) == ["1 done", "3 done", "4 done", "2 done", "5 done"]
+
+
+def test_a_cancellation_reaches_the_piece_that_it_is_meant_for() -> None:
+    async def story(bench: Bench) -> None:
+        gate = asyncio.Event()
+        for seq in (1, 2, 3):
+            bench.spawn(seq, gate.wait())
+        await passes()
+        assert bench.tasks.cancel(2)
+        await passes()
+        assert not bench.tasks.cancel(2)
+        gate.set()
+        await passes()
+
+    assert seen_by(story) == ["2 cancelled", "1 done", "3 done"]
+
+
+def test_one_that_has_not_begun_never_does() -> None:
+    async def story(bench: Bench) -> None:
+        begun: list[str] = []
+
+        async def inner() -> None:
+            begun.append("inner")
+
+        async def work(what: Coroutine[object, None, None]) -> None:
+            begun.append("work")
+            await what
+
+        what = inner()
+        bench.tasks.spawn_shared(1, work(what), what)
+        assert not bench.tasks.cancel(1)
+        await passes()
+        assert begun == []
+
+    assert seen_by(story) == []
+
+
+def test_one_that_cancels_its_own_task_stops_nobody_behind_it() -> None:
+    async def story(bench: Bench) -> None:
+        async def selfish() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+        bench.spawn(1, selfish())
+        bench.spawn(2, selfish(), asyncio.sleep(0))
+        bench.spawn(3)
+        await passes()
+
+    assert seen_by(story) == ["1 done", "3 done", "2 cancelled"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_one_that_raises_is_told_of_and_stops_nobody_behind_it(waits: bool) -> None:
+    async def broken() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise GeneratorExit
+
+    async def story(bench: Bench) -> None:
+        bench.spawn(1, broken())
+        bench.spawn(2)
+        await passes()
+
+    assert sorted(seen_by(story)) == ["1 lost GeneratorExit", "2 done"]
+
+
+def test_closing_gives_up_what_waits_and_what_has_not_begun() -> None:
+    async def story(bench: Bench) -> None:
+        bench.spawn(1, asyncio.Event().wait())
+        await asyncio.sleep(0)
+        bench.spawn(2)
+
+    assert seen_by(story) == ["1 cancelled"]
+
+
+def test_closing_leaves_behind_what_ignores_that_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tasks, "GRACE_S", 0.001)
+
+    async def run() -> None:
+        bench, gate = Bench(), asyncio.Event()
+
+        async def stubborn() -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await gate.wait()
+
+        bench.spawn(1, stubborn())
+        await asyncio.sleep(0)
+        await bench.tasks.aclose()
+        gate.set()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert "is left behind" in caplog.text
+
+
+def test_when_every_task_is_cancelled_what_has_not_begun_is_closed_and_later_work_runs() -> None:
+    async def story(bench: Bench) -> None:
+        bench.spawn(1)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await passes()
+        bench.spawn(2)
+        await passes()
+
+    assert seen_by(story) == ["2 done"]
+
+
+def test_an_interrupt_ends_the_loop_and_not_the_pieces_behind_it() -> None:
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # nobody looks at what the interrupted task ended with
+    bench = Bench()
+
+    async def story() -> None:
+        bench.spawn(1, interrupted())
+        bench.spawn(2)
+        await passes()
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(story())
+    loop.run_until_complete(passes())
+    assert bench.seen == ["1 lost KeyboardInterrupt", "2 done"]
+    loop.run_until_complete(bench.tasks.aclose())
+    loop.close()

@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 
 from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
-from callboard.runtime.schemas.acceptance import Accepted, Refused, accept
 from callboard.runtime.schemas.checker import SchemaChecker
-from callboard.runtime.schemas.engine import Engine
+from callboard.runtime.schemas.engine import Accepted, Engine, Refused, accept
 
 
 def text(value: object) -> bytes:

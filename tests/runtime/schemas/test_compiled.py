@@ -9,12 +9,17 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
-from callboard.runtime.schemas.compiled import Unfit, compile_schema, expression
+from callboard.runtime.schemas.compiled import UNKNOWN, Fault, Unfit, compile_schema, faults_of
 from callboard.runtime.schemas.json_text import parse
 from callboard.runtime.schemas.limits import MULTIPLE_OF_MIN
 from callboard.runtime.schemas.subschema_index import PLACES
-from tests.runtime.schemas.kit import accepted, text
+from tests.runtime.schemas.kit import accepted, problems, text
 from tests.runtime.schemas.strategies import all_schemas, odd_schemas, values
+
+
+def expression(pattern: str) -> jsonschema_rs.Draft202012Validator:
+    return compile_schema({"pattern": pattern}, is_linear=False)
+
 
 LOOKS_BACK = ["(?=a)", "(?<=a)b", "(a)\\1"]
 TOO_LARGE = ["\\p{L}{1,100}", "((a{30}){30}){30}", "^.{0,1000}$", "(.{100}){10}"]
@@ -172,3 +177,68 @@ def test_its_places_of_subschemas_are_those_that_are_walked() -> None:
         held = {"one": {"type": 1}, "list": [{"type": 1}], "map": {"a": {"type": 1}}}[place]
         with pytest.raises(Unfit):
             compile_schema({keyword: held}, is_linear=False)
+
+
+NAMED = {
+    "$defs": {
+        "a": {
+            "$id": "http://example.com/a",
+            "properties": {"k": {"$ref": "#/$defs/z"}},
+            "$defs": {"z": {"type": ["string", "null"], "required": ["p", "q"], "uniqueItems": True}},
+        },
+        "z": {"type": "integer", "required": ["other"]},
+    },
+    "properties": {"p": {"$ref": "http://example.com/a"}},
+}
+
+
+def faults(schema: object, value: object) -> list[Fault]:
+    ready = accepted(schema)
+    return faults_of(ready.validator.iter_errors(value), ready.schema, value)
+
+
+def test_a_fault_has_the_schemas_own_text_behind_references() -> None:
+    schema = {"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": ["string", "null"], "title": "t"}}}
+    [fault] = faults(schema, ["a", 1])
+    assert (fault.path, fault.keyword, fault.value) == ((1,), "type", 1)
+    assert fault.wanted == ["string", "null"]
+    assert fault.beside == {"type": ["string", "null"], "title": "t"}
+
+
+def test_the_alternatives_have_faults_of_their_own() -> None:
+    schema = {"properties": {"p": {"anyOf": [{"type": "string"}, {"properties": {"q": {"minimum": 2}}}]}}}
+    [fault] = faults(schema, {"p": {"q": 1}})
+    [[one], [other]] = fault.branches
+    assert (one.path, one.keyword, one.value) == (("p",), "type", {"q": 1})
+    assert (other.path, other.keyword, other.wanted) == (("p", "q"), "minimum", 2)
+
+
+def test_items_false_is_one_fault_of_the_array_for_each_item() -> None:
+    found = faults({"prefixItems": [{}], "items": False}, [1, 2, 3])
+    assert {(fault.path, fault.keyword) for fault in found} == {((), "items")}
+    [fault] = faults({"properties": {"items": False}}, {"items": 1})
+    assert (fault.path, fault.keyword, fault.wanted) == (("items",), "false", False)
+
+
+def test_a_property_named_as_a_keyword_is_none() -> None:
+    schema = {"properties": {"false": {"title": "t"}, "x": False}}
+    [fault] = faults(schema, {"x": 1})
+    assert (fault.keyword, fault.wanted, fault.beside) == ("false", False, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "keyword", "wanted", "message"),
+    [
+        (1, "type", {"string", "null"}, "must be "),
+        ({"p": 1}, "required", "q", 'required property missing: "q"'),
+        ([1, 1], "uniqueItems", UNKNOWN, "the value has non-unique elements"),
+    ],
+)
+def test_a_schema_that_names_its_parts_is_never_looked_up_in_the_wrong_part(
+    value: object, keyword: str, wanted: object, message: str
+) -> None:
+    found = {fault.keyword: fault for fault in faults(NAMED, {"p": {"k": value}})}
+    got = found[keyword].wanted
+    assert (set(got) if isinstance(got, list) else got) == wanted
+    assert found[keyword].beside == {}
+    assert any(text.startswith(message) for _, text in problems(NAMED, {"p": {"k": value}}))

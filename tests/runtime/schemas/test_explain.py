@@ -1,6 +1,15 @@
-import pytest
+import json
+import re
 
-from tests.runtime.schemas.kit import problems, report
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callboard.runtime.schemas.explain import report_problems
+from callboard.runtime.schemas.json_text import parse
+from callboard.runtime.schemas.subschema_index import DIALECT
+from tests.runtime.schemas.kit import accepted, problems, report, text
+from tests.runtime.schemas.strategies import all_schemas, values
 
 PETS = {
     "oneOf": [
@@ -145,4 +154,167 @@ def test_the_same_report_gets_the_same_problems_in_the_same_order() -> None:
     schema = {"properties": {name: {"type": "integer"} for name in "hgfedcba"}, "additionalProperties": False}
     value = dict.fromkeys("azbycxdwev", "x")
     assert len({str(report(schema, value)) for _ in range(5)}) == 1
-    assert [path for path, _ in problems(schema, value)] == ["", "/e", "/d", "/c", "/b", "/a"]
+    assert [path for path, _ in problems(schema, value)] == ["", "/a", "/b", "/c", "/d", "/e"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        (
+            {"properties": {"a": {}}, "additionalProperties": False},
+            {"a": 1, "z": 1, "y": 1},
+            [("", 'unknown properties "z", "y": allowed are "a"')],
+        ),
+        ({"additionalProperties": False}, {"x": 1}, [("", 'unknown property "x": none is allowed')]),
+        ({"additionalProperties": {"type": "null"}}, {"x": 1}, [("/x", "must be null, got 1")]),
+        (
+            {"patternProperties": {"^n_": {"type": "number"}}, "additionalProperties": False},
+            {"n_a": "x", "n_b": 1, "m": 1},
+            [("", 'unknown property "m": none is allowed'), ("/n_a", 'must be number, got "x"')],
+        ),
+        (
+            {"propertyNames": {"pattern": "^[a-z]+$"}},
+            {"ok": 1, "Bad": 1},
+            [
+                (
+                    "",
+                    'the property name "Bad" is not allowed: '
+                    'it must match the regular expression "^[a-z]+$", got "Bad"',
+                )
+            ],
+        ),
+        (
+            {"uniqueItems": True},
+            [1, 2, 1.0],
+            [("", "items must all be different, but items 0 and 2 are equal")],
+        ),
+    ],
+)
+def test_a_problem_names_the_properties_and_items(
+    schema: object, value: object, expected: list[tuple[str, str]]
+) -> None:
+    assert problems(schema, value) == expected
+
+
+@pytest.mark.parametrize("value", [[1], "b", 1, None])
+def test_keywords_say_nothing_of_other_kinds_of_value(value: object) -> None:
+    schema = {
+        "patternProperties": {"a": False},
+        "additionalProperties": False,
+        "propertyNames": False,
+        "pattern": "b",
+        "uniqueItems": True,
+    }
+    assert problems(schema, value) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^x"},
+        {"patternProperties": {"^x": False}},
+        {"patternProperties": {"^x": {}}, "additionalProperties": False},
+        {"patternProperties": {"^x": {}}, "unevaluatedProperties": False},
+        {"allOf": [{"$schema": DIALECT, "pattern": "^x"}], "maxItems": 0},
+        {"$schema": DIALECT, "items": {"$ref": "#"}, "pattern": "^x"},
+        {"propertyNames": {"pattern": "^x"}},
+    ],
+)
+def test_no_keyword_reaches_pythons_re(monkeypatch: pytest.MonkeyPatch, schema: object) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("Python's re was asked to search")
+
+    accepted(schema)
+    with monkeypatch.context() as patch:
+        patch.setattr(re, "search", refuse)
+        for value in ({"a": 1, "xa": 2}, ["a", "x"], "a"):
+            report(schema, value)
+        assert report(schema, {"a": 1, "xa": 2, "y": ["a"]}).status != "failed"
+
+
+def test_a_long_text_is_searched_as_well() -> None:
+    assert problems({"pattern": "^(a+)+$"}, "a" * 200_000 + "!") != []
+    assert problems({"additionalProperties": False}, {"x" * 500: 1}) != []
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(all_schemas, st.lists(values, min_size=1, max_size=8))
+def test_every_invalid_value_has_words_and_no_valid_one(root: object, examples: list[object]) -> None:
+    ready = accepted(root)
+    for example in examples:
+        value, is_valid = parse(text(example)), ready.validator.is_valid(parse(text(example)))
+        for is_listed in (True, False):
+            found = report_problems(ready.validator, ready.schema, value, is_listed=is_listed)
+            assert (found == ()) == is_valid, json.dumps([root, example])
+            assert all(each.message for each in found), json.dumps([root, example])
+
+
+def test_of_a_value_of_many_steps_only_the_first_problem_is_told() -> None:
+    assert problems({"items": {"type": "string"}}, [1] * 200_000) == [("/0", "must be string, got 1")]
+
+
+def test_data_keeps_what_looks_like_a_dialect() -> None:
+    schema = {"const": {"$schema": DIALECT}}
+    assert problems(schema, {"$schema": DIALECT}) == []
+    assert problems(schema, {}) == [("", "must be exactly an object with 1 property, got {}")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"properties": {"a": False}}, {"a": 1}, ("/a", "nothing is allowed here, got 1")),
+        ({"items": False}, [1], ("", "must have at most 0 items, got 1")),
+        ({"additionalProperties": False}, {"a": 1}, ("", 'unknown property "a": none is allowed')),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/no"}}, "$defs": {"no": False}},
+            {"a": 1},
+            ("/a", "nothing is allowed here, got 1"),
+        ),
+        ({"prefixItems": [True, False]}, [1, 2], ("/1", "nothing is allowed here, got 2")),
+    ],
+)
+def test_false_says_where_it_is(schema: object, value: object, expected: tuple[str, str]) -> None:
+    assert problems(schema, value) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        (
+            {"properties": {"a": {}}, "unevaluatedProperties": False},
+            {"a": 1, "b": 1},
+            [("", "Unevaluated properties are not allowed ('b' was unexpected)")],
+        ),
+        (
+            {"prefixItems": [{}], "unevaluatedItems": False},
+            [1, 2],
+            [("", "Unevaluated items are not allowed (1 item)")],
+        ),
+        (
+            {"properties": {"a": {"type": "integer"}}, "unevaluatedProperties": False, "required": ["c"]},
+            {"a": "x" * 5_000},
+            [
+                ("", 'required property missing: "c"'),
+                ("/a", f'must be integer, got "{"x" * 59}…"'),
+            ],
+        ),
+    ],
+)
+def test_unevaluated_parts_have_the_words_of_jsonschema_rs(
+    schema: object, value: object, expected: list[tuple[str, str]]
+) -> None:
+    assert sorted(problems(schema, value)) == expected
+
+
+def test_numbers_beyond_doubles_get_words_as_well() -> None:
+    assert problems({"multipleOf": 0.5}, 10**400) == []
+    assert problems({"multipleOf": 7}, 10**400) != []
+    assert problems({"maximum": 1.5}, 10**400) == [("", "must be at most 1.5, got a very large integer")]
+
+
+def test_a_large_value_is_not_copied_into_every_error() -> None:
+    big = {"names": ["n" * 200] * 50}
+    schema = {"items": {"anyOf": [{"type": "integer"}, {"properties": {"names": {"maxItems": 1}}}]}}
+    found = problems(schema, [big] * 90)
+    assert found[0] == ("/0/names", "must have at most 1 item, got 50")

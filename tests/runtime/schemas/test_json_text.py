@@ -10,9 +10,15 @@ from callboard.runtime.schemas.json_text import (
     TooDeep,
     Unreadable,
     canonical,
+    clip,
+    count,
     is_deeper,
+    listing,
+    names,
     parse,
     pointer,
+    problem,
+    show,
     size,
     values_bound,
 )
@@ -30,9 +36,9 @@ def depth(value: object) -> int:
     return 0
 
 
-def count(value: object) -> int:
+def counted(value: object) -> int:
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(count, children))
+    return 1 + sum(map(counted, children))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_a_values_depth_is_measured_exactly(value: object) -> None:
 @settings(max_examples=50)
 @given(values)
 def test_the_number_of_values_is_never_underestimated(value: object) -> None:
-    assert values_bound(text(value)) >= size(value) == count(value)
+    assert values_bound(text(value)) >= size(value) == counted(value)
 
 
 def test_pointers_escape_slashes_and_tildes() -> None:
@@ -96,3 +102,44 @@ def test_values_that_differ_differ_in_their_texts(one: object, two: object) -> N
 def test_the_texts_are_equal_exactly_if_jsonschema_says_so(one: object, two: object) -> None:
     is_equal = Draft202012Validator({"const": one}).is_valid(two)
     assert (canonical(one) == canonical(two)) == is_equal
+
+
+def test_a_number_has_its_noun() -> None:
+    assert (count(1, "item"), count(2_000, "item")) == ("1 item", "2,000 items")
+
+
+def test_short_values_are_shown_as_json_writes_them() -> None:
+    assert list(map(show, (True, None, 1.5, "é", {}, []))) == [
+        "true",
+        "null",
+        "1.5",
+        '"é"',
+        "{}",
+        "[]",
+    ]
+
+
+def test_containers_are_shown_by_their_size() -> None:
+    assert show({"a": 1}) == "an object with 1 property"
+    assert show(list(range(5_000))) == "an array of 5,000 items"
+
+
+def test_an_integer_that_python_would_not_write_is_still_shown() -> None:
+    assert show(10**5_000) == "a very large integer"
+
+
+@given(st.text(max_size=5_000))
+def test_a_long_text_is_shown_short(long: str) -> None:
+    assert len(show(long)) <= 60 * 6 + 2
+
+
+def test_lists_name_the_first_few_and_count_the_rest() -> None:
+    assert names("abcdefgh") == '"a", "b", "c", "d", "e", "f", and 2 more'
+    assert listing(["x", "y"], " or ") == "x or y"
+
+
+def test_a_problem_is_cut_to_its_bounds() -> None:
+    cut = problem("/" + "a" * 1_000, "b" * 1_000)
+    assert (len(cut.path), len(cut.message)) == (300, 300)
+    assert clip("abc", 3) == "abc"
+    assert clip("abcd", 3) == "ab…"

@@ -13,9 +13,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
-from callboard.runtime.schemas.acceptance import TooMuch
 from callboard.runtime.schemas.compiled import Unfit, compile_schema
-from callboard.runtime.schemas.engine import Engine
+from callboard.runtime.schemas.engine import Engine, TooMuch
 from tests.realdata import REALDATA
 from tests.runtime.schemas.kit import refusals, report, report_request
 

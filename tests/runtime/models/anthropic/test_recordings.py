@@ -13,7 +13,7 @@ import pytest
 
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.stream import INVALID_INPUT_KEY
+from callboard.runtime.models.anthropic.answer import INVALID_INPUT_KEY
 from callboard.runtime.models.protocol import ModelAnswer
 from tests.messages_api import MessagesApi, recorded
 from tests.realdata import needs_realdata, records, sample, samples
