@@ -8,14 +8,13 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import DEFAULTS
-from callboard.actors.protocol.messages import CallModel, ModelReplied
+from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
@@ -39,8 +38,6 @@ _PARTS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("model", (str,)),
 )
 _WHOLE: Final = {int}
-# The service may have finished the call, and its use is not known.
-_GIVEN_UP: Final = ModelReplied(0, 0, "cancelled")
 _TEXT_CHARS_MAX: Final = 1_000  # characters of a service's failure, reason or name
 
 logger = logging.getLogger("callboard.models")
@@ -67,7 +64,8 @@ class ModelPort:
             self._board.fail(CallboardError(f"{grant.agent} has a grant and is not there"))
             return
         asked = request_of(state)
-        if asked.digest != self._board.gate.wish_of(request).digest:
+        wish = self._board.gate.wish_of(request)
+        if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
         live = self._board.secrets.stream(asked.address, self._on_text)
@@ -79,11 +77,11 @@ class ModelPort:
             answer = self._crashed(error)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             limit = state.limits.model_timeout_s or DEFAULTS.model_timeout_s
-            work = self._wait(request, answer, live)
+            work = self._wait(request, wish, answer, live)
             self._tasks.spawn(request.seq, work, answer, limit)
         else:
             live.end()
-            self._post(request, self._made(answer))
+            self._post(request, self._made(wish, answer))
 
     def abort(self, request: Event) -> bool:
         """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
@@ -102,16 +100,19 @@ class ModelPort:
             return ModelAnswer(failure=ModelFailure("unknown_model", why))
         return model.call(asked, on_text)
 
-    async def _wait(self, request: Event, work: Awaitable[ModelAnswer], live: StreamBuffer) -> None:
+    async def _wait(
+        self, request: Event, wish: TurnRequested, work: Awaitable[ModelAnswer], live: StreamBuffer
+    ) -> None:
         try:
             try:
                 answer = await work
             finally:
                 live.end()
         except asyncio.CancelledError:
-            self._post(request, _GIVEN_UP)
+            # Without usage: the service may have finished the call, and its use is not known.
+            self._post(request, ModelReplied(wish.turn, wish.attempt, "cancelled"))
         else:
-            self._waiting[request.seq] = self._made(answer)
+            self._waiting[request.seq] = self._made(wish, answer)
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
 
     def _let_in(self, request: Event) -> bool:
@@ -129,28 +130,24 @@ class ModelPort:
 
     def _answer_open(self, seq: int, answer: ModelAnswer) -> None:
         if (request := self._board.gate.request(seq)) is not None:
-            self._post(request, self._made(answer))
+            self._post(request, self._made(self._board.gate.wish_of(request), answer))
 
     def _post(self, request: Event, reply: ModelReplied) -> None:
-        gate = self._board.gate
-        if gate.may_answer(request.seq):
-            wish = gate.wish_of(request)
-            reply = replace(reply, turn=wish.turn, attempt=wish.attempt)
-            self._board.answer(request, Post(owner_of(request), reply))
+        self._board.answer(request, Post(owner_of(request), reply))
 
-    def _made(self, answer: object) -> ModelReplied:
-        """Make a reply of a model's answer of any kind; its turn is filled in when it is posted."""
+    def _made(self, wish: TurnRequested, answer: object) -> ModelReplied:
+        """Make a reply of a model's answer of any kind."""
         try:
-            return self._replied(checked(answer))
+            return self._replied(wish, checked(answer))
         except (TypeError, ValueError) as error:
-            return self._replied(self._crashed(error))
+            return self._replied(wish, self._crashed(error))
 
     def _crashed(self, error: BaseException) -> ModelAnswer:
         told = self._board.secrets.redactor.told(error)
         logger.error("a model raised instead of answering\n%s", told)
         return ModelAnswer(failure=ModelFailure("model_crashed", failure_text(error)))
 
-    def _replied(self, answer: ModelAnswer) -> ModelReplied:
+    def _replied(self, wish: TurnRequested, answer: ModelAnswer) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
         model = self._short(answer.model)
         failure, content = answer.failure, NULL
@@ -161,9 +158,11 @@ class ModelPort:
                 failure = ModelFailure("garbage", str(error), is_retryable=True)
         if failure is not None:
             told = self._cleaned(failure)
-            return ModelReplied(0, 0, "error", usage=answer.usage, failure=told, model=model)
+            return ModelReplied(
+                wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model
+            )
         reason = self._short(answer.stop_reason)
-        return ModelReplied(0, 0, "ok", content, reason, answer.usage, model=model)
+        return ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
 
     def _cleaned(self, failure: ModelFailure) -> ModelFailure:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
