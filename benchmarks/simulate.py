@@ -96,13 +96,13 @@ def memory(runs: int) -> None:
     tenth = max(1, runs // 10)
 
     def tell() -> bool:
-        if made.seen.runs % tenth < 256:
+        if made.statistics.runs % tenth < 256:
             show()
         return False
 
     def show() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
-        print(f"{made.seen.runs:>9,} runs  {peak} MiB at most", flush=True)
+        print(f"{made.statistics.runs:>9,} runs  {peak} MiB at most", flush=True)
 
     made.run(tell)
     show()
