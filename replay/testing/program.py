@@ -258,20 +258,6 @@ class ProgramWorld:
         routes = self.program.routes[self._made[-1].actor]
         return {routes[recipient].strand for recipient, _ in self._posted}
 
-    def fork(self) -> "ProgramWorld":
-        """Copy the world, state and all."""
-        other = ProgramWorld.__new__(ProgramWorld)
-        other.program, other._posted = self.program, self._posted
-        other.states, other._wakes, other._places = (
-            self.states.copy(),
-            self._wakes.copy(),
-            self._places.copy(),
-        )
-        other._stirred = self._stirred.copy()
-        other._queues = {strand: queue.copy() for strand, queue in self._queues.items() if queue}
-        other._made, other._offered = self._made.copy(), self._offered.copy()
-        return other
-
     def digest(self) -> bytes:
         """Return a digest of all states and all queues."""
         parts = [canonical(state) for state in self.states.values()]

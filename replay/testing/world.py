@@ -14,7 +14,7 @@ Rules
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -122,15 +122,6 @@ class Touches(Protocol):
 
     def touched(self) -> Collection[str]:
         """Return what the order of the last move decides apart from its actor's state: see `Step.touched`."""
-        ...
-
-
-@runtime_checkable
-class Forks(Protocol):
-    """A world that can be copied in the middle of a run; counting states asks for it."""
-
-    def fork(self) -> Self:
-        """Copy the world, state and all."""
         ...
 
 
