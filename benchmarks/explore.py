@@ -159,8 +159,8 @@ def memory(runs: int) -> None:
     for tenth in range(1, 11):
         while under_way.statistics.runs < runs * tenth // 10:
             under_way.one()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{under_way.statistics.runs:>10,} runs  {peak:7.1f} MB at most  {under_way.statistics.orders} orders")
+        peak, seen = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, under_way.statistics
+        print(f"{seen.runs:>10,} runs  {peak:7.1f} MB at most  {len(seen.orders):,} orders")
 
 
 def main() -> None:

@@ -6,10 +6,9 @@ from typing import TypeAlias
 
 import pytest
 
-from callboard.replay.testing.explore import Explored, Plan, explore
+from callboard.replay.testing.explore import Explored, Plan, ShardResult, explore, merge_shards
 from callboard.replay.testing.run import bounds_of
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
-from callboard.replay.testing.shards import ShardResult, merge_shards
 from callboard.replay.testing.statistics import Statistics
 from callboard.testing.runs import Scenario
 from callboard.testing.subject import Subject, made, protocol_name, run_lines, subject_of
@@ -52,15 +51,9 @@ class Explorer:
             self._is_replayed = True
             return self._replay(subject, parse(self._schedule, subject.fingerprint))
         runs, seconds, seed, scheduler = self._wanted((runs, seconds, seed, scheduler))
-        found = explore(
-            *subject(),
-            scheduler=scheduler,
-            runs=runs or _RUNS_IN_TIME,
-            seconds=seconds,
-            seed=seed,
-            bounds=bounds_of(steps),
-            scenario=subject.fingerprint,
-        )
+        count = runs or _RUNS_IN_TIME
+        plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint)
+        found = explore(*subject(), plan)
         self._judge(subject, found)
         return found
 
@@ -71,8 +64,8 @@ class Explorer:
         if run.violation is not None:
             self._fail(subject, run_lines(subject, run, world, self._width))
         statistics = Statistics()
-        statistics.add(world, run.made, run.is_at_rest, run.is_cut)
-        result = ShardResult(statistics, [], (), is_exhausted=False, is_stopped=False)
+        statistics.add(world, run)
+        result = ShardResult(statistics, [], (), is_exhausted=False)
         return merge_shards([result], Plan("replay", scenario=subject.fingerprint), 0.0)
 
     def _judge(self, subject: Subject, found: Explored) -> None:

@@ -25,7 +25,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.replay.recording import Recording
 from callboard.replay.testing.chart import chart
-from callboard.replay.testing.explore import RUNS, Counterexample, Explored
+from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
@@ -140,19 +140,8 @@ class Scenario:
 
         Raises MisuseError for less than one step.
         """
-        worlds, monitors = self()
-        explored = explore_worlds(
-            worlds,
-            monitors,
-            scheduler=scheduler,
-            runs=runs,
-            seconds=seconds,
-            seed=seed,
-            bounds=bounds_of(steps),
-            scenario=self.fingerprint,
-            keeps_going=keeps_going,
-        )
-        return Exploration(self, explored)
+        plan = Plan(scheduler, runs, seconds, seed, bounds_of(steps), self.fingerprint, keeps_going)
+        return Exploration(self, explore_worlds(*self(), plan))
 
 
 def faults_of(given: FaultsLike) -> Faults:

@@ -20,11 +20,10 @@ from typing import Any, Self
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.divergence import clipped_json, first_difference
-from callboard.replay.testing.explore import Plan
+from callboard.replay.testing.explore import Campaign, Plan, ShardResult
 from callboard.replay.testing.replica_process import HASH_SEED, Replica, StepRecord, step_record
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.shards import ShardResult, run_shard
 from callboard.replay.testing.state_digests import StepDigests
 from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.world import Scenario, Step, World
@@ -142,13 +141,8 @@ def explore_twice(
     """
     make_world, monitors = scenario()
     with Twins(scenario, plan.scenario, processes) as twins:
-        return run_shard(
-            make_world,
-            [twins.notes, *monitors],
-            plan,
-            begins,
-            lambda world: twins.compare(world, plan.bounds.steps),
-        )
+        campaign = Campaign(make_world, [twins.notes, *monitors], plan)
+        return campaign.run(begins, lambda world: twins.compare(world, plan.bounds.steps))
 
 
 def check_schedule(scenario: Scenario[Any], schedule: Schedule, name: str = "") -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from callboard.replay.testing.chart import WIDTH, chart
 from callboard.replay.testing.explore import Counterexample, Explored
-from callboard.replay.testing.statistics import Figures
+from callboard.replay.testing.statistics import Figures, injected
 
 COVERAGE_LINES = 20
 
@@ -83,11 +83,7 @@ def figures_lines(explored: Explored) -> list[str]:
             f"{_count(len(figures.coverage), 'situation')} (role, state, message) "
             "in the runs looked at closely"
         )
-    faults = [  # a fault mix chooses faults; it is not a fault
-        f"{name.removeprefix('fault: ')} {n:,}"
-        for name, n in figures.faults.items()
-        if not name.startswith("fault mix ")
-    ]
+    faults = [f"{name.removeprefix('fault: ')} {n:,}" for name, n in injected(figures.faults).items()]
     if faults:
         found.append("faults: " + ", ".join(faults))
     return found if explored.is_exhausted else [*found, _bound(figures)]

@@ -20,9 +20,8 @@ from typing import Any
 import msgspec
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
-from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.shards import CampaignProgress, ShardResult, run_shard
-from callboard.replay.testing.statistics import Statistics
+from callboard.replay.testing.explore import Campaign, Plan, ShardResult
+from callboard.replay.testing.statistics import CampaignProgress, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.worker_process import check_named, start
 from callboard.replay.testing.world import Scenario
@@ -122,7 +121,7 @@ def _work(connection: Connection, scenario: Scenario[Any], plan: Plan) -> None:
 
     with suppress(OSError), connection:
         try:
-            connection.send(run_shard(*scenario(), plan, goes_on))
+            connection.send(Campaign(*scenario(), plan).run(goes_on))
         except OSError:
             raise
         except Exception as error:

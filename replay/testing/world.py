@@ -102,18 +102,10 @@ class Covers(Protocol):
         ...
 
 
-@runtime_checkable
-class Conditioned(Protocol):
-    """A world in which something is chosen for a whole run, such as what fails in it and how often."""
-
-    def conditions(self) -> str:
-        """Return the choice in one line; empty if nothing was chosen."""
-        ...
-
-
 def conditions_of(world: object) -> str:
-    """Return the choice for a whole run, in one line; empty if nothing was chosen."""
-    return world.conditions() if isinstance(world, Conditioned) else ""
+    """Return what was chosen for a whole run, such as its fault mix, in one line; empty if nothing was."""
+    said: str = getattr(world, "conditions", str)()
+    return said
 
 
 @runtime_checkable
