@@ -27,7 +27,7 @@ from callboard.replay.testing.explore import (
     merge_shards,
 )
 from callboard.replay.testing.parallel import explore_in_parallel
-from callboard.replay.testing.run import Run, bounds_of
+from callboard.replay.testing.run import Bounds, Run
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
 from callboard.replay.testing.stopwatch import Stopwatch
@@ -161,7 +161,7 @@ def explore(
         raise misused("--check-determinism starts its own processes: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
-    plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint, keep_going)
+    plan = Plan(scheduler, count, seconds, seed, Bounds(steps), subject.fingerprint, keep_going)
     job = Job(subject, scenario, plan, _jobs(jobs, count), check_determinism)
     try:
         if schedule:

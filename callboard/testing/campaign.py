@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pytest
 
 from callboard.replay.testing.explore import Explored, Plan, ShardResult, explore, merge_shards
-from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
 from callboard.replay.testing.statistics import Statistics
 from callboard.testing.runs import Scenario
@@ -52,7 +52,7 @@ class Explorer:
             return self._replay(subject, parse(self._schedule, subject.fingerprint))
         runs, seconds, seed, scheduler = self._wanted((runs, seconds, seed, scheduler))
         count = runs or _RUNS_IN_TIME
-        plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint)
+        plan = Plan(scheduler, count, seconds, seed, Bounds(steps), subject.fingerprint)
         found = explore(*subject(), plan)
         self._judge(subject, found)
         return found

@@ -29,7 +29,7 @@ from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Pla
 from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
@@ -140,7 +140,7 @@ class Scenario:
 
         Raises MisuseError for less than one step.
         """
-        plan = Plan(scheduler, runs, seconds, seed, bounds_of(steps), self.fingerprint, keeps_going)
+        plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), self.fingerprint, keeps_going)
         return Exploration(self, explore_worlds(*self(), plan))
 
 

@@ -28,21 +28,19 @@ Choose: TypeAlias = Callable[[Sequence[Move]], Move | None]
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How long runs may get. steps: N, those of the first part. steps_in_all: of both parts."""
+    """How long runs may get. steps: N, those of the first part. steps_in_all: of both parts.
+
+    Raises MisuseError for less than one step.
+    """
 
     steps: int = STEPS_MAX
     steps_in_all: int = 0
 
     def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise MisuseError(f"a run has at least one step, not {self.steps}")
         if not self.steps_in_all:
             msgspec.structs.force_setattr(self, "steps_in_all", FAIR_FACTOR * self.steps)
-
-
-def bounds_of(steps: int) -> Bounds:
-    """Return the bounds for these limits. Raises MisuseError for less than one step."""
-    if steps < 1:
-        raise MisuseError(f"a run has at least one step, not {steps}")
-    return Bounds(steps)
 
 
 DEFAULT = Bounds()

@@ -12,7 +12,7 @@ Rules
     be one of time (`is_over`); when one is used up, the best run so far is the result. Else the result is
     minimal in this sense: no single step can be dropped, no single one moved up.
   - That the order of two steps decides is only said where the other order was tried with all else in it, see
-    `swap`.
+    `candidate`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +20,8 @@ from typing import Generic, TypeAlias
 
 import msgspec
 
-from callboard.replay.testing.candidate import Candidate, run_candidate
+from callboard.replay.testing.candidate import Candidate, Reversal, reversal_of, run_candidate
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.race_reversal import Plan, plan_of, reverse_race
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
@@ -76,7 +75,7 @@ class _Search(Generic[W]):
         self._left = budget_steps
         self._is_over = is_over
         self.tries = 0
-        self.best = Candidate(run, [0] * len(run.made))
+        self.best = Candidate(run, [0] * len(run.made), [])
 
     def measure(self) -> None:
         """Measure the first run; a guess that completes otherwise than the run did leaves it as it is."""
@@ -84,20 +83,17 @@ class _Search(Generic[W]):
         if self.breaks(found):
             self.best = found
 
-    def make(self, strands: Sequence[str], completes: bool = False) -> Candidate:
+    def make(self, strands: Sequence[str], completes: bool = False, waits: bool = False) -> Candidate:
         """Make the run of a guess. Raises _Spent."""
-        self._check_means()
+        if self._left <= 0 or self._is_over():
+            raise _Spent
         completes |= self._completes
         found = run_candidate(
-            self._make_world, strands, self._monitors, completes=completes, steps=self._steps
+            self._make_world, strands, self._monitors, steps=self._steps, completes=completes, waits=waits
         )
         self._left -= len(found.run.made) + 1
         self.tries += 1
         return found
-
-    def _check_means(self) -> None:
-        if self._left <= 0 or self._is_over():
-            raise _Spent
 
     def breaks(self, found: Candidate) -> bool:
         """Return whether the same rule is broken."""
@@ -157,24 +153,16 @@ class _Search(Generic[W]):
                     break
         return better
 
-    def races(self) -> Iterator[tuple[Pair, Plan]]:
-        """Return the races whose other order, made of these steps alone, keeps the rule; with that plan."""
+    def races(self) -> Iterator[tuple[Pair, Reversal]]:
+        """Return the races whose other order, made of these steps alone, keeps the rule."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule, self._monitors)
         order = Order(world.trace())
         for i, j in sorted(order.races()):
-            plan = plan_of(order, i, j)
-            other = self.make(plan.head + plan.rest)
-            if other.strands[: len(plan.head)] == plan.head and not self.breaks(other):
-                yield (i + 1, j + 1), plan
-
-    def is_decided_by(self, plan: Plan) -> bool:
-        """Return whether reversing a race keeps every rule and loses no step. Raises _Spent."""
-        self._check_means()
-        other = reverse_race(self._make_world, plan, self._monitors, self._steps)
-        self._left -= len(other.run.made) + 1
-        self.tries += 1
-        return other.holds
+            reversal = reversal_of(order, i, j)
+            other = self.make(reversal.strands)
+            if reversal.is_in(other) and not self.breaks(other):
+                yield (i + 1, j + 1), reversal
 
 
 def shrink(
@@ -197,9 +185,9 @@ def shrink(
         while better:
             steps = (search.drop_outside, search.drop_chains, search.drop_stretches, search.move_up)
             better = sum(step() for step in steps) > 0
-        for pair, plan in search.races():
+        for pair, reversal in search.races():
             races.append(pair)
-            if search.is_decided_by(plan):
+            if reversal.holds(search.make(reversal.strands, completes=True, waits=True)):
                 decided_by.append(pair)
     except _Spent:
         is_minimal = False
