@@ -15,16 +15,18 @@ Rules
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import cycle, zip_longest
+from typing import Any
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.divergence import clipped_json, first_difference
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
-from callboard.replay.testing.replica_process import HASH_SEED, Replica, StepRecord, step_record
+from callboard.replay.testing.replica_process import HASH_SEED, Replica
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.state_digests import StepDigests
+from callboard.replay.testing.state_digests import StepDigests, StepRecord
 from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.world import Scenario, Step, World
 
@@ -40,7 +42,7 @@ class Nondeterminism(CallboardError):
     """
 
     def __init__(
-        self, actor: str, step: Step | None, field: str, here: str, there: str, schedule: str, hash_seed: str
+        self, step: Step | None, actor: str, field: str, here: str, there: str, schedule: str, hash_seed: str
     ) -> None:
         self.actor, self.field, self.here, self.there = actor, field, here, there
         self.step, self.label = (step.seq, step.label) if step else (0, "the start")
@@ -55,22 +57,13 @@ class Nondeterminism(CallboardError):
 class Twins:
     """The other processes: they take turns to make each run again and compare its states.
 
-    notes: a monitor for the runs that are made here, to come before all others. runs: how many were compared.
+    notes: a monitor for the runs that are made here, to come before all others.
     """
 
-    def __init__(self, scenario: Scenario[Any], name: str = "", processes: int = PROCESSES) -> None:
-        own = os.environ.get(HASH_SEED, "")
-        seeds = [seed for seed in map(str, range(1, processes + 2)) if seed != own][:processes]
+    def __init__(self, replicas: Sequence[Replica], name: str) -> None:
         self.notes = StepDigests()
-        self.runs = 0
         self._name = name
-        self._twins: list[Replica] = []
-        try:
-            for seed in seeds:
-                self._twins.append(Replica(scenario, seed))
-        except BaseException:
-            self.close()
-            raise
+        self._replicas = cycle(replicas)
 
     def compare(self, world: World, steps: int) -> None:
         """Compare the run that `world` has made, with `notes` taken of it. steps: N of its bounds.
@@ -79,53 +72,41 @@ class Twins:
         """
         made = world.trace()
         schedule = Schedule(tuple(step.strand for step in made), self.notes.healed_at, steps)
-        replica = self._twins[self.runs % len(self._twins)]
-        self.runs += 1
-        replica.make(schedule)
-        here, there = [note.digest for note in self.notes.of_steps], replica.digests()
+        replica = next(self._replicas)
+        here, there = self.notes.digests, replica.digests(schedule)
         if here == there:
             return
-        at = next((k for k, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
-        at = min(len(here), len(there)) if at is None else at
+        at = next(k for k, (one, other) in enumerate(zip_longest(here, there)) if one != other)
         step = made[at - 1] if 0 < at <= len(made) else None
-        actor, field, one, other = _difference(step, step_record(self.notes, at), replica.note(at))
-        raise Nondeterminism(actor, step, field, one, other, schedule.text(self._name), replica.hash_seed)
+        difference = _difference(step, self.notes.record(at), replica.record(at))
+        raise Nondeterminism(step, *difference, schedule.text(self._name), replica.hash_seed)
 
-    def close(self) -> None:
-        """End them all."""
-        for replica in self._twins:
-            replica.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+@contextmanager
+def _twins(scenario: Scenario[Any], name: str, processes: int) -> Iterator[Twins]:
+    """Start the other processes, and end them."""
+    own = os.environ.get(HASH_SEED, "")
+    seeds = [seed for seed in map(str, range(1, processes + 2)) if seed != own][:processes]
+    with ExitStack() as stack:
+        yield Twins([stack.enter_context(closing(Replica(scenario, seed))) for seed in seeds], name)
 
 
 def _difference(step: Step | None, here: StepRecord, there: StepRecord) -> tuple[str, str, str, str]:
     """Return the actor, the field and both values."""
     first = [step.recipient, step.sender] if step else []
-    names = dict.fromkeys([*first, *here.states, *there.states])
-    for name in names:
+    for name in dict.fromkeys([*first, *here.states, *there.states]):
         one, other = here.states.get(name), there.states.get(name)
         if one != other:
-            return name, *_shown(first_difference(one, other, "state"))
+            return name, *_clipped(one, other, "state")
     if here.posts != there.posts:
-        field, one, other = first_difference(here.posts, there.posts, "posted")
-        return _sender(here.posts, there.posts), *_shown((field, one, other))
+        pairs = zip_longest(here.posts, there.posts)
+        posted = next(one or other for one, other in pairs if one != other)
+        return posted["sender"], *_clipped(here.posts, there.posts, "posted")
     return (step.recipient if step else "the start"), "what is under way", "one thing", "another"
 
 
-def _sender(here: Sequence[Any], there: Sequence[Any]) -> str:
-    """Return the sender of the first message that differs."""
-    pairs = zip(here, there, strict=False)
-    differing = [one for one, other in pairs if one != other] or [*here, *there]
-    return str(differing[0]["sender"])
-
-
-def _shown(difference: tuple[str, object, object]) -> tuple[str, str, str]:
-    field, one, other = difference
+def _clipped(here: object, there: object, root: str) -> tuple[str, str, str]:
+    field, one, other = first_difference(here, there, root)
     return field, clipped_json(one, 120), clipped_json(other, 120)
 
 
@@ -140,7 +121,7 @@ def explore_twice(
     Raises Nondeterminism, and MisuseError for a scenario that other processes cannot find.
     """
     make_world, monitors = scenario()
-    with Twins(scenario, plan.scenario, processes) as twins:
+    with _twins(scenario, plan.scenario, processes) as twins:
         campaign = Campaign(make_world, [twins.notes, *monitors], plan)
         return campaign.run(begins, lambda world: twins.compare(world, plan.bounds.steps))
 
@@ -148,7 +129,7 @@ def explore_twice(
 def check_schedule(scenario: Scenario[Any], schedule: Schedule, name: str = "") -> None:
     """Make one run here and in every other process. name: of the scenario. Raises Nondeterminism."""
     make_world, _ = scenario()
-    with Twins(scenario, name) as twins:
+    with _twins(scenario, name, PROCESSES) as twins:
         for _ in range(PROCESSES):
             world = make_world()
             replay_on(world, schedule, [twins.notes])

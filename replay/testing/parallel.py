@@ -23,7 +23,7 @@ from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
 from callboard.replay.testing.statistics import CampaignProgress, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
-from callboard.replay.testing.worker_process import check_named, start
+from callboard.replay.testing.worker_process import start
 from callboard.replay.testing.world import Scenario
 
 TOLD_EVERY_S = 0.25
@@ -40,7 +40,6 @@ def explore_in_parallel(
     Raises MisuseError for less than one, and for a scenario that they cannot find; CallboardError if one of
     them fails.
     """
-    check_named(scenario)
     if jobs < 1:
         raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
     jobs = min(jobs, plan.runs)

@@ -1,57 +1,34 @@
-"""Another process that makes the same runs, under another PYTHONHASHSEED.
-
-    with Twin(scenario, "1") as twin:
-        twin.make(schedule)                 # begins there at once
-        twin.digests()                      # of the start and of each step
-        twin.note(7)                        # states and posts of step 7, as JSON values
-
-Rules
-  - Questions are answered in order: a run, then anything about this run.
-  - It ends with the campaign.
-"""
+"""Another process that makes the same runs, under another PYTHONHASHSEED. It ends with the campaign."""
 
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
 from callboard.replay.testing.schedulers.replayed import replay
-from callboard.replay.testing.state_digests import StepDigests, plain, plain_event
-from callboard.replay.testing.worker_process import check_named, start
-from callboard.replay.testing.world import Scenario
+from callboard.replay.testing.state_digests import StepDigests, StepRecord
+from callboard.replay.testing.worker_process import start
+from callboard.replay.testing.world import MakeWorld, Scenario
 
 HASH_SEED = "PYTHONHASHSEED"
-
-
-class StepRecord(NamedTuple):
-    """A note as JSON values. states: of those who changed, by name. posts: the new events."""
-
-    states: dict[str, Any]
-    posts: list[Any]
 
 
 class Replica:
     """The other process. hash_seed: its PYTHONHASHSEED."""
 
     def __init__(self, scenario: Scenario[Any], hash_seed: str) -> None:
-        check_named(scenario)
         self.hash_seed = hash_seed
         self._process, self._ours = start(_serve, scenario, environment={HASH_SEED: hash_seed})
 
-    def make(self, schedule: Schedule) -> None:
-        """Let it make this run."""
-        self._send(("run", schedule))
-
-    def digests(self) -> list[bytes]:
-        """Return the digests of the start and of each step; fewer than steps if the run did not fit there."""
-        found: list[bytes] = self._receive()
+    def digests(self, schedule: Schedule) -> list[bytes]:
+        """Make this run there. Return the digests of the start and of each step, as far as the run fits."""
+        found: list[bytes] = self._answer(schedule)
         return found
 
-    def note(self, step: int) -> StepRecord:
+    def record(self, step: int) -> StepRecord:
         """Return the states and posts after a step of the last run."""
-        self._send(("note", step))
-        found: StepRecord = self._receive()
+        found: StepRecord = self._answer(step)
         return found
 
     def close(self) -> None:
@@ -64,33 +41,19 @@ class Replica:
             self._process.join()
         self._ours.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _send(self, message: object) -> None:
+    def _answer(self, asked: Schedule | int) -> Any:
         try:
-            self._ours.send(message)
-        except OSError as error:
-            raise self._gone() from error
-
-    def _receive(self) -> Any:
-        try:
+            self._ours.send(asked)
             answer = self._ours.recv()
         except (EOFError, OSError) as error:
-            raise self._gone() from error
+            self._process.join(5)
+            raise CallboardError(
+                "the process that makes every run again has ended with exit code "
+                f"{self._process.exitcode}; see stderr"
+            ) from error
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    def _gone(self) -> CallboardError:
-        self._process.join(5)
-        return CallboardError(
-            f"the process that makes every run again has ended with exit code {self._process.exitcode}; "
-            "see stderr"
-        )
 
 
 # --- over there ---------------------------------------------------------------------
@@ -107,24 +70,15 @@ def _serve(connection: Connection, scenario: Scenario[Any]) -> None:
             return
         notes = StepDigests()
         while (asked := connection.recv()) is not None:
-            what, about = asked
-            if what == "note":
-                connection.send(step_record(notes, about))
-                continue
-            try:
-                with suppress(ScheduleMisfit):
-                    replay(make_world, about, [notes])
-                connection.send([note.digest for note in notes.of_steps])
-            except CallboardError as error:
-                connection.send(CallboardError(str(error)))
+            connection.send(_answer(make_world, notes, asked))
 
 
-def step_record(notes: StepDigests, step: int) -> StepRecord:
-    """Return a step of a run as JSON values; empty for a step that was not made."""
-    if step >= len(notes.of_steps):
-        return StepRecord({}, [])
-    note = notes.of_steps[step]
-    return StepRecord(
-        {name: plain(state) for name, state in note.states.items()},
-        [plain_event(event) for event in note.posts],
-    )
+def _answer(make_world: MakeWorld[Any], notes: StepDigests, asked: Schedule | int) -> object:
+    if isinstance(asked, int):
+        return notes.record(asked)
+    try:
+        with suppress(ScheduleMisfit):
+            replay(make_world, asked, [notes])
+    except CallboardError as error:
+        return CallboardError(str(error))  # errors with other arguments than their text cannot be unpickled
+    return notes.digests

@@ -13,7 +13,7 @@ Rules
     assertion is the rule.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -168,23 +168,20 @@ def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int
 
 
 def _look(world: W, monitors: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
-    for monitor in monitors:
-        run.violation = monitor.after(world, len(run.made), fair_steps)
-        if run.violation is not None:
-            return
+    at = len(run.made)
+    run.violation = _first_of(monitor.after(world, at, fair_steps) for monitor in monitors)
 
 
 def _look_at_rest(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
-    for monitor in monitors:
-        run.violation = monitor.at_rest(world, len(run.made))
-        if run.violation is not None:
-            return
+    at = len(run.made)
+    run.violation = _first_of(monitor.at_rest(world, at) for monitor in monitors)
 
 
 def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
-    for monitor in monitors:
-        if isinstance(monitor, JudgesUnfinished):
-            run.violation = monitor.unfinished(world, len(run.made))
-            if run.violation is not None:
-                run.is_broken_unfinished = True
-                return
+    judges = (monitor for monitor in monitors if isinstance(monitor, JudgesUnfinished))
+    run.violation = _first_of(monitor.unfinished(world, len(run.made)) for monitor in judges)
+    run.is_broken_unfinished = run.violation is not None
+
+
+def _first_of(found: Iterable[Violation | None]) -> Violation | None:
+    return next(filter(None, found), None)

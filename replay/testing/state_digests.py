@@ -33,6 +33,13 @@ class StepDigest(NamedTuple):
     posts: Sequence[Event]
 
 
+class StepRecord(NamedTuple):
+    """A step as JSON values. states: of those who changed, by name. posts: the new events."""
+
+    states: dict[str, Any]
+    posts: list[Any]
+
+
 class StepDigests:
     """A monitor that finds nothing wrong. of_steps: a note of the start, and of each step.
 
@@ -45,6 +52,19 @@ class StepDigests:
         self._known: dict[str, object] = {}
         self._log: Sequence[Event] = ()
         self._read = 0
+
+    @property
+    def digests(self) -> list[bytes]:
+        """Return the digests of the start and of each step."""
+        return [note.digest for note in self.of_steps]
+
+    def record(self, step: int) -> StepRecord:
+        """Return a step as JSON values; empty for a step that was not made."""
+        if step >= len(self.of_steps):
+            return StepRecord({}, [])
+        note = self.of_steps[step]
+        states = {name: plain(state) for name, state in note.states.items()}
+        return StepRecord(states, [plain_event(event) for event in note.posts])
 
     def begin(self, steps: int) -> None:
         """Begin a run."""

@@ -251,13 +251,13 @@ def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
 
 def test_runs_are_dealt_to_all_the_processes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    make = Replica.make
+    digests = Replica.digests
 
-    def noted(replica: Replica, schedule: Schedule) -> None:
+    def noted(replica: Replica, schedule: Schedule) -> list[bytes]:
         asked.append(replica.hash_seed)
-        make(replica, schedule)
+        return digests(replica, schedule)
 
-    monkeypatch.setattr(Replica, "make", noted)
+    monkeypatch.setattr(Replica, "digests", noted)
     explore_twice(sound_program, Plan(runs=7, keeps_going=True))
     assert len(asked) == 7
     first = asked[:3]

@@ -1,11 +1,12 @@
 import os
+from contextlib import closing
 from typing import NoReturn
 
 import pytest
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.testing.program import Actor, Program
-from callboard.replay.testing.replica_process import HASH_SEED, Replica, step_record
+from callboard.replay.testing.replica_process import HASH_SEED, Replica
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.state_digests import StepDigests
@@ -35,10 +36,9 @@ def seeded() -> Found:
 
 @pytest.mark.slow
 def test_a_twin_has_the_hash_seed_it_is_given() -> None:
-    with Replica(seeded, "77") as replica:
-        replica.make(Schedule(()))
-        replica.digests()
-        assert replica.note(0).states == {"c": "77"}
+    with closing(Replica(seeded, "77")) as replica:
+        replica.digests(Schedule(()))
+        assert replica.record(0).states == {"c": "77"}
 
 
 @pytest.mark.slow
@@ -47,21 +47,17 @@ def test_a_twin_makes_runs_and_returns_their_results() -> None:
     notes = StepDigests()
     replay(letters()[0], schedule, [notes])
     before = os.environ.get(HASH_SEED)
-    with Replica(letters, "77") as replica:
+    with closing(Replica(letters, "77")) as replica:
         assert os.environ.get(HASH_SEED) == before
-        replica.make(schedule)
-        assert replica.digests() == [note.digest for note in notes.of_steps]
-        assert replica.note(2) == step_record(notes, 2)
-        assert replica.note(2).states == {"c": ["y", "x"]}
-        replica.make(Schedule(("s2>c", "s2>c")))  # does not fit there
-        assert len(replica.digests()) == 2
-        assert replica.note(9) == ({}, [])
+        assert replica.digests(schedule) == [note.digest for note in notes.of_steps]
+        assert replica.record(2) == notes.record(2)
+        assert replica.record(2).states == {"c": ["y", "x"]}
+        assert len(replica.digests(Schedule(("s2>c", "s2>c")))) == 2  # the second does not fit there
+        assert replica.record(9) == ({}, [])
 
 
 @pytest.mark.slow
 def test_a_scenario_that_fails_there_or_ends_the_process_is_told() -> None:
     for scenario, said in ((failing, "cannot be made in another process"), (dying, "ended with exit code 7")):
-        with Replica(scenario, "1") as replica:
-            replica.make(Schedule(()))
-            with pytest.raises(CallboardError, match=said):
-                replica.digests()
+        with closing(Replica(scenario, "1")) as replica, pytest.raises(CallboardError, match=said):
+            replica.digests(Schedule(()))
