@@ -109,49 +109,40 @@ class _Search(Generic[W]):
 
     # --- attempts ------------------------------------------------------------
 
-    def drop_outside(self) -> bool:
+    def drop_outside(self) -> None:
         """Try without each strand of faults or of a client, however many other moves it then takes."""
-        made, better = self.best.run.made, False
+        made = self.best.run.made
         for kind in ("fault", "client"):
             for strand in dict.fromkeys(move.strand for move in made if move.kind == kind):
-                strands = [one for one in self.best.strands if one != strand]
-                better |= self.attempt(strands, completes=True)
-        return better
+                self.attempt([one for one in self.best.strands if one != strand], completes=True)
 
-    def drop_chains(self) -> bool:
+    def drop_chains(self) -> None:
         """Try without each strand, those of the last steps first."""
-        better = False
         for strand in dict.fromkeys(reversed(self.best.strands)):
-            better |= self.attempt([one for one in self.best.strands if one != strand])
-        return better
+            self.attempt([one for one in self.best.strands if one != strand])
 
-    def drop_stretches(self) -> bool:
+    def drop_stretches(self) -> None:
         """Try without each stretch of steps, from half of all down to single ones."""
-        better, length = False, max(len(self.best.strands) // 2, 1)
+        length = max(len(self.best.strands) // 2, 1)
         while length:
             at = len(self.best.strands) - length
             while at >= 0:
                 strands = self.best.strands
-                if self.attempt(strands[:at] + strands[at + length :]):
-                    better = True
+                self.attempt(strands[:at] + strands[at + length :])
                 at = min(at, len(self.best.strands)) - length
             length //= 2
-        return better
 
-    def move_up(self) -> bool:
+    def move_up(self) -> None:
         """Try each step where it could first have been made, or one place earlier."""
-        better = False
         for b in range(1, len(self.best.strands)):
-            if b >= len(self.best.strands):
+            if b >= len(self.best.strands):  # the best run may have become shorter
                 break
             earliest = self.best.since[b]
             for index in dict.fromkeys((earliest, b - 1)):
                 strands = self.best.strands
                 moved = [*strands[:index], strands[b], *strands[index:b], *strands[b + 1 :]]
                 if earliest <= index < b and self.attempt(moved):
-                    better = True
                     break
-        return better
 
     def races(self) -> Iterator[tuple[Pair, Reversal]]:
         """Return the races whose other order, made of these steps alone, keeps the rule."""
@@ -181,10 +172,13 @@ def shrink(
     is_minimal = True
     try:
         search.measure()
-        better = True
-        while better:
-            steps = (search.drop_outside, search.drop_chains, search.drop_stretches, search.move_up)
-            better = sum(step() for step in steps) > 0
+        before = None
+        while search.best is not before:
+            before = search.best
+            search.drop_outside()
+            search.drop_chains()
+            search.drop_stretches()
+            search.move_up()
         for pair, reversal in search.races():
             races.append(pair)
             if reversal.holds(search.make(reversal.strands, completes=True, waits=True)):
@@ -193,12 +187,7 @@ def shrink(
         is_minimal = False
     best = search.best.run
     assert best.violation is not None
+    steps_before, tries = len(run.made), search.tries
     return Shrunk(
-        best.schedule,
-        best.violation,
-        len(run.made),
-        search.tries,
-        is_minimal,
-        tuple(races),
-        tuple(decided_by),
+        best.schedule, best.violation, steps_before, tries, is_minimal, tuple(races), tuple(decided_by)
     )
