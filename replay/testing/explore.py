@@ -50,11 +50,9 @@ LATE_S = 1.0
 class Counterexample(msgspec.Struct, frozen=True):
     """A run that breaks a rule, made small.
 
-    run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
-    conditions: the choice for that whole run, in words: the fault mix of a session.
-    schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
-    need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
-    the run completed. is_minimal: whether the search for it was finished.
+    schedule, violation, steps: of the small one. races, decided_by, is_minimal: as in `Shrunk`.
+    found: the run as it was found. run: its number, from 1. scheduler: that picked it. conditions: the choice
+    for the whole run, in words: the fault mix of a session.
     """
 
     violation: Violation
@@ -219,7 +217,7 @@ class Campaign(Generic[W]):
 
     def _counterexample(self, run: Run, violation: Violation, conditions: str) -> Counterexample:
         plan = self._plan
-        small = Shrunk(run.schedule, violation, len(run.made))
+        small = Shrunk(run.schedule, violation)
         if plan.shrinks:
             small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()

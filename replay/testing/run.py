@@ -168,13 +168,11 @@ def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int
 
 
 def _look(world: W, monitors: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
-    at = len(run.made)
-    run.violation = _first_of(monitor.after(world, at, fair_steps) for monitor in monitors)
+    run.violation = _first_of(monitor.after(world, len(run.made), fair_steps) for monitor in monitors)
 
 
 def _look_at_rest(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
-    at = len(run.made)
-    run.violation = _first_of(monitor.at_rest(world, at) for monitor in monitors)
+    run.violation = _first_of(monitor.at_rest(world, len(run.made)) for monitor in monitors)
 
 
 def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:

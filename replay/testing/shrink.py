@@ -36,7 +36,7 @@ Pair: TypeAlias = tuple[int, int]
 class Shrunk(msgspec.Struct, frozen=True):
     """A run that breaks a rule and is small.
 
-    steps_before: the steps before shrinking. tries: runs made for it.
+    tries: runs made for it.
     races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
     whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
     enough.
@@ -44,7 +44,6 @@ class Shrunk(msgspec.Struct, frozen=True):
 
     schedule: Schedule
     violation: Violation
-    steps_before: int
     tries: int = 0
     is_minimal: bool = False
     races: tuple[Pair, ...] = ()
@@ -187,7 +186,5 @@ def shrink(
         is_minimal = False
     best = search.best.run
     assert best.violation is not None
-    steps_before, tries = len(run.made), search.tries
-    return Shrunk(
-        best.schedule, best.violation, steps_before, tries, is_minimal, tuple(races), tuple(decided_by)
-    )
+    pairs = tuple(races), tuple(decided_by)
+    return Shrunk(best.schedule, best.violation, search.tries, is_minimal, *pairs)

@@ -25,8 +25,7 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     """One thing that can happen next.
 
     strand: its sequence: an actor's inbox ("inbox host.1"), one port request with its answer
-    ("model host.1/3"), a client, a fault.
-    actor: whose state it changes; two moves of one actor conflict.
+    ("model host.1/3"), a client, a fault. actor: whose state it changes.
     label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
     """
 
@@ -39,11 +38,10 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 class Step(msgspec.Struct, frozen=True, gc=False):
     """A move that was made.
 
-    seq: its place in the run, from 1. sender and recipient: of the message that it delivered.
-    cause: the seq of the step that posted that message; 0 if it was there from the start.
-    strand, kind, label: of the move. actor: of the move; empty: the recipient.
-    touched: the other things that its order decides: the inboxes that it added to, where
-    one inbox takes the messages of several senders; slots or a budget that others draw on too.
+    seq: its place in the run, from 1. strand, kind, label: of the move. actor: of the move; empty: the
+    recipient. sender and recipient: of the message that it delivered. cause: the seq of the step that posted
+    that message; 0 if it was there from the start. touched: the other things that its order decides, such as
+    an inbox or a budget that other actors share.
     """
 
     seq: int
@@ -82,11 +80,7 @@ class World(Protocol):
 
 @runtime_checkable
 class Heals(Protocol):
-    """A world that wants to know when its faults are over.
-
-    The first part of a run has faults, the second has none and must come to a good end. Moves of the kind
-    "fault" are no longer chosen in the second part, whether or not the world still offers them.
-    """
+    """A world that wants to know when its faults are over: from then on no move of that kind is chosen."""
 
     def heal(self) -> None:
         """Stop all faults. Called once in a run, or never."""
@@ -139,10 +133,7 @@ class Monitor(Protocol[W_contra]):
         ...
 
     def after(self, world: W_contra, at: int, fair_steps: int) -> Violation | None:
-        """Look at the world after step `at`; 0 is the start.
-
-        fair_steps: how many steps ago the faults were over and choices became fair; 0 before.
-        """
+        """Look at the world after step `at`; 0 is the start. fair_steps: steps since the faults were over."""
         ...
 
     def at_rest(self, world: W_contra, at: int) -> Violation | None:
@@ -152,13 +143,10 @@ class Monitor(Protocol[W_contra]):
 
 @runtime_checkable
 class JudgesUnfinished(Protocol[W_contra]):
-    """A monitor that can judge a run that ends before it is at rest, by a bound or with its schedule.
-
-    Only a message or state that is there can break a rule then: a missing one might still have come.
-    """
+    """A monitor that can judge a run that ends before it is at rest, by a bound or with its schedule."""
 
     def unfinished(self, world: W_contra, at: int) -> Violation | None:
-        """Look at the world as far as it came: to step `at`."""
+        """Look at the world as far as it came, to step `at`: a missing message might still have come."""
         ...
 
 

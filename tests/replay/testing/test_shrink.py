@@ -42,7 +42,7 @@ def test_only_the_steps_that_break_the_rule_are_left() -> None:
     found = small(crowd(), rule)
     assert sorted(found.schedule.strands) == ["s3>c", "s5>c"]
     assert found.is_minimal
-    assert found.steps_before > 2
+    assert len(perform(crowd().world(), [rule], last, last).made) > 2
 
 
 def test_where_order_does_not_matter_nothing_overtakes_and_nothing_is_decided() -> None:
@@ -76,8 +76,9 @@ def test_faults_and_clients_are_dropped_first_even_if_that_takes_more_steps() ->
         {"a": Actor(0, step, faults=lambda state: ("fail",) if state < 3 else ())},
         [Send("s", "a", "tick") for _ in range(4)],
     )
-    found = small(program, always("less than three", lambda world: world.states["a"] < 3))
-    assert found.steps_before == 1
+    rule = always("less than three", lambda world: world.states["a"] < 3)
+    assert len(perform(program.world(), [rule], last, last).made) == 1
+    found = small(program, rule)
     assert found.schedule.strands == ("s>a",) * 3
 
 
