@@ -24,9 +24,9 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.replay.recording import Recording
-from callboard.replay.testing.chart import chart
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
+from callboard.replay.testing.findings import chart
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import Bounds

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.chart import chart
 from callboard.replay.testing.explore import Explored
+from callboard.replay.testing.findings import chart
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
