@@ -24,12 +24,13 @@ NUMBER = 5
 """Columns of the step's number and mark."""
 
 
-def _no_command(text: str) -> str:
+def no_command(text: str) -> str:
+    """Return the text of a schedule, where no command repeats it."""
     return f"schedule {text}"
 
 
 def counterexample_lines(
-    found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = _no_command
+    found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = no_command
 ) -> list[str]:
     """Return the lines of one counterexample. command: prints the command for a schedule's text."""
     at = found.violation.at
@@ -60,15 +61,21 @@ def _overtakings(found: Counterexample) -> Iterator[str]:
             yield "  the other way round the rule is not broken"
 
 
-def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] = _no_command) -> list[str]:
-    """Return the lines of a campaign."""
+def lines(
+    explored: Explored,
+    width: int = WIDTH,
+    command: Callable[[str], str] = no_command,
+    details: Callable[[str, str], list[str]] = lambda schedule, rule: [],
+) -> list[str]:
+    """Return the lines of a campaign. details: of a schedule, by the rule that it breaks."""
     found: list[str] = []
     for one in explored.counterexamples:
         found += [*counterexample_lines(one, width, command), ""]
     found += [f"never reached: {goal}" for goal in explored.unmet_goals]
     if explored.is_without_end and not explored.counterexamples:
         found.append("no run came to rest, so no rule about the end was looked at")
-    return found + figures_lines(explored)
+    told = [line for one in explored.counterexamples for line in details(one.text, one.violation.rule)]
+    return [*found, *figures_lines(explored), *(["in detail:", *told] if told else [])]
 
 
 def figures_lines(explored: Explored) -> list[str]:
