@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from callboard.replay.testing.explore import Explored, Plan, ShardResult, explore, merge_shards
+from callboard.replay.testing.explore import Explored, Plan, explore
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
-from callboard.replay.testing.statistics import Statistics
+from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.testing.runs import Scenario
 from callboard.testing.subject import Subject, made, protocol_name, run_lines, subject_of
 
@@ -71,8 +71,8 @@ class Explorer:
             _fail(subject, run_lines(subject, run, world, self._width))
         statistics = Statistics()
         statistics.add(world, run)
-        result = ShardResult(statistics, [], (), is_exhausted=False)
-        return merge_shards([result], Plan("replay", scenario=subject.fingerprint), 0.0)
+        figures = Figures.of(statistics)
+        return Explored(figures, (), (), False, "replay", 0, subject.fingerprint, seconds=0.0)
 
     @property
     def _width(self) -> int:

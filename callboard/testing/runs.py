@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -96,20 +97,13 @@ class Scenario:
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
-        prompts = _prompts_of(prompt)
+        scenario = scenario_of(agent, policy, tools, approve)
         schema = schema_json(output_schema)
-        asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
+        asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(_prompts_of(prompt), 1)]
         self.name = name or agent.name
         self.monitors = _monitors_of(monitors)
-        self.pure = scenario_of(
-            agent,
-            policy,
-            tools or {},
-            approve,
-            asks=asks,
-            limits=limits_of(limits),
-            closes=closes,
-            faults=faults_of(faults),
+        self.pure = replace(
+            scenario, asks=asks, limits=limits_of(limits), closes=closes, faults=faults_of(faults)
         )
 
     def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:
@@ -200,13 +194,13 @@ def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[Sessio
     return monitors
 
 
+@dataclass(eq=False, repr=False)
 class Simulation:
     """One run that is over. world: as it was at the end. schedule: of its moves."""
 
-    def __init__(self, scenario: Scenario, world: SessionWorld, schedule: Schedule) -> None:
-        self.scenario = scenario
-        self.world = world
-        self.schedule = schedule
+    scenario: Scenario
+    world: SessionWorld
+    schedule: Schedule
 
     @property
     def events(self) -> list[Event]:
@@ -271,12 +265,12 @@ async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSI
         await log.close()
 
 
+@dataclass(eq=False, repr=False)
 class Exploration:
     """What a campaign found. explored: the figures, and the counterexamples as the explorer has them."""
 
-    def __init__(self, scenario: Scenario, explored: Explored) -> None:
-        self.scenario = scenario
-        self.explored = explored
+    scenario: Scenario
+    explored: Explored
 
     @property
     def is_ok(self) -> bool:
