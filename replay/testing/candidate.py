@@ -3,13 +3,11 @@
 Rules
   - A move that is not offered when its turn comes is left out. With `waits` it is waited for: meanwhile the
     others are made, the one that has waited longest first.
-  - completes: where the candidate ends, the second part of the run begins: no faults, first come, first
-    served, until it is at rest. Rules about the end need that. Else the run stops there.
-  - The run that came of it is what counts, and it is measured: fewer faults and client moves first, then
-    fewer steps, then fewer moves that overtook one that was there before them.
+  - completes: where the list ends, the second part of the run begins: no faults, first come, first served,
+    until it is at rest. Rules about the end need that. Else the run stops there.
   - To reverse a race, the run is made as far as the race, then the later step with all that it needs, then
-    the rest. That the order decides is only shown if everything was made, faults included, and it came to
-    rest with every rule kept: a run that lost a step may keep the rule for that reason.
+    the rest. It shows that the order decides only if it lost no step: one that did may keep the rule for that
+    reason.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,10 @@
-"""A campaign each of whose runs is made twice, in two processes, and must come to the same states.
+"""A campaign each of whose runs is made again in another process, and must come to the same states.
 
     found = explore_twice(scenario, Plan(runs=1_000))        # raises Nondeterminism
 
-A replay of a log finds a decider that posts something else. This finds it before it posts anything: states
-are compared after every step. What makes deciders differ is the order of a set, a hash, an `id()`, a clock,
-chance, or a sum of floats in the order of a set; so the other processes have other hash seeds, other
-addresses and another time. (Shuttle and MadSim make a run twice and compare too; theirs are in one process.)
+A replay of a log finds a decider that posts something else; this finds it before it posts anything. Deciders
+differ by the order of a set, a hash, an `id()`, a clock, chance, or a sum of floats in the order of a set; so
+the other processes have other hash seeds, other addresses and another time.
 
 Rules
   - Runs are dealt to three processes, since a set of two is walked in one order under half of all seeds.
@@ -26,7 +25,7 @@ from callboard.replay.divergence import clipped_json, first_difference
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
 from callboard.replay.testing.schedulers.replayed import replay, replay_on
-from callboard.replay.testing.state_digests import StepDigests, StepRecord
+from callboard.replay.testing.state_digests import StepDigest, StepDigests
 from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.worker_process import start
 from callboard.replay.testing.world import MakeWorld, Scenario, Step, World
@@ -68,9 +67,9 @@ class Replica:
         found: list[bytes] = self._answer(schedule)
         return found
 
-    def record(self, step: int) -> StepRecord:
+    def record(self, step: int) -> StepDigest:
         """Return the states and posts after a step of the last run."""
-        found: StepRecord = self._answer(step)
+        found: StepDigest = self._answer(step)
         return found
 
     def close(self) -> None:
@@ -135,7 +134,7 @@ def _twins(scenario: Scenario[Any], name: str, processes: int) -> Iterator[Twins
         yield Twins([stack.enter_context(closing(Replica(scenario, seed))) for seed in seeds], name)
 
 
-def _difference(step: Step | None, here: StepRecord, there: StepRecord) -> tuple[str, str, str, str]:
+def _difference(step: Step | None, here: StepDigest, there: StepDigest) -> tuple[str, str, str, str]:
     """Return the actor, the field and both values."""
     first = [step.recipient, step.sender] if step else []
     for name in dict.fromkeys([*first, *here.states, *there.states]):

@@ -2,11 +2,9 @@
 
 Rules
   - A counterexample is: the rule in one sentence, the chart of the small run, which step overtook which, and
-    the command that shows it again. Nothing else is needed to understand it.
-  - A campaign that found nothing says how much it tried, and how likely it would have found something.
-  - In a chart (a message-sequence chart in plain text) each actor has a lane. A step is drawn where its
-    message is handled: an arrow from the lane of the sender to that of the recipient, a circle for a message
-    that an actor sends itself, an x at the head for a fault. The text names the message or fault.
+    the command that shows it again. A campaign that found nothing says how likely it would have.
+  - A chart has a lane for each actor, and a step where its message is handled: an arrow from the lane of the
+    sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault.
   - 80 columns where possible: lanes become narrower down to 6, names that do not fit are numbered and listed
     below. Beyond that there are no lanes, and each line names sender and recipient.
 """

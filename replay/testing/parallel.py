@@ -3,13 +3,12 @@
     shards = explore_in_parallel(scenario, Plan(runs=100_000), 4, progress)
 
 Rules
-  - The scenario is found by its name in each process, which must find it there. Job k has the seed "SEED/k":
-    a campaign of n jobs makes the same runs every time, if it is bounded by runs and goes on at a violation.
+  - Job k has the seed "SEED/k": a campaign of n jobs makes the same runs every time, if it is bounded by runs
+    and goes on at a violation.
   - progress is called a few times a second with the progress of all jobs; False stops them.
   - The first job that breaks a rule stops the others, unless the plan keeps going. A job that is stopped ends
     its run or its shrinking, and hands in its results. Which job is first depends on the system, so the
     example may differ from one campaign to the next of the same seed.
-  - Results come in the order of the jobs; of two examples of one size the lower job's is kept.
 """
 
 from collections.abc import Callable

@@ -16,8 +16,6 @@ Rules
     retries, decisions of its own. `faults(state)` are those that need not come. Each is a strand of its own
     ("bob wakes Timeout"), named by the message.
   - A message from a sender of `clients` is a client's move.
-  - The world is lean: it keeps states, queues and offers. The poster of each message, which a chart or the
-    reduction needs, is computed from the moves on demand.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -151,6 +149,8 @@ def describe(message: object) -> str:
 
 class ProgramWorld:
     """A run of a program. states: of all actors, by name; look at them in rules, and change nothing."""
+
+    # Lean, for speed: the poster of each message, which charts and reduction need, is computed on demand.
 
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -5,8 +5,6 @@ Rules
     steps. Then the world heals: no fault is chosen any more, and the other moves are chosen fairly, until it
     is at rest or 10 N steps were made (both figures from Coyote).
   - A world with a method `heal` (`Heals`) gets its second part even at rest: healing may offer moves.
-  - A world that offers only faults is at rest, and its rules are checked so; the scheduler may still choose
-    a fault.
   - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
     beginning of a run look at it (`JudgesUnfinished`).
   - An exception of a decider or of the world is a violation of its own at that step; the text of an

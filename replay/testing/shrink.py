@@ -3,16 +3,14 @@
 Rules
   - Only what breaks the same rule counts; another violation met on the way is another bug.
   - First faults and client moves are dropped, even where the rule is then broken later; then all of one
-    strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002); the
-    order of dropping is that of DEMi (Scott et al., NSDI 2016), whose results are 1 to 4.6 times the size
-    of the smallest.
-  - Then the run is brought closer to first come, first served: a move that could have been made earlier
-    is, as long as the rule stays broken. So an overtaking that is still there is one that matters.
-  - A schedule is found by making it, so the result replays exactly. There is a budget of steps, and there may
-    be one of time (`is_over`); when one is used up, the best run so far is the result. Else the result is
-    minimal in this sense: no single step can be dropped, no single one moved up.
-  - That the order of two steps decides is only said where the other order was tried with all else in it, see
-    `candidate`.
+    strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002; in
+    the order of DEMi: Scott et al., NSDI 2016, whose results are 1 to 4.6 times the size of the smallest).
+  - Then a move that could have been made earlier is, as long as the rule stays broken. So an overtaking that
+    is still there is one that matters.
+  - A schedule is found by making it, so the result replays exactly. It is minimal in this sense: no single
+    step can be dropped, no single one moved up. When the budget of steps or the time (`is_over`) is used up,
+    the best run so far is the result.
+  - That the order of two steps decides is only said where the other order was tried with all else in it.
 """
 
 from collections.abc import Callable, Iterator, Sequence

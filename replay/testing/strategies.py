@@ -5,8 +5,7 @@
         world = SessionWorld(plan.scenario(wrong)).run(order)
         assert breaches_of(world) == []
 
-Each drawn value prints as the data that it is. Everything shrinks to the same simple thing: one agent that
-answers "done" at once, without limits, tools or faults, first come, first served.
+Drawn values print as data, and shrink to one agent that answers "done" at once, first come, first served.
 """
 
 from collections.abc import Sequence

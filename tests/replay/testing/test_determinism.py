@@ -110,7 +110,7 @@ def test_a_twin_makes_runs_and_returns_their_results() -> None:
         assert replica.record(2) == notes.record(2)
         assert replica.record(2).states == {"c": ["y", "x"]}
         assert len(replica.digests(Schedule(("s2>c", "s2>c")))) == 2  # the second does not fit there
-        assert replica.record(9) == ({}, [])
+        assert replica.record(9) == (b"", {}, [])
 
 
 @pytest.mark.slow
