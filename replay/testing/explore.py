@@ -28,7 +28,7 @@ from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
-from callboard.replay.testing.shrink import Pair, Shrunk, shrink
+from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import (
@@ -47,26 +47,20 @@ LATE_S = 1.0
 """To shrink in, for a violation that is found when the time of a campaign is all but over."""
 
 
-class Counterexample(msgspec.Struct, frozen=True):
+class Counterexample(Shrunk, frozen=True, kw_only=True):
     """A run that breaks a rule, made small.
 
-    schedule, violation, steps: of the small one. races, decided_by, is_minimal: as in `Shrunk`.
-    found: the run as it was found. run: its number, from 1. scheduler: that picked it. conditions: the choice
-    for the whole run, in words: the fault mix of a session.
+    steps: of the small run. found: the run as it was found. run: its number, from 1. scheduler: that picked
+    it. conditions: the choice for the whole run, in words: the fault mix of a session.
     """
 
-    violation: Violation
-    schedule: Schedule
     steps: tuple[Step, ...]
-    races: tuple[Pair, ...]
-    decided_by: tuple[Pair, ...]
-    is_minimal: bool
     found: Schedule
     run: int
     scheduler: str
     seed: int | str
     scenario: str
-    conditions: str = ""
+    conditions: str
 
     @property
     def text(self) -> str:
@@ -223,12 +217,8 @@ class Campaign(Generic[W]):
         world = self._make_world()
         replay_on(world, small.schedule, self._monitors)
         return Counterexample(
-            violation=small.violation,
-            schedule=small.schedule,
+            **msgspec.structs.asdict(small),
             steps=tuple(world.trace()),
-            races=small.races,
-            decided_by=small.decided_by,
-            is_minimal=small.is_minimal,
             found=run.schedule,
             run=self.statistics.runs,
             scheduler=self._scheduler.name,

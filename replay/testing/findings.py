@@ -135,23 +135,12 @@ def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = (
     lane = min(room, max(LANE_MIN, min(LANE_MAX, max(map(len, names)) + 3)))
     if lane < LANE_MIN:
         return [_plain(step, marked) for step in steps]
-    titles, legend = _titles(names, lane)
+    titles = [name if len(name) < lane else f"({number})" for number, name in enumerate(names, 1)]
+    legend = [f"{title} {name}" for title, name in zip(titles, names, strict=True) if title != name]
     text = width - NUMBER - lane * len(names) - 1
     lines = [" " * NUMBER + "".join(title.center(lane) for title in titles).rstrip()]
     lines += [_line(step, names, lane, text, marked) for step in steps]
     return lines + legend
-
-
-def _titles(names: Sequence[str], lane: int) -> tuple[list[str], list[str]]:
-    """Return the titles of the lanes, and the lines below the chart that explain them."""
-    titles, legend = [], []
-    for number, name in enumerate(names, 1):
-        if len(name) < lane:
-            titles.append(name)
-        else:
-            titles.append(f"({number})")
-            legend.append(f"({number}) {name}")
-    return titles, legend
 
 
 def _head(step: Step, marked: Collection[int]) -> str:
@@ -174,17 +163,11 @@ def _line(step: Step, names: Sequence[str], lane: int, text: int, marked: Collec
         cells[end - toward] = ">" if toward == 1 else "<"
     if step.kind == "fault":
         cells[end] = "x"
-    return f"{_head(step, marked)}{''.join(cells)} {_short(_text(step), text)}".rstrip()
+    return f"{_head(step, marked)}{''.join(cells)} {_text(step, text)}".rstrip()
 
 
-def _text(step: Step) -> str:
-    """Return the label without the words that the arrow repeats."""
-    return (
-        step.label.removeprefix(f"{step.recipient} ")
-        .removeprefix("handles ")
-        .removesuffix(f" from {step.sender}")
-    )
-
-
-def _short(text: str, columns: int) -> str:
+def _text(step: Step, columns: int) -> str:
+    """Return the label without the words that the arrow repeats, cut to size."""
+    label = step.label.removeprefix(f"{step.recipient} ").removeprefix("handles ")
+    text = label.removesuffix(f" from {step.sender}")
     return text if len(text) <= columns else text[: columns - 1] + "…"

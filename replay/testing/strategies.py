@@ -190,12 +190,8 @@ def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member
     """
     asks = _members(reports, tools, True)
     one = st.one_of(_members(reports, tools, False), asks)
-    shapes = [_cast([one], one, most)]
-    if most > 1:
-        shapes += [_cast([asks, one], one, most)] * 3
-    if most > 2:
-        shapes += [_cast([asks, asks, one], one, most)] * 4
-    return st.sampled_from(shapes).flatmap(lambda shape: shape)
+    firsts = [[one], *[[asks, one]] * 3 * (most > 1), *[[asks, asks, one]] * 4 * (most > 2)]
+    return st.sampled_from([_cast(first, one, most) for first in firsts]).flatmap(lambda shape: shape)
 
 
 def _cast(
