@@ -39,32 +39,21 @@ class Bounds(NamedTuple):
     scheduler: str
 
 
-class _Option(NamedTuple):
-    """One option, with its name on the command line, in the environment and in ini files."""
-
-    name: str
-    metavar: str
-    help: str
-
-    @property
-    def key(self) -> str:
-        return f"callboard_{self.name}"
-
-
-_OPTIONS = (
-    _Option("runs", "N", f"runs of each campaign; {RUNS:,}, or with seconds as many as fit"),
-    _Option("seconds", "S", "end each campaign after this many seconds"),
-    _Option("seed", "SEED", "any text; 'random' draws a seed, and the header shows it"),
-    _Option("scheduler", "NAME", "portfolio, random, pos, pct, delays or exhaustive"),
-)
+_OPTIONS = {
+    "runs": ("N", f"runs of each campaign; {RUNS:,}, or with seconds as many as fit"),
+    "seconds": ("S", "end each campaign after this many seconds"),
+    "seed": ("SEED", "any text; 'random' draws a seed, and the header shows it"),
+    "scheduler": ("NAME", "portfolio, random, pos, pct, delays or exhaustive"),
+}
+"""The options by their names on the command line, in the environment and in ini files."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options, for the command line and for ini files."""
     group = parser.getgroup("callboard", "exploring how agents delegate")
-    for one in _OPTIONS:
-        group.addoption(f"--callboard-{one.name}", metavar=one.metavar, default=None, help=one.help)
-        parser.addini(one.key, one.help, default="")
+    for name, (metavar, told) in _OPTIONS.items():
+        group.addoption(f"--callboard-{name}", metavar=metavar, default=None, help=told)
+        parser.addini(f"callboard_{name}", told, default="")
     group.addoption(
         "--callboard-schedule",
         metavar="TEXT",
@@ -100,19 +89,10 @@ def callboard_explore(request: pytest.FixtureRequest) -> "Iterator[Explorer]":
     explorer.finish()
 
 
-def bounds_of(
-    config: pytest.Config,
-    runs: int | None = None,
-    seconds: float | None = None,
-    seed: int | str | None = None,
-    scheduler: str | None = None,
-) -> Bounds:
-    """Return the bounds of a campaign. The arguments are those of the test. Raises pytest.UsageError."""
-    said = {"runs": runs, "seconds": seconds, "seed": seed, "scheduler": scheduler}
-    found = {
-        name: _asked(config, name) or ("" if told is None else str(told)) or _ini(config, name)
-        for name, told in said.items()
-    }
+def bounds_of(config: pytest.Config, **told: object) -> Bounds:
+    """Return the bounds of a campaign. told: those of the test. Raises pytest.UsageError."""
+    said = {name: str(value) for name, value in told.items() if value is not None}
+    found = {name: _asked(config, name) or said.get(name) or _ini(config, name) for name in _OPTIONS}
     try:
         time = float(found["seconds"]) if found["seconds"] else None
         count = int(found["runs"].replace("_", "")) if found["runs"] else None

@@ -54,9 +54,8 @@ class Explorer:
         if self._schedule.partition(".")[2].startswith(f"{fingerprint(subject.fingerprint)}."):
             self._is_replayed = True
             return self._replay(subject, parse(self._schedule, subject.fingerprint))
-        runs, seconds, seed, scheduler = self._bounds_of(runs, seconds, seed, scheduler)
-        count = runs or _RUNS_IN_TIME
-        plan = Plan(scheduler, count, seconds, seed, Bounds(steps), subject.fingerprint)
+        count, time, drawn, name = self._bounds_of(runs=runs, seconds=seconds, seed=seed, scheduler=scheduler)
+        plan = Plan(name, count or _RUNS_IN_TIME, time, drawn, Bounds(steps), subject.fingerprint)
         found = explore(*subject(), plan)
         if not found.is_ok:
             told = subject.lines(found, self._width, self._command)

@@ -54,6 +54,7 @@ class Always(_Rule):
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Return the violation if it does not hold now."""
+        # Not by `_violation`: campaigns call this after each step.
         return None if self._holds(world) else Violation(self.rule, at)
 
 
