@@ -108,10 +108,14 @@ def perform(
     except MisuseError:  # a mistake of the caller breaks no rule of the session
         raise
     except Exception as error:
-        is_rule = isinstance(error, AssertionError) and bool(str(error))
-        rule = str(error) if is_rule else f"Nothing raises {type(error).__name__}: {error}"
-        run.violation = Violation(rule, len(run.made))
+        run.violation = Violation(_rule_against(error), len(run.made))
     return run
+
+
+def _rule_against(error: Exception) -> str:
+    if isinstance(error, AssertionError) and str(error):
+        return str(error)
+    return f"Nothing raises {type(error).__name__}: {error}"
 
 
 def _first(
