@@ -11,7 +11,7 @@ Rules
     assertion is the rule.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -169,19 +169,25 @@ def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int
     run.is_at_rest = not not_faults(world.moves())
 
 
+# Loops, not generators: the first two are called for every run, and `_look` for every fair step.
+
+
 def _look(world: W, monitors: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
-    run.violation = _first_of(monitor.after(world, len(run.made), fair_steps) for monitor in monitors)
+    for monitor in monitors:
+        run.violation = monitor.after(world, len(run.made), fair_steps)
+        if run.violation is not None:
+            return
 
 
 def _look_at_rest(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
-    run.violation = _first_of(monitor.at_rest(world, len(run.made)) for monitor in monitors)
+    for monitor in monitors:
+        run.violation = monitor.at_rest(world, len(run.made))
+        if run.violation is not None:
+            return
 
 
 def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
     judges = (monitor for monitor in monitors if isinstance(monitor, JudgesUnfinished))
-    run.violation = _first_of(monitor.unfinished(world, len(run.made)) for monitor in judges)
+    found = (monitor.unfinished(world, len(run.made)) for monitor in judges)
+    run.violation = next(filter(None, found), None)
     run.is_broken_unfinished = run.violation is not None
-
-
-def _first_of(found: Iterable[Violation | None]) -> Violation | None:
-    return next(filter(None, found), None)
