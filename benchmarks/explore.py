@@ -122,12 +122,12 @@ def few_seen(world: ProgramWorld) -> bool:
 def campaign(name: str) -> Callable[[], int]:
     """Run as a campaign does."""
     under_way = Campaign(program().world, [always("Nobody reports twice", few_seen)], Plan(scheduler=name))
-    seen = under_way.seen
+    statistics = under_way.statistics
 
     def run() -> int:
-        before = seen.steps
+        before = statistics.steps
         under_way.one()
-        return seen.steps - before
+        return statistics.steps - before
 
     return run
 
@@ -157,10 +157,10 @@ def memory(runs: int) -> None:
     """Print the peak memory of a campaign after each tenth of its runs."""
     under_way = Campaign(program().world, (), Plan())
     for tenth in range(1, 11):
-        while under_way.seen.runs < runs * tenth // 10:
+        while under_way.statistics.runs < runs * tenth // 10:
             under_way.one()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{under_way.seen.runs:>10,} runs  {peak:7.1f} MB at most  {under_way.seen.orders} orders")
+        peak, seen = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, under_way.statistics
+        print(f"{seen.runs:>10,} runs  {peak:7.1f} MB at most  {len(seen.orders):,} orders")
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from callboard.replay.testing.sessions.monitors import session_monitors
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
+from callboard.replay.testing.statistics import Statistics
 
 BOTH = calls(task("left"), task("right"))
 
@@ -95,17 +96,14 @@ def memory(runs: int) -> None:
     made = Campaign(Worlds(scenario(is_faulty=True)), session_monitors(), Plan(runs=runs))
     tenth = max(1, runs // 10)
 
-    def tell() -> bool:
-        if made.seen.runs % tenth < 256:
-            show()
-        return False
+    def show(statistics: Statistics) -> bool:
+        if statistics.runs % tenth == 0:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
+            print(f"{statistics.runs:>9,} runs  {peak} MiB at most", flush=True)
+        return True
 
-    def show() -> None:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
-        print(f"{made.seen.runs:>9,} runs  {peak} MiB at most", flush=True)
-
-    made.run(tell)
-    show()
+    made.run(show)
+    show(made.statistics)
 
 
 def main() -> None:

@@ -16,12 +16,13 @@ import math
 import os
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
-    from callboard.replay.testing.explore import Explored
+    from callboard.testing.campaign import Explorer
 
 RUNS = 1_000
 """The default runs of a campaign in a test: a few seconds."""
@@ -38,54 +39,21 @@ class Bounds(NamedTuple):
     scheduler: str
 
 
-class _Option(NamedTuple):
-    """One option, with its name on the command line, in the environment and in ini files."""
-
-    name: str
-    metavar: str
-    help: str
-
-    @property
-    def key(self) -> str:
-        return f"callboard_{self.name}"
-
-
-_OPTIONS = (
-    _Option("runs", "N", f"runs of each campaign; {RUNS:,}, or with seconds as many as fit"),
-    _Option("seconds", "S", "end each campaign after this many seconds"),
-    _Option("seed", "SEED", "any text; 'random' draws a seed, and the header shows it"),
-    _Option("scheduler", "NAME", "portfolio, random, pos, pct, delays or exhaustive"),
-)
-
-
-class ExploreFixture(Protocol):
-    """The fixture: explores a `callboard.testing.Scenario`, or a function that returns worlds and rules."""
-
-    def __call__(
-        self,
-        scenario: object,
-        *,
-        runs: int | None = None,
-        seconds: float | None = None,
-        seed: int | str | None = None,
-        scheduler: str | None = None,
-        steps: int = 200,
-    ) -> "Explored":
-        """Explore it. Fail the test if a rule is broken, a goal never reached, or no run comes to rest.
-
-        runs, seconds, seed, scheduler: for this campaign; options of pytest and the environment override
-        them.
-        steps: the steps of a run with faults; it then has ten times as many to come to rest.
-        """
-        ...
+_OPTIONS = {
+    "runs": ("N", f"runs of each campaign; {RUNS:,}, or with seconds as many as fit"),
+    "seconds": ("S", "end each campaign after this many seconds"),
+    "seed": ("SEED", "any text; 'random' draws a seed, and the header shows it"),
+    "scheduler": ("NAME", "portfolio, random, pos, pct, delays or exhaustive"),
+}
+"""The options by their names on the command line, in the environment and in ini files."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options, for the command line and for ini files."""
     group = parser.getgroup("callboard", "exploring how agents delegate")
-    for one in _OPTIONS:
-        group.addoption(f"--callboard-{one.name}", metavar=one.metavar, default=None, help=one.help)
-        parser.addini(one.key, one.help, default="")
+    for name, (metavar, told) in _OPTIONS.items():
+        group.addoption(f"--callboard-{name}", metavar=metavar, default=None, help=told)
+        parser.addini(f"callboard_{name}", told, default="")
     group.addoption(
         "--callboard-schedule",
         metavar="TEXT",
@@ -96,9 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed once for all processes of this run, check the numbers, and declare our marker."""
-    if _asked(config, "seed") == "random" or (
-        not _asked(config, "seed") and _ini(config, "seed") == "random"
-    ):
+    if (_asked(config, "seed") or _ini(config, "seed")) == "random":
         config.option.callboard_seed = secrets.token_hex(4)
     found = bounds_of(config)
     if found.scheduler != _DEFAULT:
@@ -114,26 +80,19 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture
-def callboard_explore(request: pytest.FixtureRequest) -> Iterator[ExploreFixture]:
+def callboard_explore(request: pytest.FixtureRequest) -> "Iterator[Explorer]":
     """Explore scenarios. The test fails with the counterexample, or if a goal was never reached."""
     from callboard.testing.campaign import Explorer
 
-    explorer = Explorer(request, lambda said: bounds_of(request.config, *said))
+    explorer = Explorer(request, partial(bounds_of, request.config))
     yield explorer
     explorer.finish()
 
 
-def bounds_of(
-    config: pytest.Config,
-    runs: int | None = None,
-    seconds: float | None = None,
-    seed: int | str | None = None,
-    scheduler: str | None = None,
-) -> Bounds:
-    """Return the bounds of a campaign. The arguments are those of the test. Raises pytest.UsageError."""
-    said = {"runs": runs, "seconds": seconds, "seed": seed, "scheduler": scheduler}
-    told = {name: str(value) for name, value in said.items() if value is not None}
-    found = {one.name: _value(config, one, told.get(one.name, "")) for one in _OPTIONS}
+def bounds_of(config: pytest.Config, **told: object) -> Bounds:
+    """Return the bounds of a campaign. told: those of the test. Raises pytest.UsageError."""
+    said = {name: str(value) for name, value in told.items() if value is not None}
+    found = {name: _asked(config, name) or said.get(name) or _ini(config, name) for name in _OPTIONS}
     try:
         time = float(found["seconds"]) if found["seconds"] else None
         count = int(found["runs"].replace("_", "")) if found["runs"] else None
@@ -156,10 +115,6 @@ def _check_scheduler(name: str) -> None:
         scheduler_named(name)
     except MisuseError as error:
         raise pytest.UsageError(f"callboard: {error}") from error
-
-
-def _value(config: pytest.Config, option: _Option, told: str) -> str:
-    return _asked(config, option.name) or told or _ini(config, option.name)
 
 
 def _asked(config: pytest.Config, name: str) -> str:

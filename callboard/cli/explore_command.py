@@ -17,12 +17,19 @@ from callboard.cli.output import console_on, emit, emit_json, talk
 from callboard.cli.progress import Progress, reporting
 from callboard.cli.scenarios import Named, load_subject
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
-from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
+from callboard.replay.testing.explore import (
+    RUNS,
+    Campaign,
+    Counterexample,
+    Explored,
+    Plan,
+    ShardResult,
+    merge_shards,
+)
 from callboard.replay.testing.parallel import explore_in_parallel
-from callboard.replay.testing.run import Run, bounds_of
+from callboard.replay.testing.run import Bounds, Run
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
-from callboard.replay.testing.shards import ShardResult, merge_shards, run_shard
 from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import World
 from callboard.testing.subject import Subject, made, run_lines
@@ -154,7 +161,7 @@ def explore(
         raise misused("--check-determinism starts its own processes: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
-    plan = Plan(scheduler, count, seconds, seed, bounds_of(steps), subject.fingerprint, keep_going)
+    plan = Plan(scheduler, count, seconds, seed, Bounds(steps), subject.fingerprint, keep_going)
     job = Job(subject, scenario, plan, _jobs(jobs, count), check_determinism)
     try:
         if schedule:
@@ -201,7 +208,7 @@ def _shares(job: Job, progress: Progress) -> list[ShardResult]:
         return explore_in_parallel(Named(job.spec), job.plan, job.jobs, progress.glance)
     if job.is_checked:
         return [explore_twice(Named(job.spec), job.plan, progress.begins)]
-    return [run_shard(*job.subject(), job.plan, progress.begins)]
+    return [Campaign(*job.subject(), job.plan).run(progress.begins)]
 
 
 def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, object]:

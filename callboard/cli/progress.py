@@ -14,8 +14,7 @@ from typing import Final, TextIO
 
 from callboard.cli.formats import counted, duration
 from callboard.cli.output import console_on, is_terminal, talk
-from callboard.replay.testing.shards import CampaignProgress
-from callboard.replay.testing.statistics import Statistics
+from callboard.replay.testing.statistics import CampaignProgress, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2

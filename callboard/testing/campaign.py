@@ -2,15 +2,13 @@
 
 import shlex
 from collections.abc import Callable
-from typing import TypeAlias
 
 import pytest
 
 from callboard.replay.testing.explore import Explored, Plan, explore
-from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, fingerprint, parse
-from callboard.replay.testing.shards import ShardResult, merge_shards
-from callboard.replay.testing.statistics import Statistics
+from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.testing.runs import Scenario
 from callboard.testing.subject import Subject, made, protocol_name, run_lines, subject_of
 
@@ -18,19 +16,16 @@ _RUNS_IN_TIME = 1 << 40
 """Runs of a campaign that is bounded by time alone."""
 
 
-Said: TypeAlias = tuple[int | None, float | None, int | str | None, str | None]
-"""Runs, seconds, seed and scheduler, as a test says them."""
-
-Wanted: TypeAlias = tuple[int | None, float | None, str, str]
-"""The same as they are to be, after what others say."""
-
-
 class Explorer:
-    """Explores scenarios for one test. wanted: what a campaign is to be, from what the test says of it."""
+    """Explores scenarios for one test. bounds_of: makes the bounds of a campaign from those of the test."""
 
-    def __init__(self, request: pytest.FixtureRequest, wanted: Callable[[Said], Wanted]) -> None:
+    def __init__(
+        self,
+        request: pytest.FixtureRequest,
+        bounds_of: Callable[..., tuple[int | None, float | None, str, str]],
+    ) -> None:
         self._config = request.config
-        self._wanted = wanted
+        self._bounds_of = bounds_of
         self._test = request.node.nodeid
         self._schedule: str = request.config.getoption("callboard_schedule", None) or ""
         self._is_replayed = False
@@ -45,23 +40,26 @@ class Explorer:
         scheduler: str | None = None,
         steps: int = STEPS_MAX,
     ) -> Explored:
-        """Explore a scenario, or make the one run that was asked for if it is of this scenario."""
+        """Explore a `callboard.testing.Scenario`, or a function that returns worlds and rules.
+
+        Fail the test if a rule is broken, a goal never reached, or no run comes to rest. If one run of this
+        scenario was asked for, make that run alone.
+
+        runs, seconds, seed, scheduler: for this campaign; options of pytest and the environment override
+        them.
+        steps: the steps of a run with faults; it then has ten times as many to come to rest.
+        """
         __tracebackhide__ = True
         subject = subject_of(scenario, _name(scenario))
         if self._schedule.partition(".")[2].startswith(f"{fingerprint(subject.fingerprint)}."):
             self._is_replayed = True
             return self._replay(subject, parse(self._schedule, subject.fingerprint))
-        runs, seconds, seed, scheduler = self._wanted((runs, seconds, seed, scheduler))
-        found = explore(
-            *subject(),
-            scheduler=scheduler,
-            runs=runs or _RUNS_IN_TIME,
-            seconds=seconds,
-            seed=seed,
-            bounds=bounds_of(steps),
-            scenario=subject.fingerprint,
-        )
-        self._judge(subject, found)
+        count, time, drawn, name = self._bounds_of(runs=runs, seconds=seconds, seed=seed, scheduler=scheduler)
+        plan = Plan(name, count or _RUNS_IN_TIME, time, drawn, Bounds(steps), subject.fingerprint)
+        found = explore(*subject(), plan)
+        if not found.is_ok:
+            told = subject.lines(found, self._width, self._command)
+            _fail(subject, [f"explored with seed {found.seed}", "", *told])
         return found
 
     def _replay(self, subject: Subject, schedule: Schedule) -> Explored:
@@ -69,21 +67,11 @@ class Explorer:
         __tracebackhide__ = True
         run, world = made(subject, schedule)
         if run.violation is not None:
-            self._fail(subject, run_lines(subject, run, world, self._width))
+            _fail(subject, run_lines(subject, run, world, self._width))
         statistics = Statistics()
-        statistics.add(world, run.made, run.is_at_rest, run.is_cut)
-        result = ShardResult(statistics, [], (), is_exhausted=False, is_stopped=False)
-        return merge_shards([result], Plan("replay", scenario=subject.fingerprint), 0.0)
-
-    def _judge(self, subject: Subject, found: Explored) -> None:
-        __tracebackhide__ = True
-        if not found.is_ok:
-            told = subject.lines(found, self._width, self._command)
-            self._fail(subject, [f"explored with seed {found.seed}", "", *told])
-
-    def _fail(self, subject: Subject, lines: list[str]) -> None:
-        __tracebackhide__ = True
-        pytest.fail("\n".join([f"scenario {subject.name}", *lines]), pytrace=False)
+        statistics.add(world, run)
+        figures = Figures.of(statistics)
+        return Explored(figures, (), (), False, "replay", 0, subject.fingerprint, seconds=0.0)
 
     @property
     def _width(self) -> int:
@@ -100,6 +88,10 @@ class Explorer:
                 "whole command that the failure printed",
                 pytrace=False,
             )
+
+
+def _fail(subject: Subject, lines: list[str]) -> None:
+    pytest.fail("\n".join([f"scenario {subject.name}", *lines]), pytrace=False)
 
 
 def _name(scenario: object) -> str:

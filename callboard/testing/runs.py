@@ -13,8 +13,10 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -24,12 +26,12 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.replay.recording import Recording
-from callboard.replay.testing.chart import chart
-from callboard.replay.testing.explore import RUNS, Counterexample, Explored
+from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
+from callboard.replay.testing.findings import chart, no_command
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.run import bounds_of
+from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
@@ -51,13 +53,27 @@ FaultsLike = Faults | str | Iterable[str] | None
 """`Faults`, the kinds of faults, `"all"`; None: no faults."""
 
 
+class SessionOptions(TypedDict, total=False):
+    """The options of a `Scenario`, as `simulate` and `explore` take them too."""
+
+    output_schema: dict[str, object] | None
+    limits: Limits | None
+    tools: Fakes | None
+    approve: Approver | None
+    closes: bool
+    faults: FaultsLike
+    monitors: Sequence[Monitor[SessionWorld]]
+    name: str
+
+
 class Scenario:
     """A session to simulate and explore: its agents, model replies, prompts and possible faults.
 
     prompt: the client's prompt, or a list of prompts, asked one after the other. output_schema: of the
-    answers. limits: of the session. tools, approve: see `simulated_ports`. closes: whether the session is
-    closed at the end. faults: kinds of faults, or "all"; docs/testing.md has their names. monitors: rules
-    beside those of every session. name: in reports and schedules; by default the host's.
+    answers. limits: of the session. tools: fakes by name, functions of a call's arguments. approve: answers
+    for a person. closes: whether the session is closed at the end. faults: kinds of faults, or "all";
+    docs/testing.md has their names. monitors: rules beside those of every session. name: in reports and
+    schedules; by default the host's.
 
     Raises MisuseError for arguments that cannot be simulated.
     """
@@ -81,20 +97,13 @@ class Scenario:
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
-        prompts = _prompts_of(prompt)
+        scenario = scenario_of(agent, policy, tools, approve)
         schema = schema_json(output_schema)
-        asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
+        asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(_prompts_of(prompt), 1)]
         self.name = name or agent.name
         self.monitors = _monitors_of(monitors)
-        self.pure = scenario_of(
-            agent,
-            policy,
-            tools or {},
-            approve,
-            asks=asks,
-            limits=limits_of(limits),
-            closes=closes,
-            faults=faults_of(faults),
+        self.pure = replace(
+            scenario, asks=asks, limits=limits_of(limits), closes=closes, faults=faults_of(faults)
         )
 
     def __call__(self) -> tuple[Worlds, list[Monitor[SessionWorld]]]:
@@ -140,32 +149,25 @@ class Scenario:
 
         Raises MisuseError for less than one step.
         """
-        worlds, monitors = self()
-        explored = explore_worlds(
-            worlds,
-            monitors,
-            scheduler=scheduler,
-            runs=runs,
-            seconds=seconds,
-            seed=seed,
-            bounds=bounds_of(steps),
-            scenario=self.fingerprint,
-            keeps_going=keeps_going,
-        )
-        return Exploration(self, explored)
+        plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), self.fingerprint, keeps_going)
+        return Exploration(self, explore_worlds(*self(), plan))
+
+    def details(self, schedule: str, rule: str) -> list[str]:
+        """Return where and how a run breaks a rule, as far as its log shows that."""
+        # Only that rule: a run that ends where it was broken leaves much undone, which is no breach.
+        breaches = self.simulate(schedule).breaches
+        return [f"  event {one.seq}: {one.detail}" for one in breaches if one.rule == rule]
 
 
 def faults_of(given: FaultsLike) -> Faults:
     """Return the faults for these kinds. Raises MisuseError for an unknown kind."""
-    if given is None:
-        return NO_FAULTS
     if isinstance(given, Faults):
         return given
-    if isinstance(given, str):
-        return faults() if given == "all" else faults(given)
-    if not isinstance(given, Iterable):
+    if given == "all":
+        return faults()
+    if given is not None and not isinstance(given, Iterable):
         raise MisuseError(f'faults={given!r:.80}: give "all", a list of kinds, Faults(...) or None')
-    kinds = tuple(given)
+    kinds = (given,) if isinstance(given, str) else tuple(given or ())
     return faults(*kinds) if kinds else NO_FAULTS
 
 
@@ -192,13 +194,13 @@ def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[Sessio
     return monitors
 
 
+@dataclass(eq=False, repr=False)
 class Simulation:
     """One run that is over. world: as it was at the end. schedule: of its moves."""
 
-    def __init__(self, scenario: Scenario, world: SessionWorld, schedule: Schedule) -> None:
-        self.scenario = scenario
-        self.world = world
-        self.schedule = schedule
+    scenario: Scenario
+    world: SessionWorld
+    schedule: Schedule
 
     @property
     def events(self) -> list[Event]:
@@ -263,12 +265,12 @@ async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSI
         await log.close()
 
 
+@dataclass(eq=False, repr=False)
 class Exploration:
     """What a campaign found. explored: the figures, and the counterexamples as the explorer has them."""
 
-    def __init__(self, scenario: Scenario, explored: Explored) -> None:
-        self.scenario = scenario
-        self.explored = explored
+    scenario: Scenario
+    explored: Explored
 
     @property
     def is_ok(self) -> bool:
@@ -288,16 +290,9 @@ class Exploration:
             found = self.counterexamples[0]
         return self.scenario.simulate(found.text)
 
-    def lines(self, width: int = 80, command: Callable[[str], str] | None = None) -> list[str]:
+    def lines(self, width: int = 80, command: Callable[[str], str] = no_command) -> list[str]:
         """Return the report: counterexamples as charts, the details of their breaches, figures."""
-        found = lines_of(self.explored, width) if command is None else lines_of(self.explored, width, command)
-        details = [
-            f"  {breach}"
-            for one in self.counterexamples
-            for breach in self.replay(one).breaches
-            if breach.rule == one.violation.rule  # the run was cut there: others are of what did not come
-        ]
-        return [*found, *(["in detail:", *details] if details else [])]
+        return lines_of(self.explored, width, command, self.scenario.details)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -317,26 +312,12 @@ def simulate(
     policy: Script | None = None,
     prompt: str | Sequence[str] = "go",
     *,
-    output_schema: dict[str, object] | None = None,
-    limits: Limits | None = None,
-    tools: Fakes | None = None,
-    approve: Approver | None = None,
-    faults: FaultsLike = None,
     schedule: str = "",
     seed: int | str = 0,
+    **options: Unpack[SessionOptions],
 ) -> Simulation:
-    """Simulate one session; for the options see `Scenario` and `Scenario.simulate`."""
-    scenario = Scenario(
-        agent,
-        policy,
-        prompt,
-        output_schema=output_schema,
-        limits=limits,
-        tools=tools,
-        approve=approve,
-        faults=faults,
-    )
-    return scenario.simulate(schedule, seed=seed)
+    """Simulate one session. options: those of `Scenario`; for the others see `Scenario.simulate`."""
+    return Scenario(agent, policy, prompt, **options).simulate(schedule, seed=seed)
 
 
 def explore(
@@ -344,28 +325,13 @@ def explore(
     policy: Script | None = None,
     prompt: str | Sequence[str] = "go",
     *,
-    output_schema: dict[str, object] | None = None,
-    limits: Limits | None = None,
-    tools: Fakes | None = None,
-    approve: Approver | None = None,
-    faults: FaultsLike = None,
-    monitors: Sequence[Monitor[SessionWorld]] = (),
     runs: int = RUNS,
     seconds: float | None = None,
     scheduler: str | Scheduler = "portfolio",
     seed: int | str = 0,
     steps: int = STEPS_MAX,
+    **options: Unpack[SessionOptions],
 ) -> Exploration:
-    """Explore a session's orders and faults; for the options see `Scenario` and `Scenario.explore`."""
-    scenario = Scenario(
-        agent,
-        policy,
-        prompt,
-        output_schema=output_schema,
-        limits=limits,
-        tools=tools,
-        approve=approve,
-        faults=faults,
-        monitors=monitors,
-    )
+    """Explore orders and faults. options: those of `Scenario`; for the others see `Scenario.explore`."""
+    scenario = Scenario(agent, policy, prompt, **options)
     return scenario.explore(runs=runs, seconds=seconds, scheduler=scheduler, seed=seed, steps=steps)

@@ -12,16 +12,17 @@ Nothing here waits: a policy or tool that does not answer at once is refused, si
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeGuard
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 import msgspec
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
-from callboard.actors.protocol.limits import DEFAULTS, Limits
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.messages import (
     ApprovalGiven,
-    Ask,
     CallTool,
     CheckSchema,
     RequestApproval,
@@ -30,7 +31,6 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.replay.testing.sessions.faults import Faults
 from callboard.replay.testing.sessions.replies import Policy as PurePolicy
 from callboard.replay.testing.sessions.replies import Reply
 from callboard.replay.testing.sessions.scenario import Approve as PureApprove
@@ -66,30 +66,21 @@ _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for 
 
 
 def scenario_of(
-    host: Agent,
-    policy: Script | None,
-    tools: Fakes,
-    approve: Approver | None,
-    *,
-    asks: Sequence[Ask],
-    limits: Limits,
-    closes: bool,
-    faults: Faults,
+    host: Agent, policy: Script | None, tools: Fakes | None, approve: Approver | None
 ) -> Scenario:
-    """Return the scenario of a host and all agents that it can reach."""
+    """Return all agents that a host can reach, as a scenario in which nothing is asked yet.
+
+    Its functions are pure, if those that they are made of are.
+    """
     agents = roster(host)
     model = _model(host, policy)
     return Scenario(
-        tuple(agent.profile() for agent in agents.values()),
+        [agent.profile() for agent in agents.values()],
         policy_of([model, *(agent.model for agent in agents.values() if agent.model)]),
-        asks,
-        limits,
-        tool_of(agents, tools),
-        checker(),
-        approve_of(approve),
-        model.spec,
-        closes,
-        faults,
+        tool=tool_of(agents, tools or {}),
+        check=checker(),
+        approve=approve_of(approve),
+        model=model.spec,
     )
 
 
@@ -222,15 +213,13 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
 def checker() -> Check:
     """Return the check of a live session, without its worker: each schema and value is checked once."""
     engine = Engine()
-    known: dict[tuple[str, bytes, bytes], SchemaChecked] = {}
+
+    @lru_cache(KEPT_CHECKS)
+    def answer_of(task: Literal["accept", "report"], schema: bytes, value: bytes) -> SchemaChecked:
+        return engine.check(CheckSchema(0, task, Json(schema), Json(value)))
 
     def check(request: CheckSchema) -> SchemaChecked:
-        key = (request.task, bytes(request.schema), bytes(request.value))
-        answer = known.get(key)
-        if answer is None:
-            if len(known) >= KEPT_CHECKS:
-                known.clear()
-            answer = known[key] = engine.check(request)
+        answer = answer_of(request.task, bytes(request.schema), bytes(request.value))
         return SchemaChecked(request.check, answer.status, answer.problems)
 
     return check

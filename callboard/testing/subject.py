@@ -9,11 +9,12 @@ its name alone: the last part of its module, a colon, its own.
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.chart import chart
 from callboard.replay.testing.explore import Explored
+from callboard.replay.testing.findings import chart
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
@@ -25,37 +26,29 @@ Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
 """How a world is made, and the rules."""
 
 
+@dataclass(frozen=True)
 class Subject:
     """A scenario to explore. session: it, if it is one of a session; None for a protocol.
 
-    name: for people. fingerprint: what its schedules belong to. Calling it gives worlds and rules.
+    name: for people. fingerprint: what its schedules belong to. parts: makes worlds and rules, both new.
     """
 
-    def __init__(
-        self, name: str, session: Scenario | None, fingerprint: str, parts: Callable[[], Parts]
-    ) -> None:
-        self.name = name
-        self.session = session
-        self.fingerprint = fingerprint
-        self._parts = parts
+    name: str
+    session: Scenario | None
+    fingerprint: str
+    parts: Callable[[], Parts]
 
     def __call__(self) -> Parts:
-        """Make the function that makes worlds, and the rules, both new."""
-        return self._parts()
+        """Return the function that makes worlds, and the rules."""
+        return self.parts()
 
     def lines(self, found: Explored, width: int, command: Callable[[str], str]) -> list[str]:
         """Return the report of a campaign; of sessions with the details of each breach."""
-        told = [line for one in found.counterexamples for line in self.details(one.text, one.violation.rule)]
-        return [*lines_of(found, width, command), *(["in detail:", *told] if told else [])]
+        return lines_of(found, width, command, self.details)
 
     def details(self, schedule: str, rule: str) -> list[str]:
-        """Return where and how a run of a session breaks a rule, as far as its log shows that.
-        Only that rule: a run that ends where it was broken leaves much undone, which is no breach.
-        """
-        if self.session is None:
-            return []
-        breaches = self.session.simulate(schedule).breaches
-        return [f"  event {one.seq}: {one.detail}" for one in breaches if one.rule == rule]
+        """Return where and how a run of a session breaks a rule, as far as its log shows that."""
+        return self.session.details(schedule, rule) if self.session else []
 
 
 def subject_of(value: object, name: str) -> Subject:
@@ -107,10 +100,7 @@ def protocol_name(function: Callable[..., object]) -> str:
 
 
 def _is_parts(made: object) -> bool:
-    if not isinstance(made, tuple) or len(made) != 2:
-        return False
-    make_world, monitors = made
-    return callable(make_world) and isinstance(monitors, Sequence)
+    return isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and isinstance(made[1], Sequence)
 
 
 def _takes_nothing(function: Callable[..., object]) -> bool:

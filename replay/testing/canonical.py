@@ -25,12 +25,14 @@ def canonical(value: object) -> bytes:
     try:
         return _kept(value)
     except TypeError:
-        return msgspec.msgpack.encode(_plain(value))
+        return _encoded(value)
 
 
-@lru_cache(KEPT)
-def _kept(value: object) -> bytes:
+def _encoded(value: object) -> bytes:
     return msgspec.msgpack.encode(_plain(value))
+
+
+_kept = lru_cache(KEPT)(_encoded)
 
 
 def _plain(value: object) -> object:

@@ -1,11 +1,10 @@
-"""A campaign each of whose runs is made twice, in two processes, and must come to the same states.
+"""A campaign each of whose runs is made again in another process, and must come to the same states.
 
     found = explore_twice(scenario, Plan(runs=1_000))        # raises Nondeterminism
 
-A replay of a log finds a decider that posts something else. This finds it before it posts anything: states
-are compared after every step. What makes deciders differ is the order of a set, a hash, an `id()`, a clock,
-chance, or a sum of floats in the order of a set; so the other processes have other hash seeds, other
-addresses and another time. (Shuttle and MadSim make a run twice and compare too; theirs are in one process.)
+A replay of a log finds a decider that posts something else; this finds it before it posts anything. Deciders
+differ by the order of a set, a hash, an `id()`, a clock, chance, or a sum of floats in the order of a set; so
+the other processes have other hash seeds, other addresses and another time.
 
 Rules
   - Runs are dealt to three processes, since a set of two is walked in one order under half of all seeds.
@@ -15,21 +14,24 @@ Rules
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import cycle, zip_longest
+from multiprocessing.connection import Connection
+from typing import Any
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.divergence import clipped_json, first_difference
-from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.replica_process import HASH_SEED, Replica, StepRecord, step_record
-from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.shards import ShardResult, run_shard
-from callboard.replay.testing.state_digests import StepDigests
+from callboard.replay.testing.explore import Campaign, Plan, ShardResult
+from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
+from callboard.replay.testing.schedulers.replayed import replay, replay_on
+from callboard.replay.testing.state_digests import StepDigest, StepDigests
 from callboard.replay.testing.statistics import Statistics
-from callboard.replay.testing.world import Scenario, Step, World
+from callboard.replay.testing.worker_process import start
+from callboard.replay.testing.world import MakeWorld, Scenario, Step, World
 
 PROCESSES = 3
+HASH_SEED = "PYTHONHASHSEED"
 
 
 class Nondeterminism(CallboardError):
@@ -41,7 +43,7 @@ class Nondeterminism(CallboardError):
     """
 
     def __init__(
-        self, actor: str, step: Step | None, field: str, here: str, there: str, schedule: str, hash_seed: str
+        self, step: Step | None, actor: str, field: str, here: str, there: str, schedule: str, hash_seed: str
     ) -> None:
         self.actor, self.field, self.here, self.there = actor, field, here, there
         self.step, self.label = (step.seq, step.label) if step else (0, "the start")
@@ -53,25 +55,58 @@ class Nondeterminism(CallboardError):
         )
 
 
+class Replica:
+    """Another process that makes the same runs. hash_seed: its PYTHONHASHSEED."""
+
+    def __init__(self, scenario: Scenario[Any], hash_seed: str) -> None:
+        self.hash_seed = hash_seed
+        self._process, self._ours = start(_serve, scenario, environment={HASH_SEED: hash_seed})
+
+    def digests(self, schedule: Schedule) -> list[bytes]:
+        """Make this run there. Return the digests of the start and of each step, as far as the run fits."""
+        found: list[bytes] = self._answer(schedule)
+        return found
+
+    def record(self, step: int) -> StepDigest:
+        """Return the states and posts after a step of the last run."""
+        found: StepDigest = self._answer(step)
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(OSError):
+            self._ours.send(None)
+        self._process.join(5)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+        self._ours.close()
+
+    def _answer(self, asked: Schedule | int) -> Any:
+        try:
+            self._ours.send(asked)
+            answer = self._ours.recv()
+        except (EOFError, OSError) as error:
+            self._process.join(5)
+            raise CallboardError(
+                "the process that makes every run again has ended with exit code "
+                f"{self._process.exitcode}; see stderr"
+            ) from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
 class Twins:
     """The other processes: they take turns to make each run again and compare its states.
 
-    notes: a monitor for the runs that are made here, to come before all others. runs: how many were compared.
+    notes: a monitor for the runs that are made here, to come before all others.
     """
 
-    def __init__(self, scenario: Scenario[Any], name: str = "", processes: int = PROCESSES) -> None:
-        own = os.environ.get(HASH_SEED, "")
-        seeds = [seed for seed in map(str, range(1, processes + 2)) if seed != own][:processes]
+    def __init__(self, replicas: Sequence[Replica], name: str) -> None:
         self.notes = StepDigests()
-        self.runs = 0
         self._name = name
-        self._twins: list[Replica] = []
-        try:
-            for seed in seeds:
-                self._twins.append(Replica(scenario, seed))
-        except BaseException:
-            self.close()
-            raise
+        self._replicas = cycle(replicas)
 
     def compare(self, world: World, steps: int) -> None:
         """Compare the run that `world` has made, with `notes` taken of it. steps: N of its bounds.
@@ -80,53 +115,41 @@ class Twins:
         """
         made = world.trace()
         schedule = Schedule(tuple(step.strand for step in made), self.notes.healed_at, steps)
-        replica = self._twins[self.runs % len(self._twins)]
-        self.runs += 1
-        replica.make(schedule)
-        here, there = [note.digest for note in self.notes.of_steps], replica.digests()
+        replica = next(self._replicas)
+        here, there = self.notes.digests, replica.digests(schedule)
         if here == there:
             return
-        at = next((k for k, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
-        at = min(len(here), len(there)) if at is None else at
+        at = next(k for k, (one, other) in enumerate(zip_longest(here, there)) if one != other)
         step = made[at - 1] if 0 < at <= len(made) else None
-        actor, field, one, other = _difference(step, step_record(self.notes, at), replica.note(at))
-        raise Nondeterminism(actor, step, field, one, other, schedule.text(self._name), replica.hash_seed)
-
-    def close(self) -> None:
-        """End them all."""
-        for replica in self._twins:
-            replica.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        difference = _difference(step, self.notes.record(at), replica.record(at))
+        raise Nondeterminism(step, *difference, schedule.text(self._name), replica.hash_seed)
 
 
-def _difference(step: Step | None, here: StepRecord, there: StepRecord) -> tuple[str, str, str, str]:
+@contextmanager
+def _twins(scenario: Scenario[Any], name: str, processes: int) -> Iterator[Twins]:
+    """Start the other processes, and end them."""
+    own = os.environ.get(HASH_SEED, "")
+    seeds = [seed for seed in map(str, range(1, processes + 2)) if seed != own][:processes]
+    with ExitStack() as stack:
+        yield Twins([stack.enter_context(closing(Replica(scenario, seed))) for seed in seeds], name)
+
+
+def _difference(step: Step | None, here: StepDigest, there: StepDigest) -> tuple[str, str, str, str]:
     """Return the actor, the field and both values."""
     first = [step.recipient, step.sender] if step else []
-    names = dict.fromkeys([*first, *here.states, *there.states])
-    for name in names:
+    for name in dict.fromkeys([*first, *here.states, *there.states]):
         one, other = here.states.get(name), there.states.get(name)
         if one != other:
-            return name, *_shown(first_difference(one, other, "state"))
+            return name, *_clipped(one, other, "state")
     if here.posts != there.posts:
-        field, one, other = first_difference(here.posts, there.posts, "posted")
-        return _sender(here.posts, there.posts), *_shown((field, one, other))
+        pairs = zip_longest(here.posts, there.posts)
+        posted = next(one or other for one, other in pairs if one != other)
+        return posted["sender"], *_clipped(here.posts, there.posts, "posted")
     return (step.recipient if step else "the start"), "what is under way", "one thing", "another"
 
 
-def _sender(here: Sequence[Any], there: Sequence[Any]) -> str:
-    """Return the sender of the first message that differs."""
-    pairs = zip(here, there, strict=False)
-    differing = [one for one, other in pairs if one != other] or [*here, *there]
-    return str(differing[0]["sender"])
-
-
-def _shown(difference: tuple[str, object, object]) -> tuple[str, str, str]:
-    field, one, other = difference
+def _clipped(here: object, there: object, root: str) -> tuple[str, str, str]:
+    field, one, other = first_difference(here, there, root)
     return field, clipped_json(one, 120), clipped_json(other, 120)
 
 
@@ -141,21 +164,44 @@ def explore_twice(
     Raises Nondeterminism, and MisuseError for a scenario that other processes cannot find.
     """
     make_world, monitors = scenario()
-    with Twins(scenario, plan.scenario, processes) as twins:
-        return run_shard(
-            make_world,
-            [twins.notes, *monitors],
-            plan,
-            begins,
-            lambda world: twins.compare(world, plan.bounds.steps),
-        )
+    with _twins(scenario, plan.scenario, processes) as twins:
+        campaign = Campaign(make_world, [twins.notes, *monitors], plan)
+        return campaign.run(begins, lambda world: twins.compare(world, plan.bounds.steps))
 
 
 def check_schedule(scenario: Scenario[Any], schedule: Schedule, name: str = "") -> None:
     """Make one run here and in every other process. name: of the scenario. Raises Nondeterminism."""
     make_world, _ = scenario()
-    with Twins(scenario, name) as twins:
+    with _twins(scenario, name, PROCESSES) as twins:
         for _ in range(PROCESSES):
             world = make_world()
             replay_on(world, schedule, [twins.notes])
             twins.compare(world, schedule.steps)
+
+
+# --- over there ---------------------------------------------------------------------
+
+
+def _serve(connection: Connection, scenario: Scenario[Any]) -> None:
+    """Answer until there are no more questions."""
+    with suppress(EOFError, OSError), connection:
+        try:
+            make_world, _ = scenario()
+        except Exception as error:
+            connection.recv()
+            connection.send(CallboardError(f"the scenario cannot be made in another process: {error!r}"))
+            return
+        notes = StepDigests()
+        while (asked := connection.recv()) is not None:
+            connection.send(_answer(make_world, notes, asked))
+
+
+def _answer(make_world: MakeWorld[Any], notes: StepDigests, asked: Schedule | int) -> object:
+    if isinstance(asked, int):
+        return notes.record(asked)
+    try:
+        with suppress(ScheduleMisfit):
+            replay(make_world, asked, [notes])
+    except CallboardError as error:
+        return CallboardError(str(error))  # errors with other arguments than their text cannot be unpickled
+    return notes.digests

@@ -1,11 +1,12 @@
 """A campaign: run after run, watched by rules, until one is broken or enough was tried.
 
-    found = explore(program.world, [always("No two leaders have one term", one_leader)], runs=10_000, seed=7)
+    rules = [always("No two leaders have one term", one_leader)]
+    found = explore(program.world, rules, Plan(runs=10_000, seed=7))
     assert found.is_ok, "\\n".join(lines(found))
 
 Rules
-  - A campaign is its seed and options: with the same ones it makes the same runs and finds the same
-    violation, as long as it is bounded by runs and not by seconds; these bound shrinking too.
+  - A campaign is its plan: with the same one it makes the same runs and finds the same violation, as long as
+    it is bounded by runs and not by seconds; these bound shrinking too.
   - It stops at the first violation, or goes on and keeps the first of every rule.
   - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
   - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
@@ -16,7 +17,7 @@ Rules
 from collections.abc import Callable, Sequence
 from math import isfinite
 from random import Random
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import msgspec
 
@@ -27,39 +28,39 @@ from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.scheduler import Scheduler
-from callboard.replay.testing.shrink import Pair, Shrunk, shrink
+from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
-from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step, Violation, W, conditions_of
+from callboard.replay.testing.world import (
+    MakeWorld,
+    Monitor,
+    Move,
+    Step,
+    Violation,
+    W,
+    World,
+    conditions_of,
+)
 
 RUNS = 10_000
-PROGRESS_RUNS = 256
 LATE_S = 1.0
 """To shrink in, for a violation that is found when the time of a campaign is all but over."""
 
 
-class Counterexample(msgspec.Struct, frozen=True):
+class Counterexample(Shrunk, frozen=True, kw_only=True):
     """A run that breaks a rule, made small.
 
-    run: the number of the run that found it, from 1. scheduler: that picked it. found: as it was found.
-    conditions: the choice for that whole run, in words: the fault mix of a session.
-    schedule, violation, steps: of the small one. races: pairs of steps that race, and that these steps alone
-    need in this order. decided_by: those of them whose other order keeps every rule, with all else made and
-    the run completed. is_minimal: whether the search for it was finished.
+    steps: of the small run. found: the run as it was found. run: its number, from 1. scheduler: that picked
+    it. conditions: the choice for the whole run, in words: the fault mix of a session.
     """
 
-    violation: Violation
-    schedule: Schedule
     steps: tuple[Step, ...]
-    races: tuple[Pair, ...]
-    decided_by: tuple[Pair, ...]
-    is_minimal: bool
     found: Schedule
     run: int
     scheduler: str
     seed: int | str
     scenario: str
-    conditions: str = ""
+    conditions: str
 
     @property
     def text(self) -> str:
@@ -91,13 +92,13 @@ class Explored(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The options of a campaign. scheduler: its name. scenario: what the world is, with all its options.
+    """The options of a campaign. scheduler: its name, or one that you made. scenario: the name of the world.
 
     keeps_going: do not stop at the first violation. shrinks: make counterexamples small. Raises MisuseError
     for bounds under which nothing would be run, or without end.
     """
 
-    scheduler: str = "portfolio"
+    scheduler: str | Scheduler = "portfolio"
     runs: int = RUNS
     seconds: float | None = None
     seed: int | str = 0
@@ -107,6 +108,10 @@ class Plan(msgspec.Struct, frozen=True):
     shrinks: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scheduler, str) and not hasattr(self.scheduler, "choose"):
+            raise MisuseError(
+                f"scheduler={self.scheduler!r:.80}: give a name, such as 'portfolio', or a Scheduler"
+            )
         if type(self.runs) is not int or self.runs < 1:
             raise MisuseError(f"runs={self.runs!r}: a campaign has a number of runs, 1 or more")
         if self.seconds is not None and not _is_time(self.seconds):
@@ -119,40 +124,54 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
 
 
-class Campaign(Generic[W]):
-    """A campaign under way. seen: the figures so far. counterexamples: of each rule the first."""
+DEFAULT_PLAN = Plan()
 
-    def __init__(
-        self,
-        make_world: MakeWorld[W],
-        monitors: Sequence[Monitor[W]],
-        plan: Plan,
-        scheduler: Scheduler | None = None,
-    ) -> None:
+
+class ShardResult(NamedTuple):
+    """What a campaign, or one process of it, has found. counterexamples: of each rule the first."""
+
+    statistics: Statistics
+    counterexamples: list[Counterexample]
+    unmet_goals: tuple[str, ...]
+    is_exhausted: bool
+
+
+class Campaign(Generic[W]):
+    """A campaign under way. statistics: the figures so far."""
+
+    def __init__(self, make_world: MakeWorld[W], monitors: Sequence[Monitor[W]], plan: Plan) -> None:
         self._make_world = make_world
         self._monitors = monitors
         self._plan = plan
-        self._scheduler = scheduler or scheduler_named(plan.scheduler, plan.seed)
+        scheduler = plan.scheduler
+        self._scheduler = scheduler_named(scheduler, plan.seed) if isinstance(scheduler, str) else scheduler
         self._fair = Random(f"{plan.seed}/fair").random
-        self.statistics = Statistics()
-        self.counterexamples: dict[str, Counterexample] = {}
-        self.is_exhausted = False
+        self._counterexamples: dict[str, Counterexample] = {}
         self._watch = Stopwatch()
+        self.statistics = Statistics()
 
-    def run(self, stops: Callable[[], bool] = lambda: False) -> None:
-        """Make runs until the plan is fulfilled or `stops()`, which is asked now and then."""
-        plan, statistics = self._plan, self.statistics
-        watch = self._watch = Stopwatch()
-        while statistics.runs < plan.runs and (plan.keeps_going or not self.counterexamples):
-            if plan.seconds is not None and statistics.runs and watch.seconds >= plan.seconds:
-                return
-            if statistics.runs % PROGRESS_RUNS == 0 and stops():
-                return
-            if not self.one():
-                self.is_exhausted = True
-                return
+    def run(
+        self,
+        begins: Callable[[Statistics], bool] = lambda statistics: True,
+        finishes: Callable[[World], None] = lambda world: None,
+    ) -> ShardResult:
+        """Make runs until the plan is fulfilled.
 
-    def one(self) -> bool:
+        begins: asked before each run, whether to go on. finishes: told of each run before it is counted.
+        """
+        is_exhausted = False
+        while not is_exhausted and self._goes_on() and begins(self.statistics):
+            is_exhausted = not self.one(finishes)
+        found = list(self._counterexamples.values())
+        return ShardResult(self.statistics, found, unmet(self._monitors), is_exhausted)
+
+    def _goes_on(self) -> bool:
+        plan, runs = self._plan, self.statistics.runs
+        if runs >= plan.runs or (self._counterexamples and not plan.keeps_going):
+            return False
+        return plan.seconds is None or not runs or self._watch.seconds < plan.seconds
+
+    def one(self, finishes: Callable[[World], None] = lambda world: None) -> bool:
         """Make one run; return False if every run was made."""
         world, scheduler, statistics = self._make_world(), self._scheduler, self.statistics
         if not scheduler.begin(world):
@@ -169,14 +188,13 @@ class Campaign(Generic[W]):
             first = measured
         run = perform(world, self._monitors, first, self._any, self._plan.bounds)
         scheduler.finish(world)
-        is_at_rest = run.is_at_rest and run.violation is None
-        statistics.add(world, run.made, is_at_rest, run.is_cut, run.is_unfinished)
+        finishes(world)
+        statistics.add(world, run)
         if is_sampled:
             statistics.look_closely(world, run.made, widest)
-        if run.violation is not None and run.violation.rule not in self.counterexamples:
-            self.counterexamples[run.violation.rule] = self._counterexample(
-                run, run.violation, conditions_of(world)
-            )
+        if run.violation is not None and run.violation.rule not in self._counterexamples:
+            found = self._counterexample(run, run.violation, conditions_of(world))
+            self._counterexamples[run.violation.rule] = found
         return True
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
@@ -193,18 +211,14 @@ class Campaign(Generic[W]):
 
     def _counterexample(self, run: Run, violation: Violation, conditions: str) -> Counterexample:
         plan = self._plan
-        small = Shrunk(run.schedule, violation, len(run.made))
+        small = Shrunk(run.schedule, violation)
         if plan.shrinks:
             small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
         replay_on(world, small.schedule, self._monitors)
         return Counterexample(
-            violation=small.violation,
-            schedule=small.schedule,
+            **msgspec.structs.asdict(small),
             steps=tuple(world.trace()),
-            races=small.races,
-            decided_by=small.decided_by,
-            is_minimal=small.is_minimal,
             found=run.schedule,
             run=self.statistics.runs,
             scheduler=self._scheduler.name,
@@ -215,43 +229,32 @@ class Campaign(Generic[W]):
 
 
 def explore(
-    make_world: MakeWorld[W],
-    monitors: Sequence[Monitor[W]] = (),
-    *,
-    scheduler: str | Scheduler = "portfolio",
-    runs: int = RUNS,
-    seconds: float | None = None,
-    seed: int | str = 0,
-    bounds: Bounds = DEFAULT,
-    scenario: str = "",
-    keeps_going: bool = False,
-    shrinks: bool = True,
-    progress: Callable[[Statistics], None] | None = None,
+    make_world: MakeWorld[W], monitors: Sequence[Monitor[W]] = (), plan: Plan = DEFAULT_PLAN
 ) -> Explored:
-    """Run a campaign; for the options see `Plan`. scheduler: a name, or one that you made.
-
-    progress is called every 256 runs.
-    """
-    if not isinstance(scheduler, str) and not hasattr(scheduler, "choose"):
-        raise MisuseError(f"scheduler={scheduler!r:.80}: give a name, such as 'portfolio', or a Scheduler")
-    name = scheduler if isinstance(scheduler, str) else scheduler.name
-    plan = Plan(name, runs, seconds, seed, bounds, scenario, keeps_going, shrinks)
+    """Run a campaign in this process."""
     watch = Stopwatch()
-    campaign = Campaign(make_world, monitors, plan, None if isinstance(scheduler, str) else scheduler)
+    shard = Campaign(make_world, monitors, plan).run()
+    return merge_shards([shard], plan, watch.seconds)
 
-    def stops() -> bool:
-        if progress is not None:
-            progress(campaign.statistics)
-        return False
 
-    campaign.run(stops)
+def merge_shards(shards: Sequence[ShardResult], plan: Plan, seconds: float) -> Explored:
+    """Merge the results of all processes. Of each rule the smallest counterexample is kept."""
+    statistics = Statistics()
+    found: dict[str, Counterexample] = {}
+    for shard in shards:
+        statistics.merge(shard.statistics)
+        for one in shard.counterexamples:
+            known = found.get(one.violation.rule)
+            if known is None or len(one.steps) < len(known.steps):
+                found[one.violation.rule] = one
+    goals = [goal for goal in shards[0].unmet_goals if all(goal in shard.unmet_goals for shard in shards)]
     return Explored(
-        figures=Figures.of(campaign.statistics),
-        counterexamples=tuple(campaign.counterexamples.values()),
-        unmet_goals=() if campaign.counterexamples else unmet(monitors),
-        is_exhausted=campaign.is_exhausted,
-        scheduler=name,
-        seed=seed,
-        scenario=scenario,
-        seconds=watch.seconds,
+        figures=Figures.of(statistics),
+        counterexamples=tuple(found.values()),
+        unmet_goals=() if found else tuple(goals),
+        is_exhausted=any(shard.is_exhausted for shard in shards),
+        scheduler=plan.scheduler if isinstance(plan.scheduler, str) else plan.scheduler.name,
+        seed=plan.seed,
+        scenario=plan.scenario,
+        seconds=seconds,
     )

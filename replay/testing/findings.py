@@ -1,27 +1,34 @@
-"""What a campaign found, as lines for a terminal.
+"""What a campaign or a run did, as lines for a terminal.
 
 Rules
   - A counterexample is: the rule in one sentence, the chart of the small run, which step overtook which, and
-    the command that shows it again. Nothing else is needed to understand it.
-  - A campaign that found nothing says how much it tried, and how likely it would have found something.
-  - Pure functions from data to lines.
+    the command that shows it again. A campaign that found nothing says how likely it would have.
+  - A chart has a lane for each actor, and a step where its message is handled: an arrow from the lane of the
+    sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault.
+  - 80 columns where possible: lanes become narrower down to 6, names that do not fit are numbered and listed
+    below. Beyond that there are no lanes, and each line names sender and recipient.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from callboard.replay.testing.chart import WIDTH, chart
 from callboard.replay.testing.explore import Counterexample, Explored
-from callboard.replay.testing.statistics import Figures
+from callboard.replay.testing.statistics import Figures, injected
+from callboard.replay.testing.world import Step
 
-COVERAGE_LINES = 20
+WIDTH = 80
+LANE_MIN, LANE_MAX = 6, 14
+TEXT_MIN = 24
+NUMBER = 5
+"""Columns of the step's number and mark."""
 
 
-def _no_command(text: str) -> str:
+def no_command(text: str) -> str:
+    """Return the text of a schedule, where no command repeats it."""
     return f"schedule {text}"
 
 
 def counterexample_lines(
-    found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = _no_command
+    found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = no_command
 ) -> list[str]:
     """Return the lines of one counterexample. command: prints the command for a schedule's text."""
     at = found.violation.at
@@ -52,15 +59,21 @@ def _overtakings(found: Counterexample) -> Iterator[str]:
             yield "  the other way round the rule is not broken"
 
 
-def lines(explored: Explored, width: int = WIDTH, command: Callable[[str], str] = _no_command) -> list[str]:
-    """Return the lines of a campaign."""
+def lines(
+    explored: Explored,
+    width: int = WIDTH,
+    command: Callable[[str], str] = no_command,
+    details: Callable[[str, str], list[str]] = lambda schedule, rule: [],
+) -> list[str]:
+    """Return the lines of a campaign. details: of a schedule, by the rule that it breaks."""
     found: list[str] = []
     for one in explored.counterexamples:
         found += [*counterexample_lines(one, width, command), ""]
     found += [f"never reached: {goal}" for goal in explored.unmet_goals]
     if explored.is_without_end and not explored.counterexamples:
         found.append("no run came to rest, so no rule about the end was looked at")
-    return found + figures_lines(explored)
+    told = [line for one in explored.counterexamples for line in details(one.text, one.violation.rule)]
+    return [*found, *figures_lines(explored), *(["in detail:", *told] if told else [])]
 
 
 def figures_lines(explored: Explored) -> list[str]:
@@ -83,11 +96,7 @@ def figures_lines(explored: Explored) -> list[str]:
             f"{_count(len(figures.coverage), 'situation')} (role, state, message) "
             "in the runs looked at closely"
         )
-    faults = [  # a fault mix chooses faults; it is not a fault
-        f"{name.removeprefix('fault: ')} {n:,}"
-        for name, n in figures.faults.items()
-        if not name.startswith("fault mix ")
-    ]
+    faults = [f"{name.removeprefix('fault: ')} {n:,}" for name, n in injected(figures.faults).items()]
     if faults:
         found.append("faults: " + ", ".join(faults))
     return found if explored.is_exhausted else [*found, _bound(figures)]
@@ -112,3 +121,53 @@ def _bound(figures: Figures) -> str:
         f"a run of pct finds a bug of depth d with p >= {chances} "
         f"(width {figures.widest}, {figures.strands} strands, {figures.longest} steps)"
     )
+
+
+# --- charts -----------------------------------------------------------------------------
+
+
+def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = ()) -> list[str]:
+    """Draw the lines of the chart. marked: steps to point at."""
+    if not steps:
+        return ["(no step was made)"]
+    names = list(dict.fromkeys(name for step in steps for name in (step.sender, step.recipient)))
+    room = (width - NUMBER - TEXT_MIN) // len(names)
+    lane = min(room, max(LANE_MIN, min(LANE_MAX, max(map(len, names)) + 3)))
+    if lane < LANE_MIN:
+        return [_plain(step, marked) for step in steps]
+    titles = [name if len(name) < lane else f"({number})" for number, name in enumerate(names, 1)]
+    legend = [f"{title} {name}" for title, name in zip(titles, names, strict=True) if title != name]
+    text = width - NUMBER - lane * len(names) - 1
+    lines = [" " * NUMBER + "".join(title.center(lane) for title in titles).rstrip()]
+    lines += [_line(step, names, lane, text, marked) for step in steps]
+    return lines + legend
+
+
+def _head(step: Step, marked: Collection[int]) -> str:
+    return f"{step.seq:>{NUMBER - 2}}{'*' if step.seq in marked else ' '} "
+
+
+def _plain(step: Step, marked: Collection[int]) -> str:
+    return f"{_head(step, marked)}{step.sender} > {step.recipient}: {step.label}"
+
+
+def _line(step: Step, names: Sequence[str], lane: int, text: int, marked: Collection[int]) -> str:
+    cells = list((" " * (lane // 2) + "|" + " " * (lane - lane // 2 - 1)) * len(names))
+    start = names.index(step.sender) * lane + lane // 2
+    end = names.index(step.recipient) * lane + lane // 2
+    if start == end:
+        cells[end] = "o"
+    else:
+        toward = 1 if end > start else -1
+        cells[start + toward : end : toward] = "-" * (abs(end - start) - 1)
+        cells[end - toward] = ">" if toward == 1 else "<"
+    if step.kind == "fault":
+        cells[end] = "x"
+    return f"{_head(step, marked)}{''.join(cells)} {_text(step, text)}".rstrip()
+
+
+def _text(step: Step, columns: int) -> str:
+    """Return the label without the words that the arrow repeats, cut to size."""
+    label = step.label.removeprefix(f"{step.recipient} ").removeprefix("handles ")
+    text = label.removesuffix(f" from {step.sender}")
+    return text if len(text) <= columns else text[: columns - 1] + "…"

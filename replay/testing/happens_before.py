@@ -8,7 +8,7 @@ Rules
   - A set of steps is the bits of a number: step 1 is bit 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from callboard.replay.testing.world import Step
 
@@ -30,25 +30,22 @@ class Order:
         self.steps = steps
         self.before: list[int] = []
         self._direct: list[list[int]] = []
-        latest: dict[str, list[int]] = {}
+        latest: dict[str, int] = {}
         for index, step in enumerate(steps):
-            direct = self._predecessors(step, latest)
-            self._direct.append(direct)
-            seen = 0
-            for one in direct:
-                seen |= self.before[one] | 1 << one
-            self.before.append(seen)
-            for name in _names(step):
-                latest.setdefault(name, []).append(index)
+            names = _names(step)
+            direct = {latest[name] for name in names if name in latest}
+            if step.cause:
+                direct.add(step.cause - 1)
+            self._direct.append(sorted(direct))
+            self.before.append(self._with_earlier(direct))
+            latest.update(dict.fromkeys(names, index))
 
-    def _predecessors(self, step: Step, latest: dict[str, list[int]]) -> list[int]:
-        """Return the direct predecessors: the last step of its actor, its strand and its things, and its
-        cause.
-        """
-        found = {latest[name][-1] for name in _names(step) if name in latest}
-        if step.cause:
-            found.add(step.cause - 1)
-        return sorted(found)
+    def _with_earlier(self, indices: Iterable[int]) -> int:
+        """Return these steps and all that happened before them."""
+        found = 0
+        for index in indices:
+            found |= self.before[index] | 1 << index
+        return found
 
     def races(self, since: int = 0) -> list[tuple[int, int]]:
         """Pairs of indices (i, j) that race, with j >= since; the later races first."""
@@ -56,11 +53,7 @@ class Order:
         for j in range(len(self.steps) - 1, since - 1, -1):
             step = self.steps[j]
             for i in self._direct[j]:
-                rest = 0
-                for k in self._direct[j]:
-                    if k != i:
-                        rest |= self.before[k]
-                other = self.steps[i]
+                other, rest = self.steps[i], self._with_earlier(k for k in self._direct[j] if k != i)
                 is_ordered = rest >> i & 1 or step.cause == i + 1 or other.strand == step.strand
                 if not is_ordered and in_conflict(other, step):
                     found.append((i, j))
@@ -72,9 +65,7 @@ class Order:
 
     def initials(self, indices: Sequence[int]) -> list[int]:
         """Return those of `indices` that follow none of the others, so that each may come first."""
-        mask = 0
-        for index in indices:
-            mask |= 1 << index
+        mask = sum(1 << index for index in indices)
         return [index for index in indices if not self.before[index] & mask]
 
 

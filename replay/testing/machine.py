@@ -9,6 +9,7 @@ After every step the log is held against the rules that a prefix can break, and 
 any more, against all. Add rules and invariants of your own; `self.world` is the session.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from callboard.replay.testing.rules.invariants import check_log
@@ -50,18 +51,7 @@ class SessionMachine(RuleBasedStateMachine):
         scenario = getattr(self.scenario, "pure", self.scenario)
         if not isinstance(scenario, Scenario):
             raise TypeError(f"{type(self).__name__}.scenario is {self.scenario!r}; set it to a Scenario")
-        return Scenario(
-            scenario.profiles,
-            scenario.policy,
-            (),
-            scenario.limits,
-            scenario.tool,
-            scenario.check,
-            scenario.approve,
-            scenario.model,
-            False,
-            scenario.faults,
-        )
+        return replace(scenario, asks=(), closes=False)
 
     def _faults(self) -> list[Move]:
         return [

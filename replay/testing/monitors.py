@@ -24,17 +24,15 @@ HOT_FACTOR = 5
 """So many times N steps a rule may be hot in the fair part; from Coyote."""
 
 
-def _rule(sentence: str, holds: Predicate) -> tuple[str, Predicate]:
-    """Return a sentence and a function. Raises MisuseError if they are not."""
-    if not isinstance(sentence, str) or not sentence.strip() or not callable(holds):
-        raise MisuseError(
-            f"a rule is a sentence and a function of the world, not {sentence!r:.80} and {holds!r:.80}"
-        )
-    return sentence, holds
+class _Rule:
+    """A sentence, and whether it holds in a world. A kind of rule says when it looks."""
 
-
-class _Quiet:
-    """What a monitor does if nothing else is said: nothing."""
+    def __init__(self, rule: str, holds: Predicate) -> None:
+        if not isinstance(rule, str) or not rule.strip() or not callable(holds):
+            raise MisuseError(
+                f"a rule is a sentence and a function of the world, not {rule!r:.80} and {holds!r:.80}"
+            )
+        self.rule, self._holds = rule, holds
 
     def begin(self, steps: int) -> None:
         """Begin a run; nothing is kept from the last."""
@@ -47,65 +45,50 @@ class _Quiet:
         """Ignore the end."""
         return None
 
+    def _violation(self, world: World, at: int) -> Violation | None:
+        return None if self._holds(world) else Violation(self.rule, at)
 
-class Always(_Quiet):
+
+class Always(_Rule):
     """`holds(world)` at the start and after every step."""
-
-    def __init__(self, rule: str, holds: Predicate) -> None:
-        self.rule, self._holds = _rule(rule, holds)
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Return the violation if it does not hold now."""
+        # Not by `_violation`: campaigns call this after each step.
         return None if self._holds(world) else Violation(self.rule, at)
 
 
-class AtRest(_Quiet):
+class AtRest(_Rule):
     """`holds(world)` when nothing more is going to happen."""
 
-    def __init__(self, rule: str, holds: Predicate) -> None:
-        self.rule, self._holds = _rule(rule, holds)
-
-    def at_rest(self, world: World, at: int) -> Violation | None:
-        """Return the violation if it does not hold at rest."""
-        return None if self._holds(world) else Violation(self.rule, at)
+    at_rest = _Rule._violation
 
 
-class Eventually(_Quiet):
-    """`is_cold(world)` in the end, and again and again in a run that does not end."""
+class Eventually(_Rule):
+    """`holds(world)` (it is cold) in the end, and again and again in a run that does not end."""
 
-    def __init__(self, rule: str, is_cold: Predicate) -> None:
-        self.rule, self._is_cold = _rule(rule, is_cold)
-        self._hot_steps_max = 0
-        self._hot_steps = 0
+    at_rest = _Rule._violation  # hot at rest, it stays hot
 
     def begin(self, steps: int) -> None:
         """Begin a run cold."""
-        self._hot_steps_max = HOT_FACTOR * steps
-        self._hot_steps = 0
+        self._hot_steps, self._hot_steps_max = 0, HOT_FACTOR * steps
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Return the violation if it was hot for too long in the fair part."""
         if not fair_steps:  # an unfair scheduler may starve an actor, so a long hot stretch proves nothing
             return None
-        self._hot_steps = 0 if self._is_cold(world) else self._hot_steps + 1
+        self._hot_steps = 0 if self._holds(world) else self._hot_steps + 1
         return Violation(self.rule, at) if self._hot_steps > self._hot_steps_max else None
 
-    def at_rest(self, world: World, at: int) -> Violation | None:
-        """Return the violation if it is hot at rest, and so stays hot."""
-        return None if self._is_cold(world) else Violation(self.rule, at)
 
+class Sometimes(_Rule):
+    """A goal: some run of the campaign must come to a world for which `holds(world)`."""
 
-class Sometimes(_Quiet):
-    """A goal: some run of the campaign must come to a world for which `is_reached(world)`."""
-
-    def __init__(self, goal: str, is_reached: Predicate) -> None:
-        self.goal, self._is_reached = _rule(goal, is_reached)
-        self.is_met = False
+    is_met = False
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Look for the goal until it is met once; never return a violation."""
-        if not self.is_met and self._is_reached(world):
-            self.is_met = True
+        self.is_met = self.is_met or bool(self._holds(world))
         return None
 
 
@@ -117,4 +100,4 @@ sometimes = Sometimes
 
 def unmet(monitors: Iterable[object]) -> tuple[str, ...]:
     """Return the goals among `monitors` that no run has met."""
-    return tuple(one.goal for one in monitors if isinstance(one, Sometimes) and not one.is_met)
+    return tuple(one.rule for one in monitors if isinstance(one, Sometimes) and not one.is_met)

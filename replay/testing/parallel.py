@@ -1,15 +1,14 @@
 """A campaign in several processes, which reports its progress and can be stopped with its results so far.
 
-    shares = explore_in_parallel(scenario, Plan(runs=100_000), 4, progress)
+    shards = explore_in_parallel(scenario, Plan(runs=100_000), 4, progress)
 
 Rules
-  - The scenario is found by its name in each process, which must find it there. Job k has the seed "SEED/k":
-    a campaign of n jobs makes the same runs every time, if it is bounded by runs and goes on at a violation.
+  - Job k has the seed "SEED/k": a campaign of n jobs makes the same runs every time, if it is bounded by runs
+    and goes on at a violation.
   - progress is called a few times a second with the progress of all jobs; False stops them.
   - The first job that breaks a rule stops the others, unless the plan keeps going. A job that is stopped ends
     its run or its shrinking, and hands in its results. Which job is first depends on the system, so the
     example may differ from one campaign to the next of the same seed.
-  - Results come in the order of the jobs; of two examples of one size the lower job's is kept.
 """
 
 from collections.abc import Callable
@@ -20,11 +19,10 @@ from typing import Any
 import msgspec
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
-from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.shards import CampaignProgress, ShardResult, run_shard
-from callboard.replay.testing.statistics import Statistics
+from callboard.replay.testing.explore import Campaign, Plan, ShardResult
+from callboard.replay.testing.statistics import CampaignProgress, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
-from callboard.replay.testing.worker_process import check_named, start
+from callboard.replay.testing.worker_process import start
 from callboard.replay.testing.world import Scenario
 
 TOLD_EVERY_S = 0.25
@@ -41,67 +39,61 @@ def explore_in_parallel(
     Raises MisuseError for less than one, and for a scenario that they cannot find; CallboardError if one of
     them fails.
     """
-    check_named(scenario)
     if jobs < 1:
         raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
     jobs = min(jobs, plan.runs)
-    glances: dict[Connection, CampaignProgress] = {}
-    shares: dict[Connection, ShardResult] = {}
+    latest: dict[Connection, CampaignProgress | ShardResult] = {}
     processes = []
     for job in range(jobs):
         runs = plan.runs // jobs + (job < plan.runs % jobs)
         part = msgspec.structs.replace(plan, seed=f"{plan.seed}/{job}", runs=runs)
         process, ours = start(_work, scenario, part)
         processes.append(process)
-        glances[ours] = CampaignProgress()
+        latest[ours] = CampaignProgress()
     try:
-        _collect(glances, shares, plan, progress)
+        _collect(latest, plan, progress)
     finally:
-        for connection in glances:
+        for (connection, told), process in zip(latest.items(), processes, strict=True):
             connection.close()
-        for process in processes:
-            if len(shares) < jobs:
+            if isinstance(told, CampaignProgress):
                 process.terminate()
             process.join()
-    return [shares[connection] for connection in glances]
+    return [told for told in latest.values() if isinstance(told, ShardResult)]
 
 
 def _collect(
-    glances: dict[Connection, CampaignProgress],
-    shares: dict[Connection, ShardResult],
+    latest: dict[Connection, CampaignProgress | ShardResult],
     plan: Plan,
     progress: Callable[[CampaignProgress], bool],
 ) -> None:
-    """Receive progress and results until every job has sent its result."""
-    open_ends, is_told = set(glances), False
-    while open_ends:
-        for ready in wait(list(open_ends), TOLD_EVERY_S):
+    """Receive progress and results into `latest` until every job has sent its result."""
+    is_told = False
+    while working := [end for end, told in latest.items() if isinstance(told, CampaignProgress)]:
+        for ready in wait(working, TOLD_EVERY_S):
             assert isinstance(ready, Connection)
-            told = _received(ready)
-            if isinstance(told, CampaignProgress):
-                glances[ready] = told
-            else:
-                shares[ready] = told
-                glances[ready] = CampaignProgress.at(told.statistics)
-                open_ends.discard(ready)
-        is_over = any(share.counterexamples for share in shares.values()) and not plan.keeps_going
-        total = CampaignProgress(*map(sum, zip(*glances.values(), strict=True)))
-        goes_on = progress(total)
-        if not is_told and (is_over or not goes_on):
+            latest[ready] = _received(ready)
+        done = [told for told in latest.values() if isinstance(told, ShardResult)]
+        is_over = any(shard.counterexamples for shard in done) and not plan.keeps_going
+        total = CampaignProgress(*map(sum, zip(*map(_progress, latest.values()), strict=True)))
+        goes_on = progress(total) and not is_over
+        if not goes_on and not is_told:
             is_told = True
-            for connection in open_ends:
-                with suppress(OSError):
+            for connection in working:
+                with suppress(OSError):  # its process may have ended since
                     connection.send("stop")
+
+
+def _progress(told: CampaignProgress | ShardResult) -> CampaignProgress:
+    return told if isinstance(told, CampaignProgress) else CampaignProgress.at(told.statistics)
 
 
 def _received(connection: Connection) -> CampaignProgress | ShardResult:
     try:
-        told = connection.recv()
+        told: CampaignProgress | ShardResult | str = connection.recv()
     except (EOFError, OSError) as error:
         raise CallboardError("a process of the campaign has ended; see stderr") from error
     if isinstance(told, str):
         raise CallboardError(told)
-    assert isinstance(told, CampaignProgress | ShardResult)
     return told
 
 
@@ -122,7 +114,7 @@ def _work(connection: Connection, scenario: Scenario[Any], plan: Plan) -> None:
 
     with suppress(OSError), connection:
         try:
-            connection.send(run_shard(*scenario(), plan, goes_on))
+            connection.send(Campaign(*scenario(), plan).run(goes_on))
         except OSError:
             raise
         except Exception as error:

@@ -16,14 +16,12 @@ Rules
     retries, decisions of its own. `faults(state)` are those that need not come. Each is a strand of its own
     ("bob wakes Timeout"), named by the message.
   - A message from a sender of `clients` is a client's move.
-  - The world is lean: it keeps states, queues and offers. The poster of each message, which a chart or the
-    reduction needs, is computed from the moves on demand.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.canonical import canonical
@@ -34,6 +32,8 @@ M = TypeVar("M")
 
 Posts: TypeAlias = Sequence[tuple[str, object]]
 """(recipient, message), in the order of posting."""
+
+NO_POSTS: Final[Posts] = ()
 
 
 class Actor(NamedTuple, Generic[S, M]):
@@ -120,21 +120,14 @@ class _Heads(dict[object, Move]):
         super().__init__()
         self.strand, self.sender, self.recipient, self.kind = strand, sender, recipient, kind
 
-    def of(self, message: object) -> Move:
-        """Return the move by which `message` is handled."""
-        return self[key(message)]
-
     def __missing__(self, kind: object) -> Move:
-        name = kind.__name__ if isinstance(kind, type) else str(kind)
-        label = f"{self.recipient} handles {name} from {self.sender}"
+        label = f"{self.recipient} handles {_name(kind)} from {self.sender}"
         found = self[kind] = Move(self.strand, self.recipient, label, self.kind)
         return found
 
 
 def key(message: object) -> object:
-    """Return the part that messages of one kind share: their class, or their name if they are texts or
-    tuples.
-    """
+    """Return the part that messages of one kind share: their class, or the name of a text or tuple."""
     if type(message) is tuple and message and isinstance(message[0], str):
         return message[0]
     return message if type(message) is str else type(message)
@@ -142,7 +135,10 @@ def key(message: object) -> object:
 
 def tag(message: object) -> str:
     """Return the name of a message or state."""
-    kind = key(message)
+    return _name(key(message))
+
+
+def _name(kind: object) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
@@ -151,27 +147,26 @@ def describe(message: object) -> str:
     return message if isinstance(message, str) else repr(message)
 
 
-_NOTHING: Posts = ()
-_QUIET: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
-
-
 class ProgramWorld:
     """A run of a program. states: of all actors, by name; look at them in rules, and change nothing."""
+
+    # Lean, for speed: the poster of each message, which charts and reduction need, is computed on demand.
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.states: dict[str, Any] = program.initial.copy()
         self._queues: dict[str, list[tuple[_Heads, object]]] = {}
         self._wakes: dict[str, object] = {}
-        self._stirred: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {}
+        self._stirred: dict[str, list[tuple[Move, object]]] = {}
         self._made: list[Move] = []
-        self._posted = _NOTHING
+        self._posted = NO_POSTS
         self._offered: list[Move] = []
         self._places: dict[str, int] = {}
         for heads, message in program.starts:
             self._queues.setdefault(heads.strand, []).append((heads, message))
         for queue in self._queues.values():
-            self._offer(queue[0][0].of(queue[0][1]))
+            heads, message = queue[0]
+            self._offer(heads[key(message)])
         for name in program.actors if program.restless else ():
             self._stir(name)
 
@@ -180,10 +175,9 @@ class ProgramWorld:
         return self._offered
 
     def make(self, move: Move) -> None:
-        """Let an actor handle the head of a queue, or a message to itself.
-        This is the inner loop of a campaign: 40 steps a run and 10,000 runs a second leave two microseconds
-        for it, so posting is not a function of its own.
-        """
+        """Let an actor handle the head of a queue, or a message to itself."""
+        # The inner loop of a campaign: 40 steps a run and 10,000 runs a second leave two microseconds for it,
+        # so posting is not a function of its own.
         self._made.append(move)
         strand, name = move.strand, move.actor
         queues, offered, places, program = self._queues, self._offered, self._places, self.program
@@ -236,18 +230,18 @@ class ProgramWorld:
 
     def _stir(self, name: str) -> None:
         """Offer what the actor may send itself in the state that it is in now, if that has changed."""
-        state, actor = self.states[name], self.program.actors[name]
-        wakes = tuple(actor.wakes(state)) if actor.wakes is not None else ()
-        faults = tuple(actor.faults(state)) if actor.faults is not None else ()
-        before = self._stirred.get(name, _QUIET)
-        if before == (wakes, faults):
+        state, actor, wake = self.states[name], self.program.actors[name], self.program.wake
+        wakes = actor.wakes(state) if actor.wakes else ()
+        faults = actor.faults(state) if actor.faults else ()
+        now = [(wake(name, message, "port"), message) for message in wakes]
+        now += [(wake(name, message, "fault"), message) for message in faults]
+        before = self._stirred.get(name, [])
+        if before == now:
             return
-        self._stirred[name] = wakes, faults
-        for message in before[0] + before[1]:
-            self._withdraw(self.program.wake(name, message, "port").strand)
-        moves = [(self.program.wake(name, message, "port"), message) for message in wakes]
-        moves += [(self.program.wake(name, message, "fault"), message) for message in faults]
-        for move, message in moves:
+        self._stirred[name] = now
+        for move, _ in before:
+            self._withdraw(move.strand)
+        for move, message in now:
             self._wakes[move.strand] = message
             self._offer(move)
 
@@ -257,20 +251,6 @@ class ProgramWorld:
             return ()
         routes = self.program.routes[self._made[-1].actor]
         return {routes[recipient].strand for recipient, _ in self._posted}
-
-    def fork(self) -> "ProgramWorld":
-        """Copy the world, state and all."""
-        other = ProgramWorld.__new__(ProgramWorld)
-        other.program, other._posted = self.program, self._posted
-        other.states, other._wakes, other._places = (
-            self.states.copy(),
-            self._wakes.copy(),
-            self._places.copy(),
-        )
-        other._stirred = self._stirred.copy()
-        other._queues = {strand: queue.copy() for strand, queue in self._queues.items() if queue}
-        other._made, other._offered = self._made.copy(), self._offered.copy()
-        return other
 
     def digest(self) -> bytes:
         """Return a digest of all states and all queues."""
@@ -319,7 +299,7 @@ class _Tracer(ProgramWorld):
         else:
             sender, message, cause = name, self._wakes[strand], self._awake_since[strand]
         self.handled.append((name, self.states[name], message))
-        self._posted = _NOTHING
+        self._posted = NO_POSTS
         seq = len(self.steps) + 1
         try:
             super().make(move)

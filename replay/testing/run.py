@@ -5,8 +5,6 @@ Rules
     steps. Then the world heals: no fault is chosen any more, and the other moves are chosen fairly, until it
     is at rest or 10 N steps were made (both figures from Coyote).
   - A world with a method `heal` (`Heals`) gets its second part even at rest: healing may offer moves.
-  - A world that offers only faults is at rest, and its rules are checked so; the scheduler may still choose
-    a fault.
   - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
     beginning of a run look at it (`JudgesUnfinished`).
   - An exception of a decider or of the world is a violation of its own at that step; the text of an
@@ -28,21 +26,19 @@ Choose: TypeAlias = Callable[[Sequence[Move]], Move | None]
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How long runs may get. steps: N, those of the first part. steps_in_all: of both parts."""
+    """How long runs may get. steps: N, those of the first part. steps_in_all: of both parts.
+
+    Raises MisuseError for less than one step.
+    """
 
     steps: int = STEPS_MAX
     steps_in_all: int = 0
 
     def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise MisuseError(f"a run has at least one step, not {self.steps}")
         if not self.steps_in_all:
             msgspec.structs.force_setattr(self, "steps_in_all", FAIR_FACTOR * self.steps)
-
-
-def bounds_of(steps: int) -> Bounds:
-    """Return the bounds for these limits. Raises MisuseError for less than one step."""
-    if steps < 1:
-        raise MisuseError(f"a run has at least one step, not {steps}")
-    return Bounds(steps)
 
 
 DEFAULT = Bounds()
@@ -112,10 +108,14 @@ def perform(
     except MisuseError:  # a mistake of the caller breaks no rule of the session
         raise
     except Exception as error:
-        is_rule = isinstance(error, AssertionError) and bool(str(error))
-        rule = str(error) if is_rule else f"Nothing raises {type(error).__name__}: {error}"
-        run.violation = Violation(rule, len(run.made))
+        run.violation = Violation(_rule_against(error), len(run.made))
     return run
+
+
+def _rule_against(error: Exception) -> str:
+    if isinstance(error, AssertionError) and str(error):
+        return str(error)
+    return f"Nothing raises {type(error).__name__}: {error}"
 
 
 def _first(
@@ -169,6 +169,9 @@ def _second(world: W, monitors: Sequence[Monitor[W]], choose: Choose, steps: int
     run.is_at_rest = not not_faults(world.moves())
 
 
+# Loops, not generators: the first two are called for every run, and `_look` for every fair step.
+
+
 def _look(world: W, monitors: Sequence[Monitor[W]], fair_steps: int, run: Run) -> None:
     for monitor in monitors:
         run.violation = monitor.after(world, len(run.made), fair_steps)
@@ -184,9 +187,7 @@ def _look_at_rest(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
 
 
 def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None:
-    for monitor in monitors:
-        if isinstance(monitor, JudgesUnfinished):
-            run.violation = monitor.unfinished(world, len(run.made))
-            if run.violation is not None:
-                run.is_broken_unfinished = True
-                return
+    judges = (monitor for monitor in monitors if isinstance(monitor, JudgesUnfinished))
+    found = (monitor.unfinished(world, len(run.made)) for monitor in judges)
+    run.violation = next(filter(None, found), None)
+    run.is_broken_unfinished = run.violation is not None

@@ -3,16 +3,14 @@
 Rules
   - Only what breaks the same rule counts; another violation met on the way is another bug.
   - First faults and client moves are dropped, even where the rule is then broken later; then all of one
-    strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002); the
-    order of dropping is that of DEMi (Scott et al., NSDI 2016), whose results are 1 to 4.6 times the size
-    of the smallest.
-  - Then the run is brought closer to first come, first served: a move that could have been made earlier
-    is, as long as the rule stays broken. So an overtaking that is still there is one that matters.
-  - A schedule is found by making it, so the result replays exactly. There is a budget of steps, and there may
-    be one of time (`is_over`); when one is used up, the best run so far is the result. Else the result is
-    minimal in this sense: no single step can be dropped, no single one moved up.
-  - That the order of two steps decides is only said where the other order was tried with all else in it, see
-    `swap`.
+    strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002; in
+    the order of DEMi: Scott et al., NSDI 2016, whose results are 1 to 4.6 times the size of the smallest).
+  - Then a move that could have been made earlier is, as long as the rule stays broken. So an overtaking that
+    is still there is one that matters.
+  - A schedule is found by making it, so the result replays exactly. It is minimal in this sense: no single
+    step can be dropped, no single one moved up. When the budget of steps or the time (`is_over`) is used up,
+    the best run so far is the result.
+  - That the order of two steps decides is only said where the other order was tried with all else in it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +18,8 @@ from typing import Generic, TypeAlias
 
 import msgspec
 
-from callboard.replay.testing.candidate import Candidate, run_candidate
+from callboard.replay.testing.candidate import Candidate, Reversal, reversal_of, run_candidate
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.race_reversal import Plan, plan_of, reverse_race
 from callboard.replay.testing.run import Run
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.replayed import replay_on
@@ -37,7 +34,7 @@ Pair: TypeAlias = tuple[int, int]
 class Shrunk(msgspec.Struct, frozen=True):
     """A run that breaks a rule and is small.
 
-    steps_before: the steps before shrinking. tries: runs made for it.
+    tries: runs made for it.
     races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
     whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
     enough.
@@ -45,7 +42,6 @@ class Shrunk(msgspec.Struct, frozen=True):
 
     schedule: Schedule
     violation: Violation
-    steps_before: int
     tries: int = 0
     is_minimal: bool = False
     races: tuple[Pair, ...] = ()
@@ -76,7 +72,7 @@ class _Search(Generic[W]):
         self._left = budget_steps
         self._is_over = is_over
         self.tries = 0
-        self.best = Candidate(run, [0] * len(run.made))
+        self.best = Candidate(run, [0] * len(run.made), [])
 
     def measure(self) -> None:
         """Measure the first run; a guess that completes otherwise than the run did leaves it as it is."""
@@ -84,20 +80,17 @@ class _Search(Generic[W]):
         if self.breaks(found):
             self.best = found
 
-    def make(self, strands: Sequence[str], completes: bool = False) -> Candidate:
+    def make(self, strands: Sequence[str], completes: bool = False, waits: bool = False) -> Candidate:
         """Make the run of a guess. Raises _Spent."""
-        self._check_means()
+        if self._left <= 0 or self._is_over():
+            raise _Spent
         completes |= self._completes
         found = run_candidate(
-            self._make_world, strands, self._monitors, completes=completes, steps=self._steps
+            self._make_world, strands, self._monitors, steps=self._steps, completes=completes, waits=waits
         )
         self._left -= len(found.run.made) + 1
         self.tries += 1
         return found
-
-    def _check_means(self) -> None:
-        if self._left <= 0 or self._is_over():
-            raise _Spent
 
     def breaks(self, found: Candidate) -> bool:
         """Return whether the same rule is broken."""
@@ -113,68 +106,51 @@ class _Search(Generic[W]):
 
     # --- attempts ------------------------------------------------------------
 
-    def drop_outside(self) -> bool:
+    def drop_outside(self) -> None:
         """Try without each strand of faults or of a client, however many other moves it then takes."""
-        made, better = self.best.run.made, False
+        made = self.best.run.made
         for kind in ("fault", "client"):
             for strand in dict.fromkeys(move.strand for move in made if move.kind == kind):
-                strands = [one for one in self.best.strands if one != strand]
-                better |= self.attempt(strands, completes=True)
-        return better
+                self.attempt([one for one in self.best.strands if one != strand], completes=True)
 
-    def drop_chains(self) -> bool:
+    def drop_chains(self) -> None:
         """Try without each strand, those of the last steps first."""
-        better = False
         for strand in dict.fromkeys(reversed(self.best.strands)):
-            better |= self.attempt([one for one in self.best.strands if one != strand])
-        return better
+            self.attempt([one for one in self.best.strands if one != strand])
 
-    def drop_stretches(self) -> bool:
+    def drop_stretches(self) -> None:
         """Try without each stretch of steps, from half of all down to single ones."""
-        better, length = False, max(len(self.best.strands) // 2, 1)
+        length = max(len(self.best.strands) // 2, 1)
         while length:
             at = len(self.best.strands) - length
             while at >= 0:
                 strands = self.best.strands
-                if self.attempt(strands[:at] + strands[at + length :]):
-                    better = True
+                self.attempt(strands[:at] + strands[at + length :])
                 at = min(at, len(self.best.strands)) - length
             length //= 2
-        return better
 
-    def move_up(self) -> bool:
+    def move_up(self) -> None:
         """Try each step where it could first have been made, or one place earlier."""
-        better = False
         for b in range(1, len(self.best.strands)):
-            if b >= len(self.best.strands):
+            if b >= len(self.best.strands):  # the best run may have become shorter
                 break
             earliest = self.best.since[b]
             for index in dict.fromkeys((earliest, b - 1)):
                 strands = self.best.strands
                 moved = [*strands[:index], strands[b], *strands[index:b], *strands[b + 1 :]]
                 if earliest <= index < b and self.attempt(moved):
-                    better = True
                     break
-        return better
 
-    def races(self) -> Iterator[tuple[Pair, Plan]]:
-        """Return the races whose other order, made of these steps alone, keeps the rule; with that plan."""
+    def races(self) -> Iterator[tuple[Pair, Reversal]]:
+        """Return the races whose other order, made of these steps alone, keeps the rule."""
         world = self._make_world()
         replay_on(world, self.best.run.schedule, self._monitors)
         order = Order(world.trace())
         for i, j in sorted(order.races()):
-            plan = plan_of(order, i, j)
-            other = self.make(plan.head + plan.rest)
-            if other.strands[: len(plan.head)] == plan.head and not self.breaks(other):
-                yield (i + 1, j + 1), plan
-
-    def is_decided_by(self, plan: Plan) -> bool:
-        """Return whether reversing a race keeps every rule and loses no step. Raises _Spent."""
-        self._check_means()
-        other = reverse_race(self._make_world, plan, self._monitors, self._steps)
-        self._left -= len(other.run.made) + 1
-        self.tries += 1
-        return other.holds
+            reversal = reversal_of(order, i, j)
+            other = self.make(reversal.strands)
+            if reversal.is_in(other) and not self.breaks(other):
+                yield (i + 1, j + 1), reversal
 
 
 def shrink(
@@ -193,24 +169,20 @@ def shrink(
     is_minimal = True
     try:
         search.measure()
-        better = True
-        while better:
-            steps = (search.drop_outside, search.drop_chains, search.drop_stretches, search.move_up)
-            better = sum(step() for step in steps) > 0
-        for pair, plan in search.races():
+        before = None
+        while search.best is not before:
+            before = search.best
+            search.drop_outside()
+            search.drop_chains()
+            search.drop_stretches()
+            search.move_up()
+        for pair, reversal in search.races():
             races.append(pair)
-            if search.is_decided_by(plan):
+            if reversal.holds(search.make(reversal.strands, completes=True, waits=True)):
                 decided_by.append(pair)
     except _Spent:
         is_minimal = False
     best = search.best.run
     assert best.violation is not None
-    return Shrunk(
-        best.schedule,
-        best.violation,
-        len(run.made),
-        search.tries,
-        is_minimal,
-        tuple(races),
-        tuple(decided_by),
-    )
+    pairs = tuple(races), tuple(decided_by)
+    return Shrunk(best.schedule, best.violation, search.tries, is_minimal, *pairs)

@@ -1,10 +1,8 @@
 """What a run did, step by step, to be compared with the same run elsewhere.
 
 Rules
-  - After each step a digest is noted of every state that changed and of every event that was posted, with
-    its place in the log: nothing is left out as it is where orders are compared (`sessions.digest`), since
-    here the order is the same.
-  - Worlds that show no states are noted by their own digest.
+  - After each step a digest is noted of every state that changed and of every event that was posted, with its
+    place in the log. Worlds that show no states are noted by their own digest.
   - The states are kept too until the next run: they are values, so that costs a reference. A difference is
     then looked up in the very run in which it came up.
 """
@@ -30,7 +28,7 @@ class StepDigest(NamedTuple):
 
     digest: bytes
     states: Mapping[str, object]
-    posts: Sequence[Event]
+    posts: Sequence[Any]
 
 
 class StepDigests:
@@ -40,16 +38,28 @@ class StepDigests:
     """
 
     def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """Begin a run."""
         self.of_steps: list[StepDigest] = []
         self.healed_at: int | None = None
         self._known: dict[str, object] = {}
         self._log: Sequence[Event] = ()
         self._read = 0
 
-    def begin(self, steps: int) -> None:
-        """Begin a run."""
-        self.of_steps, self.healed_at = [], None
-        self._known, self._log, self._read = {}, (), 0
+    @property
+    def digests(self) -> list[bytes]:
+        """Return the digests of the start and of each step."""
+        return [note.digest for note in self.of_steps]
+
+    def record(self, step: int) -> StepDigest:
+        """Return a step with its states and posts as JSON values; empty for a step that was not made."""
+        if step >= len(self.of_steps):
+            return StepDigest(b"", {}, [])
+        digest, states, posts = self.of_steps[step]
+        told = {name: plain(state) for name, state in states.items()}
+        return StepDigest(digest, told, [plain_event(event) for event in posts])
 
     def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
         """Note what there is now."""
@@ -111,10 +121,5 @@ _ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", 
 
 def plain_event(event: Event) -> dict[str, object]:
     """Return an event as JSON values."""
-    return {
-        "at": event.at,
-        "sender": event.sender,
-        "recipient": event.recipient,
-        "cause": event.cause,
-        event.kind: plain(event.body),
-    }
+    envelope = {name: getattr(event, name) for name in ("at", "sender", "recipient", "cause")}
+    return {**envelope, event.kind: plain(event.body)}

@@ -2,19 +2,19 @@
 
 Rules
   - Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
-    hashes in sets of a fixed size: a full one says "at least".
+    hashes in sets of a limited size: a full one says "at least".
   - Coverage, width and strands are taken of the first runs and then of some: they cost as much as the run.
-  - bound: the least probability with which one run of PCT at depth d hits a bug of that depth; see `pct`. It
-    holds for runs no longer and no wider than those that were seen.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import log
+from typing import NamedTuple
 
 import msgspec
 
+from callboard.replay.testing.run import Run
 from callboard.replay.testing.world import Covers, Move, World
 
 DISTINCT_MAX = 100_000
@@ -22,34 +22,8 @@ FAULTS_MAX = 1_000
 SAMPLED_FIRST = 100
 SAMPLED_EVERY = 64
 
-
-class Distinct:
-    """Counts different things up to a limit, by hashes of eight bytes."""
-
-    def __init__(self, limit: int = DISTINCT_MAX) -> None:
-        self._limit = limit
-        self.hashes: set[bytes] = set()
-
-    def add(self, thing: bytes) -> None:
-        """Count it, if it is new and there is room."""
-        if len(self.hashes) < self._limit:
-            self.hashes.add(thing)
-
-    def update(self, things: Iterable[bytes]) -> None:
-        """Count them all."""
-        for thing in things:
-            self.add(thing)
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether there may be more than were counted."""
-        return len(self.hashes) >= self._limit
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    def __str__(self) -> str:
-        return f"at least {len(self):,}" if self.is_full else f"{len(self):,}"
+SUMS = ("runs", "steps", "at_rest", "cut", "unfinished")
+MOSTS = ("longest", "widest", "strands")
 
 
 def order_hash(made: Sequence[Move]) -> bytes:
@@ -65,47 +39,49 @@ def order_hash(made: Sequence[Move]) -> bytes:
     return blake2b(text.encode(), digest_size=8).digest()
 
 
+@dataclass
 class Statistics:
     """The figures of a campaign so far.
 
     longest: steps of the longest run. widest: most moves offered at once. strands: most of them in one run.
     cut: runs given up because the rest was known. at_rest: runs that came to their end. unfinished: runs
-    that a bound ended before.
+    that a bound ended before. orders, ends: hashes.
     """
 
-    def __init__(self) -> None:
-        self.runs = self.steps = self.longest = self.widest = self.strands = 0
-        self.cut = self.at_rest = self.unfinished = 0
-        self.orders = Distinct()
-        self.ends = Distinct()
-        self.coverage: set[tuple[str, str, str]] = set()
-        self.faults: Counter[str] = Counter()
+    runs: int = 0
+    steps: int = 0
+    longest: int = 0
+    widest: int = 0
+    strands: int = 0
+    cut: int = 0
+    at_rest: int = 0
+    unfinished: int = 0
+    orders: set[bytes] = field(default_factory=set)
+    ends: set[bytes] = field(default_factory=set)
+    coverage: set[tuple[str, str, str]] = field(default_factory=set)
+    faults: Counter[str] = field(default_factory=Counter)
 
     def is_sampled(self) -> bool:
         """Return whether the next run is one of those with full statistics."""
         return self.runs < SAMPLED_FIRST or self.runs % SAMPLED_EVERY == 0
 
-    def add(
-        self,
-        world: World,
-        made: Sequence[Move],
-        is_at_rest: bool,
-        is_cut: bool,
-        is_unfinished: bool = False,
-    ) -> None:
+    def add(self, world: World, run: Run) -> None:
         """Count a run."""
+        made = run.made
         self.runs += 1
-        self.cut += is_cut
-        self.unfinished += is_unfinished
+        self.cut += run.is_cut
+        self.unfinished += run.is_unfinished
         self.steps += len(made)
         self.longest = max(self.longest, len(made))
-        if not is_cut:
+        if not run.is_cut and len(self.orders) < DISTINCT_MAX:
             self.orders.add(order_hash(made))
-        if is_at_rest:
+        if run.is_at_rest and run.violation is None:
             self.at_rest += 1
-            self.ends.add(world.digest()[:8])
-        if "fault" in [move.kind for move in made]:
-            self._count_faults(made)
+            if len(self.ends) < DISTINCT_MAX:
+                self.ends.add(world.digest()[:8])
+        for label in [move.label for move in made if move.kind == "fault"]:
+            if label in self.faults or len(self.faults) < FAULTS_MAX:
+                self.faults[label] += 1
 
     def look_closely(self, world: World, made: Sequence[Move], widest: int) -> None:
         """Record the statistics that are taken of some runs only."""
@@ -114,34 +90,53 @@ class Statistics:
         if isinstance(world, Covers):
             self.coverage.update(world.coverage())
 
-    def _count_faults(self, made: Iterable[Move]) -> None:
-        for move in made:
-            if move.kind == "fault" and (move.label in self.faults or len(self.faults) < FAULTS_MAX):
-                self.faults[move.label] += 1
-
     def merge(self, other: "Statistics") -> None:
         """Add the figures of another process."""
-        for name in ("runs", "steps", "cut", "at_rest", "unfinished"):
+        for name in SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("longest", "widest", "strands"):
+        for name in MOSTS:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
-        self.orders.update(other.orders.hashes)
-        self.ends.update(other.ends.hashes)
+        self.orders |= other.orders
+        self.ends |= other.ends
         self.coverage |= other.coverage
         self.faults += other.faults
 
     def bound(self, depth: int) -> float:
-        """Return the least probability that one run hits a bug of this depth."""
+        """Return the least probability with which a run of PCT at this depth hits a bug of that depth.
+
+        It holds for runs no longer and no wider than those that were seen; see `pct`.
+        """
         strands, steps = max(self.widest**2, self.strands, 1), max(self.longest, 1)
         return 1.0 / (strands * float(steps) ** (depth - 1))
 
-    def runs_for(self, depth: int, certainty: float = 0.999) -> int:
-        """Return how many runs of PCT at this depth find a bug of it with this certainty."""
-        return round(-log(1 - certainty) / self.bound(depth))
+
+class CampaignProgress(NamedTuple):
+    """How far a campaign is, in a few numbers that another process can send often.
+
+    faults: how many struck; the choice of a fault mix is none. kinds: how many different ones.
+    """
+
+    runs: int = 0
+    orders: int = 0
+    situations: int = 0
+    faults: int = 0
+    kinds: int = 0
+
+    @classmethod
+    def at(cls, statistics: Statistics) -> "CampaignProgress":
+        """Return the progress at these statistics."""
+        struck = injected(statistics.faults).values()
+        orders, situations = len(statistics.orders), len(statistics.coverage)
+        return cls(statistics.runs, orders, situations, sum(struck), len(struck))
+
+
+def injected(faults: dict[str, int]) -> dict[str, int]:
+    """Return the faults without the choices of fault mixes, which choose faults and are none."""
+    return {label: count for label, count in faults.items() if not label.startswith("fault mix ")}
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The same as plain data, for reports and JSON."""
+    """The same as plain data, for reports and JSON. bounds: for depth 1, 2 and 3."""
 
     runs: int
     steps: int
@@ -161,20 +156,14 @@ class Figures(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, statistics: Statistics) -> "Figures":
-        """Return the statistics as figures. bounds: for depth 1, 2 and 3."""
+        """Return the statistics as figures."""
+        orders, ends = len(statistics.orders), len(statistics.ends)
         return cls(
-            runs=statistics.runs,
-            steps=statistics.steps,
-            at_rest=statistics.at_rest,
-            cut=statistics.cut,
-            unfinished=statistics.unfinished,
-            longest=statistics.longest,
-            widest=statistics.widest,
-            strands=statistics.strands,
-            orders=len(statistics.orders),
-            orders_at_least=statistics.orders.is_full,
-            ends=len(statistics.ends),
-            ends_at_least=statistics.ends.is_full,
+            **{name: getattr(statistics, name) for name in (*SUMS, *MOSTS)},
+            orders=orders,
+            orders_at_least=orders >= DISTINCT_MAX,
+            ends=ends,
+            ends_at_least=ends >= DISTINCT_MAX,
             coverage=tuple(sorted(statistics.coverage)),
             faults=dict(sorted(statistics.faults.items())),
             bounds=(statistics.bound(1), statistics.bound(2), statistics.bound(3)),

@@ -5,8 +5,7 @@
         world = SessionWorld(plan.scenario(wrong)).run(order)
         assert breaches_of(world) == []
 
-Each drawn value prints as the data that it is. Everything shrinks to the same simple thing: one agent that
-answers "done" at once, without limits, tools or faults, first come, first served.
+Drawn values print as data, and shrink to one agent that answers "done" at once, first come, first served.
 """
 
 from collections.abc import Sequence
@@ -109,20 +108,14 @@ _flags = st.booleans().map(lambda flag: SchemaCase({"type": "boolean"}, flag, "t
 
 
 def _object(cases: dict[str, SchemaCase]) -> SchemaCase:
-    """Draw an object schema with these properties, all required; a wrong value lacks the last or has it
-    wrong.
+    """Draw an object schema with these properties, all required; a wrong value lacks the only one of them,
+    or has the last one wrong.
     """
-    schema: dict[str, object] = {
-        "type": "object",
-        "properties": {name: case.schema for name, case in cases.items()},
-        "required": list(cases),
-    }
+    properties = {name: case.schema for name, case in cases.items()}
     right = {name: case.right for name, case in cases.items()}
     last = list(cases)[-1]
-    wrong = {name: value for name, value in right.items() if name != last}
-    if len(cases) > 1:
-        wrong[last] = cases[last].wrong
-    return SchemaCase(schema, right, wrong)
+    wrong = {**right, last: cases[last].wrong} if len(cases) > 1 else {}
+    return SchemaCase({"type": "object", "properties": properties, "required": list(cases)}, right, wrong)
 
 
 def _list(case: SchemaCase) -> SchemaCase:
@@ -189,22 +182,16 @@ def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Mem
     )
 
 
-def _member(reports: bool, tools: bool) -> SearchStrategy[_Member]:
-    return st.one_of(_members(reports, tools, False), _members(reports, tools, True))
-
-
 @cache
 def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member]]:
     """Draw some agents, the host first.
+
     In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
     """
-    one, asks = _member(reports, tools), _members(reports, tools, True)
-    shapes = [_cast([one], one, most)]
-    if most > 1:
-        shapes += [_cast([asks, one], one, most)] * 3
-    if most > 2:
-        shapes += [_cast([asks, asks, one], one, most)] * 4
-    return st.sampled_from(shapes).flatmap(lambda shape: shape)
+    asks = _members(reports, tools, True)
+    one = st.one_of(_members(reports, tools, False), asks)
+    firsts = [[one], *[[asks, one]] * 3 * (most > 1), *[[asks, asks, one]] * 4 * (most > 2)]
+    return st.sampled_from([_cast(first, one, most) for first in firsts]).flatmap(lambda shape: shape)
 
 
 def _cast(
@@ -229,16 +216,9 @@ def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tu
 
 
 def _profile(name: str, may: list[str], member: _Member) -> Profile:
-    by = {effect: [one for one in member.tools if TOOLS[one] == effect] for effect in TOOLS.values()}
-    return profile(
-        name,
-        may,
-        by["read"],
-        writes=by["write"],
-        repeats=by["idempotent"],
-        limits=member.limits,
-        prices=PRICES,
-    )
+    effects: tuple[Effect, ...] = ("read", "write", "idempotent")
+    reads, writes, repeats = ([one for one in member.tools if TOOLS[one] == effect] for effect in effects)
+    return profile(name, may, reads, writes=writes, repeats=repeats, limits=member.limits, prices=PRICES)
 
 
 def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]) -> Reply:
@@ -284,15 +264,9 @@ class DelegationPlan(msgspec.Struct, frozen=True):
     def scenario(self, faults: Faults | None = None, check: Check = check_required) -> Scenario:
         """Return the scenario to make worlds of. faults: the possible ones. check: the schema port."""
         asks = [ask(prompt, self.schema, NO_LIMITS, f"r{n}") for n, prompt in enumerate(self.prompts, 1)]
-        return Scenario(
-            self.profiles,
-            self.policy,
-            asks,
-            self.limits,
-            check=check,
-            closes=self.closes,
-            faults=faults or Faults(),
-        )
+        faults = faults or Faults()
+        profiles, limits = self.profiles, self.limits
+        return Scenario(profiles, self.policy, asks, limits, check=check, closes=self.closes, faults=faults)
 
 
 @st.composite
@@ -300,14 +274,9 @@ def delegation_plans(draw: st.DrawFn, most: int = 4, *, bounded: bool = True) ->
     """Draw sessions of up to `most` kinds of agents. bounded: whether they have limits."""
     roster, script = draw(policies(most))
     schema = draw(st.sampled_from([None, SCHEMA]))
-    return DelegationPlan(
-        roster,
-        script,
-        tuple(draw(st.lists(st.sampled_from(["go", "go on"]), min_size=1, max_size=2))),
-        schema,
-        draw(st.one_of(st.just(NO_LIMITS), limits())) if bounded else NO_LIMITS,
-        draw(st.booleans()),
-    )
+    prompts = tuple(draw(st.lists(st.sampled_from(["go", "go on"]), min_size=1, max_size=2)))
+    bounds = draw(st.one_of(st.just(NO_LIMITS), limits())) if bounded else NO_LIMITS
+    return DelegationPlan(roster, script, prompts, schema, bounds, draw(st.booleans()))
 
 
 def fault_plans(*kinds: str, most: int = 4) -> SearchStrategy[Faults]:

@@ -21,21 +21,25 @@ from callboard.actors.protocol.errors import MisuseError
 
 
 def start(
-    target: Callable[..., None], *about: object, environment: Mapping[str, str] | None = None
+    target: Callable[..., None],
+    scenario: object,
+    *about: object,
+    environment: Mapping[str, str] | None = None,
 ) -> tuple[BaseProcess, Connection]:
-    """Start `target(connection, *about)` in a new process; return the process and the other end.
-    environment: additional variables for it.
+    """Start `target(connection, scenario, *about)` in a new process; return the process and the other end.
+    environment: additional variables for it. Raises MisuseError for a scenario that it cannot find.
     """
+    _check_named(scenario)
     context = get_context("spawn")  # not fork: the child gets its arguments and no other state
     ours, theirs = context.Pipe()
-    process = context.Process(target=target, args=(theirs, *about), daemon=True)
+    process = context.Process(target=target, args=(theirs, scenario, *about), daemon=True)
     with _environment(environment or {}), _deaf():
         process.start()
     theirs.close()
     return process, ours
 
 
-def check_named(scenario: object) -> None:
+def _check_named(scenario: object) -> None:
     """Raise MisuseError for a scenario that another process cannot find."""
     try:
         pickle.dumps(scenario)

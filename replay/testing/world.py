@@ -14,7 +14,7 @@ Rules
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -25,8 +25,7 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     """One thing that can happen next.
 
     strand: its sequence: an actor's inbox ("inbox host.1"), one port request with its answer
-    ("model host.1/3"), a client, a fault.
-    actor: whose state it changes; two moves of one actor conflict.
+    ("model host.1/3"), a client, a fault. actor: whose state it changes.
     label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
     """
 
@@ -39,11 +38,10 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 class Step(msgspec.Struct, frozen=True, gc=False):
     """A move that was made.
 
-    seq: its place in the run, from 1. sender and recipient: of the message that it delivered.
-    cause: the seq of the step that posted that message; 0 if it was there from the start.
-    strand, kind, label: of the move. actor: of the move; empty: the recipient.
-    touched: the other things that its order decides: the inboxes that it added to, where
-    one inbox takes the messages of several senders; slots or a budget that others draw on too.
+    seq: its place in the run, from 1. strand, kind, label: of the move. actor: of the move; empty: the
+    recipient. sender and recipient: of the message that it delivered. cause: the seq of the step that posted
+    that message; 0 if it was there from the start. touched: the other things that its order decides, such as
+    an inbox or a budget that other actors share.
     """
 
     seq: int
@@ -82,11 +80,7 @@ class World(Protocol):
 
 @runtime_checkable
 class Heals(Protocol):
-    """A world that wants to know when its faults are over.
-
-    The first part of a run has faults, the second has none and must come to a good end. Moves of the kind
-    "fault" are no longer chosen in the second part, whether or not the world still offers them.
-    """
+    """A world that wants to know when its faults are over: from then on no move of that kind is chosen."""
 
     def heal(self) -> None:
         """Stop all faults. Called once in a run, or never."""
@@ -102,18 +96,10 @@ class Covers(Protocol):
         ...
 
 
-@runtime_checkable
-class Conditioned(Protocol):
-    """A world in which something is chosen for a whole run, such as what fails in it and how often."""
-
-    def conditions(self) -> str:
-        """Return the choice in one line; empty if nothing was chosen."""
-        ...
-
-
 def conditions_of(world: object) -> str:
-    """Return the choice for a whole run, in one line; empty if nothing was chosen."""
-    return world.conditions() if isinstance(world, Conditioned) else ""
+    """Return what was chosen for a whole run, such as its fault mix, in one line; empty if nothing was."""
+    said: str = getattr(world, "conditions", str)()
+    return said
 
 
 @runtime_checkable
@@ -122,15 +108,6 @@ class Touches(Protocol):
 
     def touched(self) -> Collection[str]:
         """Return what the order of the last move decides apart from its actor's state: see `Step.touched`."""
-        ...
-
-
-@runtime_checkable
-class Forks(Protocol):
-    """A world that can be copied in the middle of a run; counting states asks for it."""
-
-    def fork(self) -> Self:
-        """Copy the world, state and all."""
         ...
 
 
@@ -156,10 +133,7 @@ class Monitor(Protocol[W_contra]):
         ...
 
     def after(self, world: W_contra, at: int, fair_steps: int) -> Violation | None:
-        """Look at the world after step `at`; 0 is the start.
-
-        fair_steps: how many steps ago the faults were over and choices became fair; 0 before.
-        """
+        """Look at the world after step `at`; 0 is the start. fair_steps: steps since the faults were over."""
         ...
 
     def at_rest(self, world: W_contra, at: int) -> Violation | None:
@@ -169,13 +143,10 @@ class Monitor(Protocol[W_contra]):
 
 @runtime_checkable
 class JudgesUnfinished(Protocol[W_contra]):
-    """A monitor that can judge a run that ends before it is at rest, by a bound or with its schedule.
-
-    Only a message or state that is there can break a rule then: a missing one might still have come.
-    """
+    """A monitor that can judge a run that ends before it is at rest, by a bound or with its schedule."""
 
     def unfinished(self, world: W_contra, at: int) -> Violation | None:
-        """Look at the world as far as it came: to step `at`."""
+        """Look at the world as far as it came, to step `at`: a missing message might still have come."""
         ...
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from callboard.cli import progress
 from callboard.cli.progress import Progress, reporting
-from callboard.replay.testing.shards import CampaignProgress
-from callboard.replay.testing.statistics import Statistics
+from callboard.replay.testing.statistics import CampaignProgress, Statistics
 
 GLANCE = CampaignProgress(runs=1_204, orders=611, situations=84, faults=312, kinds=14)
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.explore import explore
+from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.sessions.monitors import EFFECTS
@@ -81,7 +81,7 @@ def test_a_value_that_is_no_scenario_is_refused_with_the_right_type(value: objec
 
 def test_a_report_tells_the_details_of_the_broken_rule_alone() -> None:
     subject = subject_of(SESSION, "x:looking")
-    found = explore(*subject(), runs=20, scenario=subject.fingerprint)
+    found = explore(*subject(), Plan(runs=20, scenario=subject.fingerprint))
     lines = subject.lines(found, 80, lambda text: f"again {text}")
     assert lines[0].endswith("Nobody ever looks.")
     assert any(line.startswith("again 1.") for line in lines)

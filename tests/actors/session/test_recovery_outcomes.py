@@ -12,7 +12,7 @@ import pytest
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.explore import explore
+from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.monitors import at_rest
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.resumes import go_on
@@ -100,7 +100,7 @@ def possible(scenario: Scenario) -> set[Outcome]:
 
     for scheduler in ("exhaustive", "portfolio"):
         explored = explore(
-            lambda: SessionWorld(scenario), [at_rest("It ends.", ends)], scheduler=scheduler, runs=300
+            lambda: SessionWorld(scenario), [at_rest("It ends.", ends)], Plan(scheduler=scheduler, runs=300)
         )
         assert explored.is_ok
     return found

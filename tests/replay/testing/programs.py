@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from hypothesis import strategies as st
 
-from callboard.replay.testing.network import Network
-from callboard.replay.testing.program import Actor, Posts, Program, Send
+from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.run import perform
 from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.statistics import order_hash
-from callboard.replay.testing.world import Forks, Move, Step, World
+from callboard.replay.testing.world import Move, Step, World
+from tests.replay.testing.network import Network, NetworkWorld
 
 NAMES = ("a", "b", "c")
 
@@ -83,10 +83,6 @@ def table_actor(name: str, table: Table, wakes: bool) -> Actor[int, int]:
     return Actor(0, step, wake if wakes else None)
 
 
-class Copyable(World, Forks, Protocol):
-    """A world of either kind."""
-
-
 @dataclass(frozen=True)
 class RandomProgram:
     """A program made of a table, printed as such where it breaks a test. kind: of its inboxes or network."""
@@ -101,7 +97,7 @@ class RandomProgram:
         names = dict.fromkeys(name for name, _, _ in self.table)
         return {name: table_actor(name, self.table, self.wakes) for name in names}
 
-    def __call__(self) -> Copyable:
+    def __call__(self) -> ProgramWorld | NetworkWorld:
         if self.kind in ("channel", "actor"):
             inbox: Literal["channel", "actor"] = "actor" if self.kind == "actor" else "channel"
             return Program(self.actors, self.starts, inbox=inbox).world()

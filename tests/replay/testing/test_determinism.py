@@ -2,30 +2,39 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
 
 from callboard.actors.agent.state import AgentState
-from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.session.step import ActorState, Decision
-from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
+from callboard.replay.testing.determinism import (
+    HASH_SEED,
+    Nondeterminism,
+    Replica,
+    check_schedule,
+    explore_twice,
+)
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.program import Actor, Posts, Program, Send
-from callboard.replay.testing.replica_process import Replica
 from callboard.replay.testing.schedule import Schedule, parse
+from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import session_monitors
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import Worlds
+from callboard.replay.testing.state_digests import StepDigests
 from callboard.replay.testing.world import MakeWorld, Monitor
+from tests.replay.testing.programs import collector
 from tests.session_plans import Plan as SessionPlan
 
 Parts = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
@@ -57,6 +66,58 @@ def float_sum() -> object:
 PLANTED: dict[str, Callable[[], object]] = {
     "set order": set_order, "id()": address, "clock": clock, "float sum": float_sum,
 }  # fmt: skip
+
+
+# --- the other process --------------------------------------------------------------
+
+
+def letters() -> Parts:
+    return collector(*"xyz").world, []
+
+
+def failing() -> NoReturn:
+    raise ValueError("no luck")
+
+
+def dying() -> Parts:
+    def world() -> NoReturn:
+        os._exit(7)
+
+    return world, []
+
+
+def seeded() -> Parts:
+    seed = os.environ.get(HASH_SEED, "none")
+    return Program({"c": Actor(seed, lambda state, sender, message: (state, ()))}).world, []
+
+
+@pytest.mark.slow
+def test_a_twin_has_the_hash_seed_it_is_given() -> None:
+    with closing(Replica(seeded, "77")) as replica:
+        replica.digests(Schedule(()))
+        assert replica.record(0).states == {"c": "77"}
+
+
+@pytest.mark.slow
+def test_a_twin_makes_runs_and_returns_their_results() -> None:
+    schedule = Schedule(("s1>c", "s0>c", "s2>c"))
+    notes = StepDigests()
+    replay(letters()[0], schedule, [notes])
+    before = os.environ.get(HASH_SEED)
+    with closing(Replica(letters, "77")) as replica:
+        assert os.environ.get(HASH_SEED) == before
+        assert replica.digests(schedule) == [note.digest for note in notes.of_steps]
+        assert replica.record(2) == notes.record(2)
+        assert replica.record(2).states == {"c": ["y", "x"]}
+        assert len(replica.digests(Schedule(("s2>c", "s2>c")))) == 2  # the second does not fit there
+        assert replica.record(9) == (b"", {}, [])
+
+
+@pytest.mark.slow
+def test_a_scenario_that_fails_there_or_ends_the_process_is_told() -> None:
+    for scenario, said in ((failing, "cannot be made in another process"), (dying, "ended with exit code 7")):
+        with closing(Replica(scenario, "1")) as replica, pytest.raises(CallboardError, match=said):
+            replica.digests(Schedule(()))
 
 
 # --- programs -----------------------------------------------------------------------
@@ -238,7 +299,7 @@ def test_one_run_is_made_again_as_its_schedule_says() -> None:
 def test_a_campaign_ended_from_outside_keeps_its_findings() -> None:
     asked = itertools.count()
     found = explore_twice(sound_program, Plan(runs=40), lambda seen: next(asked) < 5, processes=1)
-    assert (found.statistics.runs, found.is_stopped, found.is_exhausted) == (5, True, False)
+    assert (found.statistics.runs, found.is_exhausted) == (5, False)
 
 
 def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
@@ -251,13 +312,13 @@ def test_a_scenario_that_other_processes_cannot_find_is_refused() -> None:
 
 def test_runs_are_dealt_to_all_the_processes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    make = Replica.make
+    digests = Replica.digests
 
-    def noted(replica: Replica, schedule: Schedule) -> None:
+    def noted(replica: Replica, schedule: Schedule) -> list[bytes]:
         asked.append(replica.hash_seed)
-        make(replica, schedule)
+        return digests(replica, schedule)
 
-    monkeypatch.setattr(Replica, "make", noted)
+    monkeypatch.setattr(Replica, "digests", noted)
     explore_twice(sound_program, Plan(runs=7, keeps_going=True))
     assert len(asked) == 7
     first = asked[:3]

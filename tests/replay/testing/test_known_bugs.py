@@ -2,7 +2,7 @@
 
 import pytest
 
-from callboard.replay.testing.explore import Counterexample, explore
+from callboard.replay.testing.explore import Counterexample, Plan, explore
 from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.program import Program
 from callboard.replay.testing.run import Bounds
@@ -26,7 +26,7 @@ def test_a_known_bug_is_found_with_every_seed_and_its_trace_is_small_and_replays
     program, monitors = case.make(False)
     sizes = []
     for seed in range(5):
-        found = explore(program.world, monitors, runs=RUNS_MAX, seed=seed, bounds=Bounds(case.steps))
+        found = explore(program.world, monitors, Plan(runs=RUNS_MAX, seed=seed, bounds=Bounds(case.steps)))
         (one,) = found.counterexamples
         assert one.is_minimal
         again = replay(program.world, one.schedule, monitors)
@@ -82,6 +82,6 @@ def test_that_another_order_decides_is_claimed_where_it_does() -> None:
 @cases
 def test_the_fixed_variant_survives(case: Case) -> None:
     program, monitors = case.make(True)
-    found = explore(program.world, monitors, runs=RUNS_MAX, seed=1, bounds=Bounds(case.steps))
+    found = explore(program.world, monitors, Plan(runs=RUNS_MAX, seed=1, bounds=Bounds(case.steps)))
     assert found.is_ok
     assert found.figures.at_rest == found.figures.runs

@@ -1,7 +1,7 @@
 from typing import Any
 
-from callboard.replay.testing.network import Network, NetworkWorld
 from callboard.replay.testing.program import Actor, Posts, Send
+from tests.replay.testing.network import Network, NetworkWorld
 from tests.replay.testing.programs import collect
 
 EMPTY: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import always, at_rest
 from callboard.replay.testing.program import Actor, Posts, Program, Send
-from callboard.replay.testing.run import Bounds, bounds_of, perform
+from callboard.replay.testing.run import Bounds, perform
 from callboard.replay.testing.world import Move, Step, Violation, World
 from tests.replay.testing.programs import collector
 
@@ -170,6 +170,6 @@ def test_a_run_that_ends_before_it_is_at_rest_is_looked_at_by_those_who_can_judg
 
 
 def test_a_run_has_at_least_one_step() -> None:
-    assert bounds_of(3) == Bounds(3)
+    assert Bounds(3).steps_in_all == 30
     with pytest.raises(MisuseError, match="at least one step, not 0"):
-        bounds_of(0)
+        Bounds(0)

@@ -5,14 +5,13 @@ import msgspec
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
-from callboard.replay.testing.explore import Plan
-from callboard.replay.testing.network import Network
+from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.program import Actor
 from callboard.replay.testing.run import Bounds, perform
 from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.replay.testing.shards import run_shard
 from callboard.replay.testing.state_digests import StepDigests, plain, plain_event
+from tests.replay.testing.network import Network
 from tests.replay.testing.programs import collect, collector
 from tests.session_plans import Plan as SessionPlan
 
@@ -47,7 +46,7 @@ def test_a_session_is_noted_with_every_event_that_a_step_posts_also_after_a_cras
             crashed.append((world, list(notes.of_steps)))
 
     notes = StepDigests()
-    run_shard(lambda: SessionWorld(scenario), [notes], Plan(runs=60), finishes=watch)
+    Campaign(lambda: SessionWorld(scenario), [notes], Plan(runs=60)).run(finishes=watch)
     assert crashed
     for world, taken in crashed:
         assert len(taken) == len(world.made) + 1
@@ -63,7 +62,7 @@ def test_it_is_noted_after_which_step_faults_were_over() -> None:
         found.append((notes.healed_at, tuple(step.strand for step in world.trace())))
 
     plan = Plan(runs=40, scheduler="random", bounds=Bounds(12))
-    run_shard(lambda: SessionWorld(scenario), [notes], plan, finishes=watch)
+    Campaign(lambda: SessionWorld(scenario), [notes], plan).run(finishes=watch)
     longer = [(healed, strands) for healed, strands in found if len(strands) > 12]
     assert longer
     assert {healed for healed, _ in longer} == {12}

@@ -1,12 +1,15 @@
 """The counts of states that another checker publishes: https://github.com/stateright/stateright."""
 
+from copy import deepcopy
+from typing import Self
+
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.network import Network, NetworkWorld
-from callboard.replay.testing.program import Actor, Posts, Send
-from callboard.replay.testing.state_space import Reached, reach
+from callboard.replay.testing.program import Actor, Posts, ProgramWorld, Send
+from tests.replay.testing.network import Network, NetworkWorld
 from tests.replay.testing.programs import Silent, collector
+from tests.replay.testing.state_space import Reached, reach
 
 
 def pinger(count: int, sender: str, message: tuple[str, int]) -> tuple[int, Posts]:
@@ -101,13 +104,24 @@ def test_two_phase_commit_of_five_has_8832_states() -> None:
     assert reach(two_phase_commit(5).world).states == 8_832
 
 
+class Copied(ProgramWorld):
+    """A world of a program that can be copied."""
+
+    def fork(self) -> Self:
+        return deepcopy(self, {id(self.program): self.program})
+
+
+def small() -> Copied:
+    return Copied(collector("1", "2", "3"))
+
+
 def test_states_ends_and_moves_of_a_small_program() -> None:
     # three messages in any order: 1 + 3 + 6 + 6 states, the last six are ends
-    assert reach(collector("1", "2", "3").world) == Reached(states=16, ends=6, moves=15)
+    assert reach(small) == Reached(states=16, ends=6, moves=15)
 
 
 def test_too_many_states_and_worlds_without_copies_are_refused() -> None:
     with pytest.raises(MisuseError, match="more than 10 states"):
-        reach(collector("1", "2", "3").world, states_max=10)
+        reach(small, states_max=10)
     with pytest.raises(MisuseError, match="Silent cannot be copied"):
-        reach(Silent)
+        reach(Silent)  # type: ignore[type-var]

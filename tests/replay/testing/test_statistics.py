@@ -1,4 +1,7 @@
-from callboard.replay.testing.statistics import Distinct, Figures, Statistics, order_hash
+import pytest
+
+from callboard.replay.testing.run import Run
+from callboard.replay.testing.statistics import CampaignProgress, Figures, Statistics, order_hash
 from callboard.replay.testing.world import Move
 from tests.replay.testing.programs import Silent, collector
 
@@ -15,12 +18,16 @@ def test_runs_are_of_one_partial_order_if_every_actor_handled_the_same_in_the_sa
     assert order_hash([move("a", "1"), move("a", "2")]) != order_hash([move("a", "1\0 2")])
 
 
-def test_a_full_set_says_at_least() -> None:
-    distinct = Distinct(3)
-    distinct.update([b"1", b"1", b"2"])
-    assert (len(distinct), str(distinct)) == (2, "2")
-    distinct.update([b"3", b"4"])
-    assert (len(distinct), str(distinct), distinct.is_full) == (3, "at least 3", True)
+def test_a_full_set_says_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.replay.testing.statistics.DISTINCT_MAX", 3)
+    seen = Statistics()
+    found = []
+    for label in "11234":
+        seen.add(collector(label).world(), Run([move("a", label)], is_at_rest=True))
+        figures = Figures.of(seen)
+        found.append((figures.orders, figures.orders_at_least, figures.ends, figures.ends_at_least))
+    full = (3, True, 3, True)
+    assert found == [(1, False, 1, False), (1, False, 1, False), (2, False, 2, False), full, full]
 
 
 def test_the_bound_is_that_of_pctcp_or_of_the_chains_if_there_are_more() -> None:
@@ -28,7 +35,6 @@ def test_the_bound_is_that_of_pctcp_or_of_the_chains_if_there_are_more() -> None
     seen.widest, seen.strands, seen.longest = 6, 20, 50
     assert seen.bound(1) == 1 / 36
     assert seen.bound(3) == 1 / (36 * 50**2)
-    assert seen.runs_for(2) == 12_434  # ln(1000) 36 50
     seen.strands = 100
     assert seen.bound(2) == 1 / 5_000
 
@@ -36,10 +42,10 @@ def test_the_bound_is_that_of_pctcp_or_of_the_chains_if_there_are_more() -> None
 def test_figures_of_several_processes_are_added_up() -> None:
     one, other = Statistics(), Statistics()
     world = collector("1", "2").world()
-    one.add(world, [move("a", "1")], is_at_rest=True, is_cut=False)
-    other.add(world, [move("a", "2"), Move("f", "a", "crash", "fault")], is_at_rest=True, is_cut=False)
-    other.add(Silent(), [], is_at_rest=False, is_cut=True)
-    other.add(Silent(), [], is_at_rest=False, is_cut=False, is_unfinished=True)
+    one.add(world, Run([move("a", "1")], is_at_rest=True))
+    other.add(world, Run([move("a", "2"), Move("f", "a", "crash", "fault")], is_at_rest=True))
+    other.add(Silent(), Run([], is_cut=True))
+    other.add(Silent(), Run([]))
     other.look_closely(world, [move("a", "2")], 7)
     one.merge(other)
     figures = Figures.of(one)
@@ -52,7 +58,7 @@ def test_figures_of_several_processes_are_added_up() -> None:
 def test_kinds_of_faults_are_counted_up_to_a_limit() -> None:
     seen = Statistics()
     for number in range(1_200):
-        seen.add(Silent(), [Move("f", "a", f"crash {number}", "fault")], is_at_rest=False, is_cut=False)
+        seen.add(Silent(), Run([Move("f", "a", f"crash {number}", "fault")]))
     assert len(seen.faults) == 1_000
 
 
@@ -61,5 +67,12 @@ def test_the_first_runs_and_then_some_are_looked_at_closely() -> None:
     for number in range(300):
         if seen.is_sampled():
             sampled.append(number)
-        seen.add(Silent(), [], is_at_rest=False, is_cut=False)
+        seen.add(Silent(), Run([]))
     assert sampled == [*range(100), 128, 192, 256]
+
+
+def test_progress_counts_the_faults_and_not_the_fault_mix() -> None:
+    seen = Statistics()
+    seen.runs = 5
+    seen.faults.update({"fault: error": 3, "fault: cancel": 1, "fault mix 4": 5})
+    assert CampaignProgress.at(seen) == CampaignProgress(runs=5, faults=4, kinds=2)

@@ -5,7 +5,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.worker_process import check_named, start
+from callboard.replay.testing.worker_process import start
 
 
 def tell(connection: Connection, names: list[str]) -> None:
@@ -30,6 +30,5 @@ def test_a_process_starts_deaf_to_ctrl_c_and_with_the_variables_it_is_given(
 
 
 def test_what_has_no_name_elsewhere_is_refused() -> None:
-    check_named(tell)
     with pytest.raises(MisuseError, match="<lambda> is not at the top of a module"):
-        check_named(lambda: None)
+        start(tell, lambda: None)

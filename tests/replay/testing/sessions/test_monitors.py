@@ -9,7 +9,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AskEnded, CallModel, ToolReturned, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
-from callboard.replay.testing.explore import explore
+from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.requests import check_requests, requests_of
 from callboard.replay.testing.run import Bounds
@@ -237,7 +237,7 @@ def test_a_conversation_that_no_service_would_take_is_found() -> None:
 
 
 def test_a_campaign_of_a_good_session_finds_nothing() -> None:
-    explored = explore(Worlds(TWO), session_monitors(), runs=60, seed=1)
+    explored = explore(Worlds(TWO), session_monitors(), Plan(runs=60, seed=1))
     assert explored.is_ok
     assert explored.figures.ends == 1, "every order comes to the same end"
 
@@ -254,7 +254,7 @@ def test_a_campaign_finds_a_planted_bug_and_makes_it_small(monkeypatch: pytest.M
             stop_one(work, address, kind)  # type: ignore[arg-type]
 
     monkeypatch.setattr(supervisor_ending, "stop_one", forgets)
-    explored = explore(Worlds(RICH), session_monitors(), runs=200, seed=1)
+    explored = explore(Worlds(RICH), session_monitors(), Plan(runs=200, seed=1))
     assert not explored.is_ok
     found = explored.counterexamples[0]
     assert len(found.schedule.strands) <= len(found.found.strands)
@@ -283,7 +283,7 @@ ENDLESS = Scenario([profile("host", tools=["look"])], lambda request: calls(("lo
 
 def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
     rules = [LogRules([NoTools]), NOTHING_LEFT]
-    (one,) = explore(Worlds(ENDLESS), rules, runs=3, bounds=Bounds(6)).counterexamples
+    (one,) = explore(Worlds(ENDLESS), rules, Plan(runs=3, bounds=Bounds(6))).counterexamples
     assert one.violation.rule == NoTools.rule
     assert one.is_minimal
     assert len(one.found.strands) == 60
@@ -292,7 +292,7 @@ def test_a_log_is_looked_at_even_if_its_session_never_comes_to_rest() -> None:
 
 
 def test_open_work_in_an_unfinished_session_is_no_breach() -> None:
-    found = explore(Worlds(ENDLESS), session_monitors(1), runs=5, bounds=Bounds(6))
+    found = explore(Worlds(ENDLESS), session_monitors(1), Plan(runs=5, bounds=Bounds(6)))
     assert found.counterexamples == ()
     assert (found.figures.unfinished, found.is_ok) == (5, False)
     world = SessionWorld(RICH)

@@ -4,19 +4,30 @@ Rules
   - Two worlds are one state if their digests are equal. Every state is left by every move it offers, once.
   - `within` draws a boundary: a state beyond it is not counted and not left, so that protocols that never
     end can be counted.
-  - It needs worlds that can be copied (`Forks`), and holds one for each state of the front: this is for small
-    models. Campaigns do not need it.
+  - It needs worlds that can be copied, and holds one for each state of the front: this is for small models.
+    Campaigns do not need it, so it is no part of the kit.
 """
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.world import Forks, MakeWorld, W
+from callboard.replay.testing.world import MakeWorld, World
 
 STATES_MAX = 1_000_000
+
+
+@runtime_checkable
+class Forks(World, Protocol):
+    """A world that can be copied in the middle of a run."""
+
+    def fork(self) -> Self: ...
+
+
+F = TypeVar("F", bound=Forks)
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -28,7 +39,7 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 def reach(
-    make_world: MakeWorld[W], within: Callable[[W], bool] = lambda world: True, states_max: int = STATES_MAX
+    make_world: MakeWorld[F], within: Callable[[F], bool] = lambda world: True, states_max: int = STATES_MAX
 ) -> Reached:
     """Visit every state, breadth first. Raises MisuseError for worlds that cannot be copied, or too many."""
     start = make_world()

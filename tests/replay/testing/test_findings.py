@@ -1,4 +1,4 @@
-from callboard.replay.testing.chart import chart
+from callboard.replay.testing.findings import chart
 from callboard.replay.testing.world import MoveKind, Step
 
 
