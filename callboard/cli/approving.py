@@ -6,8 +6,7 @@ sequences, behind a margin.
 
 import asyncio
 import sys
-from collections.abc import Callable
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal
 
 import click
 
@@ -16,24 +15,11 @@ from callboard.cli.output import talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.runtime.approvals import Approval
 
-F = TypeVar("F", bound=Callable[..., Any])
 Mode = Literal["ask", "all", "none"]
 
 _SHOWN_CHARS_MAX: Final = 4_000
 _YES: Final = frozenset({"y", "yes"})
 _NO: Final = frozenset({"", "n", "no"})
-
-
-def approve_option(function: F) -> F:
-    """Add `--approve ask|all|none`."""
-    return click.option(
-        "--approve",
-        type=click.Choice(["ask", "all", "none"]),
-        default="ask",
-        show_default=True,
-        help="For tools that need approval: ask on the terminal (without a terminal, refuse), allow every "
-        "call, or refuse every call.",
-    )(function)
 
 
 class Approver:

@@ -8,33 +8,21 @@ from typing import Final
 
 import click
 
-from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.chat_view import watching_chat
 from callboard.cli.errors import FAILED
+from callboard.cli.foreground import Setting, setting_options
 from callboard.cli.formats import duration
 from callboard.cli.inputs import parse_limits
 from callboard.cli.interrupts import interrupts
-from callboard.cli.keys import keyed_log
 from callboard.cli.live import diverted
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import (
-    Command,
-    agent_argument,
-    json_option,
-    limit_option,
-    log_flag,
-    log_option,
-    model_option,
-    secret_option,
-)
+from callboard.cli.options import Command, agent_argument, json_option, log_flag, model_option
 from callboard.cli.outcomes import ending_text, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.replay.tree import Tree
 from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
-from callboard.runtime.runtime import Runtime
-from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 
@@ -46,20 +34,9 @@ _HELP: Final = (
 @click.command("chat", cls=Command)
 @agent_argument
 @model_option
-@limit_option
-@approve_option
-@secret_option
-@log_option
+@setting_options
 @json_option
-def chat(
-    agent: str,
-    model: str,
-    limits: tuple[str, ...],
-    approve: Mode,
-    secrets: tuple[str, ...],
-    log: str,
-    as_json: bool,
-) -> int:
+def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     """Talk with an agent, or send it prompts line by line.
 
     On a terminal, type a prompt: the answer streams in, and the tree of agents is shown while the agent
@@ -75,19 +52,17 @@ def chat(
       printf 'Which files are here?\\nHow large are they?\\n' | callboard chat survey:host
     """
     found, own = choose_model(load_agent(agent), model)
-    approver = Approver(approve)
-    refs = [SecretRef(name) for name in secrets]
-    runtime = Runtime(keyed_log(log), model=own, approve=approver, secrets=refs)
-    bounds = parse_limits(limits)
+    runtime = setting.runtime(own)
+    limits = parse_limits(setting.limits)
     with event_loop.runner() as runner:
         with diverted(None):
             runner.run(runtime.__aenter__())
         try:
-            session = runner.run(runtime.open(found, limits=bounds, title=f"chat with {found.name}"))
+            session = runner.run(runtime.open(found, limits=limits, title=f"chat with {found.name}"))
             is_interactive = sys.stdin.isatty()
-            where = f"session {session.session_id} in {log}"
+            where = f"session {session.session_id} in {setting.log}"
             talk(f"{found.name}: /help lists commands, Ctrl-D leaves; {where}" if is_interactive else where)
-            conversation = Conversation(runner, session, log, approver, as_json=as_json)
+            conversation = Conversation(runner, session, setting, as_json=as_json)
             for prompt in prompts(is_interactive=is_interactive):
                 conversation.take(prompt)
             with diverted(None):
@@ -101,14 +76,11 @@ def chat(
 class Conversation:
     """The asks of one session. is_ok: whether every ask had a result."""
 
-    def __init__(
-        self, runner: asyncio.Runner, session: Session, log: str, approver: Approver, *, as_json: bool
-    ) -> None:
+    def __init__(self, runner: asyncio.Runner, session: Session, setting: Setting, *, as_json: bool) -> None:
         self.is_ok = True
         self._runner = runner
         self._session = session
-        self._log = log
-        self._approver = approver
+        self._setting = setting
         self._as_json = as_json
         self._next_seq = 1
         self._tree = Tree()
@@ -128,7 +100,7 @@ class Conversation:
         elapsed = now_ms() - begun
         self.is_ok = self.is_ok and outcome.is_ok
         if self._as_json:
-            emit_json(outcome_json(outcome, self._log, elapsed), is_line=True)
+            emit_json(outcome_json(outcome, self._setting.log, elapsed), is_line=True)
         elif outcome.is_ok and not streamed.endswith(outcome.text):
             emit(outcome.text)
         said = "" if outcome.is_ok else f"{ending_text(outcome)}; "
@@ -137,7 +109,7 @@ class Conversation:
     async def _run(self, prompt: str) -> tuple[Outcome, str]:
         is_streaming = sys.stdout.isatty() and not self._as_json
         async with watching_chat(self._session, self._next_seq, is_streaming=is_streaming) as view:
-            self._tree, self._approver.view = view.live.tree, view.live
+            self._tree, self._setting.approver.view = view.live.tree, view.live
             with interrupts(self._session, view.close, lead="\n"), diverted(view.live):
                 outcome = await self._session.ask(prompt)
         self._next_seq = view.live.last_seq + 1

@@ -11,7 +11,7 @@ import click
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AskEnded, Begin, ModelReplied
-from callboard.cli.live import LiveTree
+from callboard.cli.live import LiveTree, background
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.transcript import Transcript
 from callboard.runtime.sessions.session import Session
@@ -85,10 +85,6 @@ class ChatView:
             click.echo(file=self._out)
             self._is_line_open = False
 
-    async def caught_up(self) -> None:
-        """Wait until the view has seen the end of the ask."""
-        await self.live.caught_up()
-
 
 @contextlib.asynccontextmanager
 async def watching_chat(session: Session, start: int, *, is_streaming: bool) -> AsyncIterator[ChatView]:
@@ -96,18 +92,11 @@ async def watching_chat(session: Session, start: int, *, is_streaming: bool) -> 
     view = ChatView(is_streaming=is_streaming)
     if not view.live.is_live:
         view.live.start()
-    tasks = [
-        asyncio.create_task(_events(session, view, start)),
-        asyncio.create_task(_texts(session, view)),
-        asyncio.create_task(_draw(view)),
-    ]
     try:
-        yield view
-        await view.caught_up()
+        async with background(_events(session, view, start), _texts(session, view), _draw(view)):
+            yield view
+            await view.live.caught_up()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         view.close()
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from callboard.actors.protocol.errors import MisuseError, StoreError
-from callboard.cli.errors import DIVERGED, FAILED
-from callboard.cli.interrupts import interrupts
-from callboard.cli.live import diverted, watching
+from callboard.cli.errors import DIVERGED
+from callboard.cli.foreground import attend
 from callboard.cli.options import Command
 from callboard.cli.outcomes import summary
 from callboard.cli.output import emit, talk
@@ -22,7 +21,6 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.session import with_head
 
 
 @click.command("demo", cls=Command)
@@ -71,13 +69,11 @@ async def _run(host: Agent, log: str) -> tuple[Outcome, Path, int]:
     runtime, where = await _opened(log)
     try:
         session = await runtime.open(host, title=PROMPT)
-        async with watching(session, title=f"session {session.session_id}") as view:
-            with interrupts(session, view.close) as taken, diverted(view):
-                outcome = await session.ask(PROMPT)
-        head = await session.close()
+        title = f"session {session.session_id}"
+        outcome, code = await attend(session, lambda: session.ask(PROMPT), title=title)
     finally:
         await runtime.aclose()
-    return with_head(outcome, head), where, 0 if outcome.is_ok else taken.exit_code(FAILED)
+    return outcome, where, code
 
 
 async def _opened(log: str) -> tuple[Runtime, Path]:

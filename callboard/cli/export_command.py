@@ -9,8 +9,7 @@ from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
 from callboard.cli.keys import key_options
 from callboard.cli.options import Command, log_option, session_argument
-from callboard.cli.output import talk
-from callboard.cli.percent import percent_on
+from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source

@@ -1,23 +1,89 @@
-"""A session in the foreground: its tree is drawn, Ctrl-C cancels its ask, and it is closed at the end."""
+"""A session in the foreground: the options of its commands, its tree, Ctrl-C, its result."""
 
 import contextlib
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple
 
-from callboard.cli.approving import Approver
+import click
+
+from callboard.cli.approving import Approver, Mode
 from callboard.cli.errors import FAILED
 from callboard.cli.interrupts import interrupts
+from callboard.cli.keys import keyed_log
 from callboard.cli.live import diverted, watching
+from callboard.cli.options import log_flag, log_option
+from callboard.cli.outcomes import outcome_json, summary
+from callboard.cli.output import emit, emit_json, talk
+from callboard.runtime import event_loop
+from callboard.runtime.clock import now_ms
+from callboard.runtime.models.protocol import Model
+from callboard.runtime.runtime import Runtime
+from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session, with_head
+
+
+class Setting(NamedTuple):
+    """The options of every command that asks. limits: as they were typed. log: the path."""
+
+    limits: tuple[str, ...]
+    approver: Approver
+    secrets: tuple[str, ...]
+    log: str
+
+    def runtime(self, model: Model | None) -> Runtime:
+        """Make the runtime. model: for agents without one."""
+        refs = [SecretRef(name) for name in self.secrets]
+        return Runtime(keyed_log(self.log), model=model, approve=self.approver, secrets=refs)
+
+
+def setting_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add `--limit`, `--approve`, `--secret` and `--log`, which the function gets as one `setting`."""
+
+    @functools.wraps(function)
+    def call(
+        limits: tuple[str, ...], approve: Mode, secrets: tuple[str, ...], log: str, **others: Any
+    ) -> int:
+        return function(setting=Setting(limits, Approver(approve), secrets, log), **others)
+
+    for add in (log_option, _secret_option, _approve_option, _limit_option):
+        call = add(call)
+    return call
+
+
+_limit_option = click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Limit the session: tokens=200k, cost=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
+)
+_approve_option = click.option(
+    "--approve",
+    type=click.Choice(["ask", "all", "none"]),
+    default="ask",
+    show_default=True,
+    help="For tools that need approval: ask on the terminal (without a terminal, refuse), allow every "
+    "call, or refuse every call.",
+)
+_secret_option = click.option(
+    "--secret",
+    "secrets",
+    metavar="NAME",
+    multiple=True,
+    help="Keep the value of the environment variable NAME out of logs and output; tools get it by "
+    "ctx.secret(NAME). May be repeated.",
+)
 
 
 async def attend(
     session: Session,
     ask: Callable[[], Awaitable[Outcome]],
-    approver: Approver,
+    approver: Approver | None = None,
     *,
     title: str,
-    is_quiet: bool,
+    is_quiet: bool = False,
     known: int = 0,
 ) -> tuple[Outcome, int]:
     """Run an ask in the foreground and close its session. Return the outcome and the exit code.
@@ -32,9 +98,31 @@ async def attend(
         view = None
         if not is_quiet:
             view = await stack.enter_async_context(watching(session, title=title, known=known))
-        approver.view = view
+        if approver is not None:
+            approver.view = view
         with interrupts(session, view.close if view else lambda: None) as taken, diverted(view):
             outcome = await ask()
     with diverted(None):
         head = await session.close()
     return with_head(outcome, head), 0 if outcome.is_ok else taken.exit_code(FAILED)
+
+
+def finish(work: Coroutine[Any, Any, tuple[Outcome, int]], log: str, *, as_json: bool, is_quiet: bool) -> int:
+    """Run a command's ask, print its outcome, and return the exit code."""
+    begun = now_ms()
+    outcome, code = event_loop.run(work)
+    print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=is_quiet)
+    return code
+
+
+def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, is_quiet: bool) -> None:
+    """Print the whole outcome as JSON, or its report or text if there is one; on stderr a summary."""
+    if as_json:
+        emit_json(outcome_json(outcome, log, elapsed_ms))
+    elif outcome.kind == "reported":
+        emit_json(outcome.structured_output)
+    elif outcome.is_ok:
+        emit(outcome.text)
+    if not is_quiet:
+        talk(summary(outcome, log, elapsed_ms))
+        talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")

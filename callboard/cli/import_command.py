@@ -14,8 +14,7 @@ from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
 from callboard.cli.keys import key_options, log_keys
 from callboard.cli.options import Command, log_option
-from callboard.cli.output import talk
-from callboard.cli.percent import percent_on
+from callboard.cli.output import percent_on, talk
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
 from callboard.runtime.log.opening import open_log

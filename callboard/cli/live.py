@@ -1,20 +1,17 @@
 """A live view of a session: the delegation tree on a terminal, plain lines anywhere else.
 
-    async with watching(session, sys.stderr, title="survey") as view:
-        outcome = await session.ask("...")
-    view.tree                                    # the agents, as they ended
-
 On a terminal the tree is drawn a few times a second, never higher than the terminal, and the last drawing
 stays. In a pipe, a file, CI or TERM=dumb, each start, end and denial is one line.
 
-The tree is fed and drawn on the event loop, so no thread sees it half changed. `diverted` sends the output
-of user code to `view.capture`, which prints it above the tree.
+The tree is fed and drawn on the event loop, so no thread sees it half changed.
 """
 
 import asyncio
 import contextlib
+import io
 import sys
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Final, Self, TextIO
 
 import click
@@ -23,7 +20,6 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.cli.live_views import DrawnTree, PlainLines
 from callboard.cli.output import is_terminal, talk
-from callboard.cli.stdout_capture import StdoutCapture
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.replay.tree import Tree
 from callboard.runtime.failure_text import failure_text
@@ -35,6 +31,42 @@ _SHARE: Final = 20
 
 _CATCH_UP_S: Final = 2.0
 """Seconds that the view waits at the end for late events."""
+
+_LONGEST: Final = 10_000
+"""Characters of a line without an end, after which it is forwarded."""
+
+
+class StdoutCapture(io.TextIOBase):
+    """A text stream that passes each whole line to `say`, from any thread. Replaces `sys.stdout`."""
+
+    encoding = "utf-8"  # programs read these two; nothing is encoded here
+    errors = "strict"
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._rest = ""
+        self._lock = threading.RLock()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Forward the lines that are complete now."""
+        with self._lock:
+            *lines, self._rest = (self._rest + text).split("\n")
+            for line in lines:
+                self._say(line)
+            if len(self._rest) > _LONGEST:
+                self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Forward the text that has no line end yet."""
+        with self._lock:
+            rest, self._rest = self._rest, ""
+            if rest:
+                self._say(rest)
 
 
 class LiveTree:
@@ -49,17 +81,15 @@ class LiveTree:
     def __init__(
         self, out: TextIO | None = None, *, title: str = "", is_live: bool | None = None, known: int = 0
     ) -> None:
-        out = out or sys.stderr
         self.tree = Tree()
         self.last_seq = 0
         self._known = known
-        self._is_ended = False
-        self.is_live = is_terminal(out) if is_live is None else is_live
-        self._out, self._title = out, title
-        self._view: DrawnTree | PlainLines = self._new_view()
+        self._out, self._title = out or sys.stderr, title
+        self.is_live = is_terminal(self._out) if is_live is None else is_live
+        self._view = self._new_view()
         self._is_open = False
         self.capture: Final = StdoutCapture(self._say)
-        self._news = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def __enter__(self) -> Self:
         self.start()
@@ -73,11 +103,11 @@ class LiveTree:
         before = len(self.tree.nodes)
         self.tree.add(event)
         self.last_seq = event.seq
-        self._is_ended = isinstance(event.body, AskEnded) or (
-            self._is_ended and not isinstance(event.body, Ask)
-        )
         self._view.add(event, self.tree, before, is_news=event.seq > self._known)
-        self._news.set()
+        if isinstance(event.body, AskEnded):
+            self._ended.set()
+        elif isinstance(event.body, Ask):
+            self._ended.clear()
 
     def progress(self, address: str, text: str) -> None:
         """Show the progress of a tool as the state of its agent, until the next event."""
@@ -113,7 +143,7 @@ class LiveTree:
         if self.is_live:
             self._view = self._new_view()
 
-    def _new_view(self) -> "DrawnTree | PlainLines":
+    def _new_view(self) -> DrawnTree | PlainLines:
         return DrawnTree(self._out, self._title) if self.is_live else PlainLines(self._out, self._title)
 
     def _say(self, line: str) -> None:
@@ -125,34 +155,33 @@ class LiveTree:
     async def caught_up(self) -> None:
         """Wait until the view has seen the end of the ask, at most two seconds."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CATCH_UP_S):
-                while not self._is_ended:
-                    self._news.clear()
-                    await self._news.wait()
+            await asyncio.wait_for(self._ended.wait(), _CATCH_UP_S)
 
 
 @contextlib.asynccontextmanager
 async def watching(
-    session: Session, out: TextIO | None = None, *, title: str = "", start: int = 1, known: int = 0
+    session: Session, out: TextIO | None = None, *, title: str = "", known: int = 0
 ) -> AsyncIterator[LiveTree]:
     """Show the session's agents while the body runs. The body must end before the session is closed.
 
-    start: the first event to show.
     known: as for `LiveTree`.
     """
     with LiveTree(out, title=title, known=known) as view:
-        tasks = [
-            asyncio.create_task(_feed(session, view, start)),
-            asyncio.create_task(_progress(session, view)),
-            asyncio.create_task(_tick(view)),
-        ]
-        try:
+        async with background(_feed(session, view), _progress(session, view), _tick(view)):
             yield view
             await view.caught_up()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def background(*work: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Run coroutines beside the body; cancel them at its end. Their errors are not raised."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextlib.contextmanager
@@ -161,10 +190,11 @@ def diverted(view: LiveTree | None) -> Iterator[None]:
 
     view: the drawn tree, which that output must not cross.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(view.capture if view else _quoting(sys.stderr)))
+    err = sys.stderr
+    capture = view.capture if view else StdoutCapture(lambda line: click.echo(quoted(line), file=err))
+    with contextlib.redirect_stdout(capture), contextlib.ExitStack() as stack:
         if view is not None and view.is_live:
-            stack.enter_context(contextlib.redirect_stderr(view.capture))
+            stack.enter_context(contextlib.redirect_stderr(capture))
         yield
 
 
@@ -173,23 +203,8 @@ def quoted(line: str) -> str:
     return indented(line.rstrip("\r").replace("\n", " "))
 
 
-def _quoting(out: TextIO) -> StdoutCapture:
-    return StdoutCapture(lambda line: click.echo(quoted(line), file=out))
-
-
-async def watch(session: Session, out: TextIO | None = None, *, title: str = "") -> Tree:
-    """Show the session's agents until it ends. Cancel this to stop earlier."""
-    with LiveTree(out, title=title) as view:
-        ticking = asyncio.create_task(_tick(view))
-        try:
-            await _feed(session, view, 1)
-        finally:
-            ticking.cancel()
-        return view.tree
-
-
-async def _feed(session: Session, view: LiveTree, start: int) -> None:
-    async for event in session.events(start):
+async def _feed(session: Session, view: LiveTree) -> None:
+    async for event in session.events(1):
         view.add(event)
 
 

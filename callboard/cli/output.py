@@ -6,21 +6,24 @@ and summaries; it stays on the terminal when stdout is redirected.
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from callboard.cli.terminal_escape import safe_json, safe_text
+from callboard.cli.terminal_escape import safe_json, safe_line, safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDE = 10_000
+WIDE: Final = 10_000
 """The width of a pipe or file: nothing is cut or wrapped there."""
+
+_PERCENT_FROM: Final = 1_000
+"""Events of a session that is worth a progress line: a smaller one is done before anybody could read it."""
 
 
 def emit(text: str) -> None:
@@ -77,15 +80,23 @@ def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> "Cons
     )
 
 
+def percent_on(stream: TextIO) -> Callable[[str, int, int], None]:
+    """Return a function that shows progress, on a terminal only: a name, how much is done, of how much."""
+    is_shown = is_terminal(stream)
+
+    def show(name: str, done: int, total: int) -> None:
+        if is_shown and total > _PERCENT_FROM:
+            click.echo(f"\r{safe_line(name)}: {100 * done // total} %", file=stream, nl=False)
+            click.echo("\n" if done >= total else "", file=stream, nl=False)
+
+    return show
+
+
 def emit_lines(lines: Iterable[Text]) -> None:
     """Print styled lines of data, each cut at the width of the terminal."""
-    if is_plain():
-        for line in lines:
-            click.echo(line.plain)
-        return
-    console = console_on()
+    console = None if is_plain() else console_on()
     for line in lines:
-        if console.is_terminal:
+        if console is not None and console.is_terminal:
             console.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=False)
         else:
             click.echo(line.plain)

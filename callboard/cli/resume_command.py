@@ -1,6 +1,7 @@
 """`callboard resume`: finish a session whose process ended too early."""
 
-from typing import NamedTuple
+import contextlib
+from collections.abc import Iterator
 
 import click
 import msgspec
@@ -8,53 +9,21 @@ import msgspec
 from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
-from callboard.cli.approving import Approver, Mode, approve_option
 from callboard.cli.errors import FAILED, Failure, misused, not_found
-from callboard.cli.foreground import attend
+from callboard.cli.foreground import Setting, attend, finish, print_result, setting_options
 from callboard.cli.inputs import parse_limits
-from callboard.cli.keys import keyed_log
 from callboard.cli.list_command import end_of
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import (
-    Command,
-    json_option,
-    limit_option,
-    log_flag,
-    log_option,
-    model_option,
-    secret_option,
-)
+from callboard.cli.options import Command, json_option, log_flag, model_option, quiet_option
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
-from callboard.cli.results import print_result
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
-from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent
-from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import LogReader, SessionRow
 from callboard.runtime.models.protocol import Model
-from callboard.runtime.runtime import Runtime
-from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.recorded_session import RecordedSession, recorded_of
-from callboard.runtime.sessions.session import Session
-
-
-class Job(NamedTuple):
-    """A session to resume, and how. limits: the limits that replace the recorded ones, if any."""
-
-    session_id: str
-    past: RecordedSession
-    agent: Agent
-    model: Model | None
-    limits: Limits | None
-    extend: float
-    accepts_changes: bool
-    log: str
-    is_quiet: bool
-    approve: Mode
-    secrets: tuple[str, ...]
 
 
 @click.command("resume", cls=Command)
@@ -66,21 +35,15 @@ class Job(NamedTuple):
     "--accept-changes", is_flag=True, help="Go on although the agents have changed, and record that."
 )
 @model_option
-@limit_option
-@approve_option
-@secret_option
-@log_option
-@click.option("-q", "--quiet", is_flag=True, help="Show no tree and no summary on stderr.")
+@setting_options
+@quiet_option
 @json_option
 def resume(
     words: tuple[str, ...],
     extend: float,
     accept_changes: bool,
     model: str,
-    limits: tuple[str, ...],
-    approve: Mode,
-    secrets: tuple[str, ...],
-    log: str,
+    setting: Setting,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -109,24 +72,40 @@ def resume(
     if len(words) > 2:
         raise misused("write one session and its host: callboard resume [SESSION] MODULE:AGENT")
     found = load_agent(words[-1])
-    session_id, past = _left(log, words[0] if len(words) == 2 else "")
-    begun = now_ms()
+    name, past = _left(setting.log, words[0] if len(words) == 2 else "")
     if past.is_closed:
-        outcome = _last(session_id, past)
-        talk(f"session {session_id} is closed; its last outcome follows")
-        code = 0 if outcome.is_ok else FAILED
-    elif not past.last:
+        outcome = _last(name, past)
+        talk(f"session {name} is closed; its last outcome follows")
+        print_result(outcome, setting.log, 0, as_json=as_json, is_quiet=quiet)
+        return 0 if outcome.is_ok else FAILED
+    if not past.last:
         raise not_found(
-            f"session {session_id} has no prompt, so nothing is left to resume; it stays open, and "
-            f"`callboard delete {session_id}{log_flag()}` removes it"
+            f"session {name} has no prompt, so nothing is left to resume; it stays open, and "
+            f"`callboard delete {name}{log_flag()}` removes it"
         )
-    else:
-        agent, own = _with_model(found, model, past)
-        bounds = _bounds(past, limits)
-        options = (extend, accept_changes, log, quiet, approve, secrets)
-        outcome, code = event_loop.run(_resume(Job(session_id, past, agent, own, bounds, *options)))
-    print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
-    return code
+    agent, own = _with_model(found, model, past)
+    limits = _limits(past, setting.limits)
+    known = len(past.events)
+
+    async def work() -> tuple[Outcome, int]:
+        async with setting.runtime(own) as runtime:
+            with _listing_changes(name):
+                session = await runtime.resume(
+                    name, agent, limits=limits, extend=extend, accept_changes=accept_changes
+                )
+            if not past.running:
+                talk(f"session {name} has no unfinished ask: its last outcome follows")
+            title = f"session {name} in {setting.log}, resumed after event {known:,}"
+            return await attend(
+                session,
+                lambda: session.outcome,
+                setting.approver,
+                title=title,
+                is_quiet=quiet,
+                known=known,
+            )
+
+    return finish(work(), setting.log, as_json=as_json, is_quiet=quiet)
 
 
 def _left(log: str, wanted: str) -> tuple[str, RecordedSession]:
@@ -167,7 +146,7 @@ def _last(session_id: str, past: RecordedSession) -> Outcome:
     return past.outcomes[past.last]
 
 
-def _bounds(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
+def _limits(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
     """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None
@@ -178,38 +157,16 @@ def _bounds(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
     return msgspec.structs.replace(recorded[-1], **stated) if recorded else named
 
 
-async def _resume(job: Job) -> tuple[Outcome, int]:
-    approver = Approver(job.approve)
-    refs = [SecretRef(name) for name in job.secrets]
-    async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
-        session = await _taken_up(runtime, job)
-        if not job.past.running:
-            talk(f"session {job.session_id} has no unfinished ask: its last outcome follows")
-        return await attend(
-            session,
-            lambda: session.outcome,
-            approver,
-            title=f"session {job.session_id} in {job.log}, resumed after event {len(job.past.events):,}",
-            is_quiet=job.is_quiet,
-            known=len(job.past.events),
-        )
-
-
-async def _taken_up(runtime: Runtime, job: Job) -> Session:
-    """Resume the session. If its agents have changed, list each difference and raise Failure."""
+@contextlib.contextmanager
+def _listing_changes(session_id: str) -> Iterator[None]:
+    """List each difference if the agents of a session have changed. Raises Failure then."""
     try:
-        return await runtime.resume(
-            job.session_id,
-            job.agent,
-            limits=job.limits,
-            extend=job.extend,
-            accept_changes=job.accepts_changes,
-        )
+        yield
     except AgentsChanged as changed:
-        talk(f"changes since session {job.session_id} was recorded:")
+        talk(f"changes since session {session_id} was recorded:")
         for difference in changed.differences:
             talk(f"  {safe_line(difference)}")
         raise misused(
-            f"session {job.session_id} was recorded with other agents; resume it with those, or accept the "
+            f"session {session_id} was recorded with other agents; resume it with those, or accept the "
             "changes with --accept-changes, which records them"
         ) from changed

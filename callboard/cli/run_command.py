@@ -1,48 +1,12 @@
 """`callboard run`: one prompt, one outcome, recorded."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import click
 
-from callboard.actors.protocol.limits import Limits
-from callboard.cli.approving import Approver, Mode, approve_option
-from callboard.cli.foreground import attend
+from callboard.cli.foreground import Setting, attend, finish, setting_options
 from callboard.cli.inputs import parse_limits, read_prompt, read_schema
-from callboard.cli.keys import keyed_log
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import (
-    Command,
-    agent_argument,
-    json_option,
-    limit_option,
-    log_option,
-    model_option,
-    secret_option,
-)
-from callboard.cli.results import print_result
-from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent
-from callboard.runtime.clock import now_ms
-from callboard.runtime.models.protocol import Model
-from callboard.runtime.runtime import Runtime
-from callboard.runtime.secrets.refs import SecretRef
+from callboard.cli.options import Command, agent_argument, json_option, model_option, quiet_option
 from callboard.runtime.sessions.outcome import Outcome
-
-
-@dataclass(frozen=True)
-class Job:
-    """The checked arguments of a run."""
-
-    agent: Agent
-    model: Model | None
-    prompt: str
-    schema: Mapping[str, object] | None
-    limits: Limits
-    log: str
-    is_quiet: bool
-    approve: Mode
-    secrets: tuple[str, ...]
 
 
 @click.command("run", cls=Command)
@@ -50,23 +14,11 @@ class Job:
 @click.argument("prompt")
 @model_option
 @click.option("--schema", metavar="FILE", default="", help="Require a result that matches this JSON schema.")
-@limit_option
-@approve_option
-@secret_option
-@log_option
-@click.option("-q", "--quiet", is_flag=True, help="Show no tree and no summary on stderr.")
+@setting_options
+@quiet_option
 @json_option
 def run(
-    agent: str,
-    prompt: str,
-    model: str,
-    schema: str,
-    limits: tuple[str, ...],
-    log: str,
-    approve: Mode,
-    secrets: tuple[str, ...],
-    quiet: bool,
-    as_json: bool,
+    agent: str, prompt: str, model: str, schema: str, setting: Setting, quiet: bool, as_json: bool
 ) -> int:
     """Run an agent on one prompt and record everything.
 
@@ -88,23 +40,18 @@ def run(
       callboard run survey:host "List the risks" --json | jq .usage
     """
     found, own = choose_model(load_agent(agent), model)
-    bounds = parse_limits(limits)
-    job = Job(found, own, read_prompt(prompt), read_schema(schema), bounds, log, quiet, approve, secrets)
-    begun = now_ms()
-    outcome, code = event_loop.run(_run(job))
-    print_result(outcome, log, now_ms() - begun, as_json=as_json, is_quiet=quiet)
-    return code
+    limits = parse_limits(setting.limits)
+    task, form = read_prompt(prompt), read_schema(schema)
 
+    async def work() -> tuple[Outcome, int]:
+        async with setting.runtime(own) as runtime:
+            session = await runtime.open(found, limits=limits, title=task)
+            return await attend(
+                session,
+                lambda: session.ask(task, output_schema=form),
+                setting.approver,
+                title=f"session {session.session_id} in {setting.log}",
+                is_quiet=quiet,
+            )
 
-async def _run(job: Job) -> tuple[Outcome, int]:
-    approver = Approver(job.approve)
-    refs = [SecretRef(name) for name in job.secrets]
-    async with Runtime(keyed_log(job.log), model=job.model, approve=approver, secrets=refs) as runtime:
-        session = await runtime.open(job.agent, limits=job.limits, title=job.prompt)
-        return await attend(
-            session,
-            lambda: session.ask(job.prompt, output_schema=job.schema),
-            approver,
-            title=f"session {session.session_id} in {job.log}",
-            is_quiet=job.is_quiet,
-        )
+    return finish(work(), setting.log, as_json=as_json, is_quiet=quiet)

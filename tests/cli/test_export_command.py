@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.errors import StoreIncomplete
-from callboard.cli import percent
+from callboard.cli import output
 from callboard.replay.testing.stores.events import added, events, large
 from callboard.runtime.log import hash_chain
 from callboard.runtime.log.protocol import Append, Head
@@ -247,9 +247,9 @@ def test_long_exports_show_their_progress_on_a_terminal(
     callboard: Callboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "%" not in callboard("export", "20250101", "-o", "quiet").stderr
-    monkeypatch.setattr(percent, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(output, "is_terminal", lambda stream: True)
     assert "%" not in callboard("export", "20250101", "-o", "short").stderr
-    monkeypatch.setattr(percent, "EVENTS_MIN", 10)
+    monkeypatch.setattr(output, "_PERCENT_FROM", 10)
     monkeypatch.setattr(hash_chain, "PAGE_EVENTS", 10)
     done = callboard("export", "20250101", "-o", "long")
     assert "35 %\r" in done.stderr

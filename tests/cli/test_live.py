@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from callboard.actors.protocol.events import Event
-from callboard.cli.live import LiveTree, diverted, watch, watching
-from callboard.cli.stdout_capture import StdoutCapture
-from callboard.runtime.models.scripted import ScriptedModel, call, say
+from callboard.cli.live import LiveTree, StdoutCapture, diverted, watching
 from callboard.runtime.runtime import Runtime
 from tests.cli.recorded import rows_of, script, survey_host
 
@@ -113,23 +111,6 @@ def test_a_session_is_watched_until_its_ask_has_ended() -> None:
     asyncio.run(main())
     assert "live" in out.getvalue()
     assert "end    host: answered" in out.getvalue()
-
-
-def test_a_session_is_watched_until_it_ends_and_can_be_left_earlier() -> None:
-    async def main() -> int:
-        async with Runtime(
-            ":memory:", model=ScriptedModel([say("one"), call("nothing"), say("two")])
-        ) as runtime:
-            session = await runtime.open(survey_host())
-            watcher = asyncio.create_task(watch(session, io.StringIO()))
-            early = asyncio.create_task(watch(session, io.StringIO()))
-            await session.ask("Go.")
-            early.cancel()
-            await asyncio.gather(early, return_exceptions=True)
-            await session.close()
-            return len((await watcher).nodes)
-
-    assert asyncio.run(main()) == 1
 
 
 def test_an_aside_hands_on_whole_lines() -> None:
