@@ -1,62 +1,25 @@
-"""A summary of every kind of message, in one line, without the parts that its envelope shows.
+"""A summary of every kind of message, in one line, without the parts that its envelope shows."""
 
-The matches are exhaustive: a new kind of message without a summary is a type error.
-"""
-
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from callboard.actors.agent.content import read
+from callboard.actors.protocol import messages as m
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import (
-    AgentInput,
-    AnyMessage,
-    ApprovalGiven,
-    Ask,
-    AskEnded,
-    Begin,
-    CallModel,
-    CallTool,
-    Cancel,
-    CancelTimer,
-    CheckSchema,
-    Close,
-    DeciderFailed,
-    Delegate,
-    DelegationEnded,
-    ExtendTimer,
-    Finished,
-    FromAgent,
-    ModelReplied,
-    PortInput,
-    ReportBack,
-    ReportJudged,
-    RequestApproval,
-    Resumed,
-    SchemaChecked,
-    SessionClosed,
-    SessionOpened,
-    SetTimer,
-    Stop,
-    Stopped,
-    TimerFired,
-    ToolReturned,
-    ToolStarted,
-    TurnRequested,
-    TurnSettled,
-)
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.tree import prompt_text
 
-_CHARS_MAX = 200
+M = TypeVar("M", bound=m.AnyMessage)
+_CHARS_MAX: Final = 200
 
 
-def summary_of(body: AnyMessage) -> str:
+def summary_of(body: m.AnyMessage) -> str:
     """Summarise a message in one line that is safe to print."""
-    return safe_line(_summary(body), _CHARS_MAX)
+    return safe_line(_SUMMARIES[type(body)](body), _CHARS_MAX)
 
 
 def whole_prompt(prompt: Json) -> str:
@@ -68,113 +31,7 @@ def whole_prompt(prompt: Json) -> str:
     return "\n".join(str(part) for part in parts)
 
 
-def _summary(body: AnyMessage) -> str:
-    match body:
-        case SessionOpened():
-            return (
-                f"host {body.host}, {counted(len(body.profiles), 'agent profile')}, model {body.model.name}"
-            )
-        case Resumed():
-            return _resumed(body)
-        case Ask():
-            return prompt_text(body.prompt, _CHARS_MAX) + _schema(body.schema)
-        case Cancel():
-            return body.reason
-        case Close():
-            return ""
-        case AskEnded():
-            return _ended(body.kind, body.detail, body.value, body.text)
-        case SessionClosed():
-            return f"{counted(body.usage.calls, 'model call')}, {tokens(body.usage.tokens)} tokens in all"
-        case DeciderFailed():
-            return f"on event {body.event}: {body.error}"
-        case SchemaChecked():
-            return f"check {body.check}: {body.status}{_problems(body.problems)}"
-        case TimerFired():
-            return f"timer {body.timer}"
-        case TurnRequested() | TurnSettled() | Delegate() | ReportBack() | Finished() | Stopped():
-            return _from_agent(body)
-        case (
-            CallModel()
-            | CallTool()
-            | RequestApproval()
-            | CheckSchema()
-            | SetTimer()
-            | ExtendTimer()
-            | CancelTimer()
-        ):
-            return _port_request(body)
-        case _:
-            return _agent_input(body)
-
-
-def _agent_input(body: AgentInput) -> str:
-    match body:
-        case Begin():
-            profile = msgspec.json.decode(body.profile, type=_Named).name
-            return f"{profile}: {prompt_text(body.prompt, _CHARS_MAX)}{_schema(body.schema)}"
-        case Stop():
-            return body.reason
-        case ReportJudged():
-            return f"{body.verdict}{_problems(body.problems)}"
-        case DelegationEnded():
-            return f"{body.address or 'nobody'} {_ended(body.kind, body.detail, body.value, body.text)}"
-        case ModelReplied():
-            return _reply(body)
-        case ToolStarted():
-            return f"turn {body.turn}, call {body.call}"
-        case ToolReturned():
-            return f"{body.status}: {_json(body.output)}"
-        case ApprovalGiven():
-            return f"{body.verdict}: {body.note}" if body.note else body.verdict
-        case _:
-            assert_never(body)
-
-
-def _from_agent(body: FromAgent) -> str:
-    match body:
-        case TurnRequested():
-            wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
-            need = f"needs at most {tokens(body.need.tokens)} tokens"
-            return f"turn {body.turn}, attempt {body.attempt}, {need}{wait}"
-        case TurnSettled():
-            used = body.settled.usage
-            return f"{tokens(used.tokens)} tokens" if used else "use not known"
-        case Delegate():
-            return (
-                f"to {', '.join(body.profiles)}: {prompt_text(body.prompt, _CHARS_MAX)}{_schema(body.schema)}"
-            )
-        case ReportBack():
-            return _json(body.value)
-        case Finished():
-            return _ended(body.kind, body.detail, NULL, body.text)
-        case Stopped():
-            return ""
-        case _:
-            assert_never(body)
-
-
-def _port_request(body: PortInput) -> str:
-    match body:
-        case CallModel():
-            return f"for {body.agent}, asked for by event {body.request}"
-        case CallTool():
-            return f"{body.tool} {_json(body.arguments)}"
-        case RequestApproval():
-            return f"{'again: ' if body.is_repeat else ''}{body.tool} {_json(body.arguments)}"
-        case CheckSchema():
-            return f"check {body.check}: {body.task}"
-        case SetTimer():
-            return f"timer {body.timer}, in {duration(body.after_ms)}"
-        case ExtendTimer():
-            return f"timer {body.timer}, {duration(body.by_ms)} later"
-        case CancelTimer():
-            return f"timer {body.timer}"
-        case _:
-            assert_never(body)
-
-
-def _resumed(body: Resumed) -> str:
+def _resumed(body: m.Resumed) -> str:
     changes = []
     if body.profiles:
         changes.append(f"with {counted(len(body.profiles), 'agent profile')} of now")
@@ -187,7 +44,12 @@ def _resumed(body: Resumed) -> str:
     return ", ".join(changes)
 
 
-def _reply(body: ModelReplied) -> str:
+def _turn_requested(body: m.TurnRequested) -> str:
+    wait = f", after {duration(body.after_ms)}" if body.after_ms else ""
+    return f"turn {body.turn}, attempt {body.attempt}, needs at most {tokens(body.need.tokens)} tokens{wait}"
+
+
+def _reply(body: m.ModelReplied) -> str:
     used = f"{tokens(body.usage.tokens)} tokens" if body.usage else "use not known"
     if body.failure is not None:
         return f"{body.status}: {body.failure.code}: {body.failure.message}; {used}"
@@ -198,22 +60,82 @@ def _reply(body: ModelReplied) -> str:
     return f"{body.status}, {used}: {' | '.join([said.text, *made] if said.text else made)}"
 
 
-def _ended(kind: str, detail: str, value: Json, text: str) -> str:
-    said = _json(value) if kind == "reported" and value != NULL else detail or text
-    return f"{kind}: {said}" if said else kind
+def _ended(body: m.AskEnded | m.DelegationEnded | m.Finished) -> str:
+    said = body.detail or body.text
+    if not isinstance(body, m.Finished) and body.kind == "reported" and body.value != NULL:
+        said = _json(body.value)
+    return f"{body.kind}: {said}" if said else body.kind
+
+
+def _prompt(body: m.Ask | m.Begin | m.Delegate) -> str:
+    return prompt_text(body.prompt, _CHARS_MAX) + (" (with a schema)" if body.schema != NULL else "")
 
 
 def _problems(problems: tuple[SchemaProblem, ...]) -> str:
     return "".join(f"; {one.path or '/'}: {one.message}" for one in problems)
 
 
-def _schema(schema: Json) -> str:
-    return "" if schema == NULL else " (with a schema)"
-
-
 def _json(value: Json) -> str:
     return bytes(value)[: 4 * _CHARS_MAX].decode("utf-8", "replace")
 
 
+def _profile(body: m.Begin) -> str:
+    return msgspec.json.decode(body.profile, type=_Named).name
+
+
 class _Named(msgspec.Struct):
     name: str
+
+
+def _of(kind: type[M], summary: Callable[[M], str]) -> tuple[type[object], Callable[[Any], str]]:
+    return kind, summary
+
+
+_SUMMARIES: Final = dict(
+    (
+        _of(
+            m.SessionOpened,
+            lambda it: f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {it.model.name}",
+        ),
+        _of(m.Resumed, _resumed),
+        _of(m.Ask, _prompt),
+        _of(m.Cancel, lambda it: it.reason),
+        _of(m.Close, lambda _: ""),
+        _of(m.AskEnded, _ended),
+        _of(
+            m.SessionClosed,
+            lambda it: f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all",
+        ),
+        _of(m.DeciderFailed, lambda it: f"on event {it.event}: {it.error}"),
+        _of(m.Begin, lambda it: f"{_profile(it)}: {_prompt(it)}"),
+        _of(m.Stop, lambda it: it.reason),
+        _of(m.ReportJudged, lambda it: f"{it.verdict}{_problems(it.problems)}"),
+        _of(m.DelegationEnded, lambda it: f"{it.address or 'nobody'} {_ended(it)}"),
+        _of(m.ModelReplied, _reply),
+        _of(m.ToolStarted, lambda it: f"turn {it.turn}, call {it.call}"),
+        _of(m.ToolReturned, lambda it: f"{it.status}: {_json(it.output)}"),
+        _of(m.ApprovalGiven, lambda it: f"{it.verdict}: {it.note}" if it.note else it.verdict),
+        _of(m.TurnRequested, _turn_requested),
+        _of(
+            m.TurnSettled,
+            lambda it: f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known",
+        ),
+        _of(m.Delegate, lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}"),
+        _of(m.ReportBack, lambda it: _json(it.value)),
+        _of(m.Finished, _ended),
+        _of(m.Stopped, lambda _: ""),
+        _of(m.CallModel, lambda it: f"for {it.agent}, asked for by event {it.request}"),
+        _of(m.CallTool, lambda it: f"{it.tool} {_json(it.arguments)}"),
+        _of(
+            m.RequestApproval,
+            lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+        ),
+        _of(m.CheckSchema, lambda it: f"check {it.check}: {it.task}"),
+        _of(m.SchemaChecked, lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}"),
+        _of(m.SetTimer, lambda it: f"timer {it.timer}, in {duration(it.after_ms)}"),
+        _of(m.ExtendTimer, lambda it: f"timer {it.timer}, {duration(it.by_ms)} later"),
+        _of(m.CancelTimer, lambda it: f"timer {it.timer}"),
+        _of(m.TimerFired, lambda it: f"timer {it.timer}"),
+    )
+)
+"""One entry for each kind: `test_every_kind_of_message_has_words_that_fit_on_a_line` finds a missing one."""
