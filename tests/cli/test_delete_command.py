@@ -1,4 +1,5 @@
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,17 @@ def test_a_log_that_is_open_elsewhere_is_left_alone(callboard: Callboard, own_lo
         await log.close()
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(("cuts", "code"), [("[[1", 4), ('["x"]', 4), ("[5, [0, 9]]", 0)])
+def test_damaged_places_of_large_values_are_a_damaged_log(
+    callboard: Callboard, own_log: Path, cuts: str, code: int
+) -> None:
+    connection = sqlite3.connect(own_log)
+    with connection:
+        connection.execute("UPDATE events SET cuts = ? WHERE id = (SELECT max(id) FROM events)", (cuts,))
+    connection.close()
+    done = callboard("delete", "20250103", "--yes", "--log", str(own_log))
+    assert done.exit_code == code  # the last is JSON, and names no large value that could be deleted
+    assert ("is damaged" in done.stderr) == (code == 4)
+    assert callboard("delete", "20250101", "--yes", "--log", str(own_log)).exit_code == 0

@@ -33,7 +33,9 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError, path: Path, doing: st
     """Return the error of callboard for an error of SQLite. doing: the operation that raised it."""
     if isinstance(error, UnicodeDecodeError):
         return StoreUnreadable(f"{path}: {doing} failed on a name that is not UTF-8: use a backup")
-    kind, next_step = _NEXT_STEPS.get(error_code(error), _OTHER)
+    # The JSON that SQLite reads here is that of the tables: where it is malformed, they are damaged.
+    other = _DAMAGED if "malformed JSON" in str(error) else _OTHER
+    kind, next_step = _NEXT_STEPS.get(error_code(error), other)
     name = getattr(error, "sqlite_errorname", "") or type(error).__name__
     return kind(f"{path}: {doing} failed: {error} ({name}); {next_step}")
 

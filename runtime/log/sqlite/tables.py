@@ -141,7 +141,9 @@ class Tables:
         own = execute(f"{_CUTS} AND events.id BETWEEN ? AND ?", ids).fetchall()
         execute("DELETE FROM events WHERE id BETWEEN ? AND ?", ids)
         execute("DELETE FROM sessions WHERE id = ?", (entry.number,))
-        numbers = msgspec.json.encode(sorted({number for (number,) in own})).decode()
+        numbers = msgspec.json.encode(
+            sorted({number for (number,) in own if isinstance(number, int)})
+        ).decode()
         execute(
             f"DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?)) AND id NOT IN ({_CUTS})",
             (numbers,),
