@@ -22,18 +22,17 @@ class End(NamedTuple):
     """The end of a session. kind: the ending of its last ask, if that is among the last events."""
 
     is_closed: bool
-    kind: str
+    kind: str = ""
+    is_asked: bool = True
 
     @property
     def text(self) -> str:
         """Return it in a word or two."""
-        return (
-            f"{self.kind or 'closed'}"
-            if self.is_closed
-            else f"{self.kind}, open"
-            if self.kind
-            else "unfinished"
-        )
+        if self.is_closed:
+            return self.kind or "closed"
+        if self.kind:
+            return f"{self.kind}, open"
+        return "unfinished" if self.is_asked else "open"
 
 
 @click.command("sessions", cls=Command)
@@ -71,15 +70,17 @@ def sessions(number: int, log: str, as_json: bool) -> None:
 
 def end_of(reader: LogReader, row: SessionRow) -> End:
     """Return how a session ended, from its last few events."""
-    is_closed, kind = False, ""
+    # More events than that follow an ask only: without one there is nothing but the opening.
+    is_closed, kind, is_asked = False, "", row.head > _TAIL_EVENTS
     for stored in reader.events(row.session_id, max(1, row.head - _TAIL_EVENTS + 1), _TAIL_EVENTS):
         try:
             body = decode(stored.body)
         except UnreadableBody:
             return End(False, "unreadable")
         is_closed = is_closed or isinstance(body, SessionClosed)
+        is_asked = is_asked or isinstance(body, Ask)
         kind = body.kind if isinstance(body, AskEnded) else "" if isinstance(body, Ask) else kind
-    return End(is_closed, kind)
+    return End(is_closed, kind, is_asked)
 
 
 def _cells(row: SessionRow, end: End) -> tuple[str, ...]:

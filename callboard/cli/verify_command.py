@@ -3,22 +3,22 @@
 import click
 
 from callboard.actors.protocol.errors import CorruptLog
-from callboard.cli.errors import CORRUPT, DIVERGED, Failure, misused
-from callboard.cli.formats import counted
+from callboard.cli.errors import Failure, misused
 from callboard.cli.keys import key_options
-from callboard.cli.options import Command, json_option, log_option, session_argument
+from callboard.cli.options import Command, all_option, json_option, log_option, session_argument
 from callboard.cli.outcomes import head_text
-from callboard.cli.output import emit, emit_json, talk
-from callboard.cli.recordings import find_session, open_reader, parse_head
+from callboard.cli.output import emit
+from callboard.cli.recordings import open_reader, parse_head
+from callboard.cli.session_checks import Found, check_each, conclude, corrupt_line, names_of
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.recording import Recording, Verification
+from callboard.replay.recording import Recording
 from callboard.runtime.log.protocol import Head, LogReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
 
 @click.command("verify", cls=Command)
 @session_argument
-@click.option("--all", "is_all", is_flag=True, help="Every session of the log.")
+@all_option
 @click.option(
     "--head", metavar="SEQ:HEX", default="", help="Also check that the log still contains this head."
 )
@@ -50,14 +50,14 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
     kept = parse_head(head) if head else None
     with open_reader(log) as reader:
         damage = _damage(reader, is_quiet=as_json)
-        names = _names(reader, session, is_all, is_damaged=bool(damage))
-        found = [_check(reader, name, kept, is_quiet=as_json) for name in names]
-    if as_json:
-        result = found[0] if found and not is_all else {"log": log, "sessions": found}
-        emit_json({**result, "damage": damage} if damage else result)
-    elif is_all:
-        _count(found)
-    return CORRUPT if damage else _worst(found)
+        try:
+            names = names_of(reader, session, is_all=is_all)
+        except Failure:
+            if not damage:
+                raise
+            names = []  # the session may be in the part of the file that cannot be read
+        found = check_each(names, lambda name: _check(reader, name, kept), is_quiet=as_json)
+    return conclude(found, log, "not as recorded", is_all=is_all, as_json=as_json, damage=damage)
 
 
 def _damage(reader: LogReader, *, is_quiet: bool) -> str:
@@ -68,62 +68,20 @@ def _damage(reader: LogReader, *, is_quiet: bool) -> str:
         reader.check_wal()
     except CorruptLog as error:
         if not is_quiet:
-            emit(f"corrupt: {safe_line(str(error))}")
+            emit(corrupt_line(error))
         return str(error)
     return ""
 
 
-def _count(found: list[dict[str, object]]) -> None:
-    bad = sum(one["result"] != "ok" for one in found)
-    talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} not as recorded")
-
-
-def _worst(found: list[dict[str, object]]) -> int:
-    results = {one["result"] for one in found}
-    return CORRUPT if "corrupt" in results else DIVERGED if "diverged" in results else 0
-
-
-def _names(reader: LogReader, session: str, is_all: bool, *, is_damaged: bool) -> list[str]:
-    if is_all:
-        return [row.session_id for row in reader.sessions()]
-    try:
-        return [find_session(reader, session).session_id]
-    except Failure:
-        if not is_damaged:
-            raise
-        return []  # the session may be in the part of the file that cannot be read
-
-
-def _check(reader: LogReader, session_id: str, head: Head | None, *, is_quiet: bool) -> dict[str, object]:
-    """Check one session, print the result, and return it."""
-    try:
-        verification = Recording.open(reader, session_id, head=head).verify()
-    except CorruptLog as error:
-        if not is_quiet:
-            emit(f"corrupt: {safe_line(str(error))}")
-        return {"session": session_id, "result": "corrupt", "seq": error.seq, "error": str(error)}
-    if not is_quiet:
-        for line in _lines(verification):
-            emit(line)
-    return _json(verification)
-
-
-def _lines(verification: Verification) -> list[str]:
-    """Return the result as lines, each safe for a terminal: they hold values from the log."""
-    return [
-        safe_line(line) if not line.startswith(" ") else f"  {safe_line(line)}"
-        for line in verification.lines()
-    ]
-
-
-def _json(verification: Verification) -> dict[str, object]:
-    found: dict[str, object] = {
-        "session": verification.session_id,
-        "result": "ok" if verification.is_ok else "diverged",
-        "events": verification.events,
-        "decisions": verification.decisions,
-        "head": head_text((verification.head.seq, verification.head.digest.hex())),
+def _check(reader: LogReader, session_id: str, head: Head | None) -> tuple[Found, list[str]]:
+    checked = Recording.open(reader, session_id, head=head).verify()
+    found: Found = {
+        "session": session_id,
+        "result": "ok" if checked.is_ok else "diverged",
+        "events": checked.events,
+        "decisions": checked.decisions,
+        "head": head_text((checked.head.seq, checked.head.digest.hex())),
     }
-    if verification.divergence is not None:
-        found["divergence"] = verification.divergence
-    return found
+    if checked.divergence is not None:
+        found["divergence"] = checked.divergence
+    return found, ["  " * line.startswith(" ") + safe_line(line) for line in checked.lines()]

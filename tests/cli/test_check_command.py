@@ -2,10 +2,14 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import ReportJudged
+from callboard.cli import check_command
 from callboard.cli.errors import CORRUPT, FAILED, USAGE
+from callboard.replay.reading import Rows
+from callboard.replay.testing.rules.base import Breach
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, damage, rows_of
 
@@ -63,6 +67,20 @@ def test_a_corrupt_log_is_reported_as_corrupt(callboard: Callboard, own_log: Pat
     done = callboard("check", "--all", "--log", str(own_log), "--json")
     assert done.exit_code == CORRUPT
     assert {one["result"] for one in json.loads(done.stdout)["sessions"]} == {"ok", "corrupt"}
+
+
+def test_the_events_of_a_session_are_read_when_used_and_not_held_in_memory(
+    callboard: Callboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def check_requests(events: object) -> list[Breach]:
+        seen.append(events)
+        return []
+
+    monkeypatch.setattr(check_command, "check_requests", check_requests)
+    assert callboard("check", "20250101").exit_code == 0
+    assert isinstance(seen[0], Rows)
 
 
 def test_all_and_a_session_exclude_each_other(callboard: Callboard) -> None:

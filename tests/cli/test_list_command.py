@@ -44,13 +44,17 @@ def test_a_session_without_an_outcome_is_unfinished_and_one_without_an_end_open(
     events = rows_of(own_log, "20250101-survey")
     add_session(own_log, "20250104-cut", events[:12])
     add_session(own_log, "20250105-open", events[:-2])
+    add_session(own_log, "20250106-new", events[:1])
+    add_session(own_log, "20250107-empty", [])
     found = json.loads(callboard("sessions", "--json", "--log", str(own_log)).stdout)["sessions"]
     by_name = {one["session"]: one for one in found}
     assert by_name["20250104-cut"]["kind"] is None
     assert (by_name["20250105-open"]["kind"], by_name["20250105-open"]["is_closed"]) == ("answered", False)
     text = callboard("sessions", "--log", str(own_log)).stdout
-    assert "unfinished" in text
+    ended = {line.split()[0]: line.split()[4] for line in text.splitlines()[1:]}
+    assert ended["20250104-cut"] == "unfinished"
     assert "answered, open" in text
+    assert (ended["20250106-new"], ended["20250107-empty"]) == ("open", "open")
 
 
 def test_a_log_without_sessions_says_what_to_do(callboard: Callboard, tmp_path: Path) -> None:
