@@ -18,14 +18,16 @@ from callboard.cli.output import percent_on, talk
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
 from callboard.runtime.log.opening import open_log
-from callboard.runtime.log.protocol import Append, EventLog
+from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.reading import file_of
 
 _BATCH_EVENTS: Final = 500
 _SUFFIXES: Final = ("", "-wal", "-shm", ".lock")
 
 
-class _Imported(NamedTuple):
+class Imported(NamedTuple):
+    """The numbers of sessions in an import, and of the events that it wrote."""
+
     sessions: int
     events: int
 
@@ -42,7 +44,7 @@ def import_file(file: str, log: str) -> None:
     that key: --key-file.
 
     Either every session of the file is imported or the log stays as it was: one changed line, or any other
-    failure, stops the whole import.
+    failure, stops the whole import. If its process is killed, the same import completes it.
 
     \b
     Examples:
@@ -59,7 +61,7 @@ def import_file(file: str, log: str) -> None:
     talk(f"{counted(done.sessions, 'session')}, {counted(done.events, 'event')} imported into {log}")
 
 
-def _import(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
+def _import(lines: Iterable[bytes], where: str, path: Path) -> Imported:
     """Import into a log file, which is made if it does not exist, and removed again if that fails."""
     is_new = not path.exists()
     try:
@@ -71,7 +73,7 @@ def _import(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
         raise
 
 
-async def _write(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
+async def _write(lines: Iterable[bytes], where: str, path: Path) -> Imported:
     key, encryption_key = log_keys()
     log = open_log(path, key=key, encryption_key=encryption_key)
     await log.open()
@@ -83,56 +85,85 @@ async def _write(lines: Iterable[bytes], where: str, path: Path) -> _Imported:
 
 
 class Importing:
-    """Writes the items of an export to a log; a failure leaves the log as it was."""
+    """Writes the items of an export to a log; a failure leaves no new session behind.
+
+    progress: called with a session, how many of its events are written, and how many it has.
+    """
 
     def __init__(self, log: EventLog, progress: Callable[[str, int, int], object]) -> None:
         self._log = log
         self._progress = progress
         self._made: list[str] = []
+        self._done = Imported(0, 0)
         self._header: Header | None = None
         self._epoch = 0
-        self._head = 0
-        self._events = 0
+        self._head = Head(0, b"")
         self._batch: list[Event] = []
         self._digest = b""
+        self._passed = ""
 
-    async def run(self, items: Iterable[Item]) -> _Imported:
+    async def run(self, items: Iterable[Item]) -> Imported:
         """Import. Raises SessionExists, CorruptLog, StoreError, and what `items` raises."""
         try:
             for item in items:
                 if isinstance(item, Header):
                     await self._flush()
                     await self._begin(item)
-                    continue
-                event, self._digest = item
-                self._batch.append(event)
-                if len(self._batch) >= _BATCH_EVENTS:
-                    await self._flush()
+                else:
+                    await self._take(*item)
             await self._flush()
+            if self._passed and not self._made and not self._done.events:
+                raise _exists(self._passed)
         except BaseException:
             for session_id in self._made:
                 await self._log.delete(session_id)
             raise
-        return _Imported(len(self._made), self._events)
+        return self._done
 
     async def _begin(self, header: Header) -> None:
+        name, origin = header.session, bytes.fromhex(header.origin)
+        self._header, self._head = header, Head(0, origin)
+        self._done = self._done._replace(sessions=self._done.sessions + 1)
         try:
-            origin = bytes.fromhex(header.origin)
-            self._epoch = await self._log.create(header.session, header.created, header.title, origin)
+            self._epoch = await self._log.create(name, header.created, header.title, origin)
+            self._made.append(name)
         except SessionExists:
-            raise SessionExists(
-                f"the log has a session {header.session!r} already; an import keeps the id: choose another "
-                "log with --log, or delete that session"
-            ) from None
-        self._made.append(header.session)
-        self._header, self._head = header, 0
+            await self._find(header)
+
+    async def _find(self, header: Header) -> None:
+        """Go on after an import that was killed: it left whole sessions, then the beginning of one."""
+        name = header.session
+        self._head = await self._log.head(name)
+        if self._head.seq >= header.events:
+            is_same = header.head == f"{self._head.seq}:{self._head.digest.hex()}"
+            if not is_same or self._made or self._done.events:
+                raise _exists(name)
+            self._passed = name
+        elif self._head.seq == 0:
+            await self._continue(name, bytes.fromhex(header.origin))
+
+    async def _take(self, event: Event, digest: bytes) -> None:
+        assert self._header is not None
+        if event.seq > self._head.seq:
+            self._batch.append(event)
+            self._digest = digest
+            if len(self._batch) >= _BATCH_EVENTS:
+                await self._flush()
+        elif event.seq == self._head.seq < self._header.events:
+            await self._continue(self._header.session, digest)
+
+    async def _continue(self, name: str, digest: bytes) -> None:
+        """Go on with a session of the log. digest: the export's at its head, which all before decides."""
+        if digest != self._head.digest:
+            raise _exists(name)
+        self._epoch, _ = await self._log.take_over(name)
 
     async def _flush(self) -> None:
         """Append the batch; the log must compute the digest that the export has."""
         if not self._batch or self._header is None:
             return
         name, batch = self._header.session, self._batch
-        (answer,) = await self._log.append([Append(name, self._head, self._epoch, batch)])
+        (answer,) = await self._log.append([Append(name, self._head.seq, self._epoch, batch)])
         if isinstance(answer, Exception):
             raise answer
         if answer.digest != self._digest:
@@ -142,7 +173,14 @@ class Importing:
                 name,
                 answer.seq,
             )
-        self._head = answer.seq
-        self._events += len(batch)
+        self._head = answer
+        self._done = self._done._replace(events=self._done.events + len(batch))
         self._batch = []
         self._progress(name, answer.seq, self._header.events)
+
+
+def _exists(session_id: str) -> SessionExists:
+    return SessionExists(
+        f"the log has a session {session_id!r} already; an import keeps the id: choose another log with "
+        "--log, or delete that session"
+    )

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 
@@ -86,6 +87,65 @@ def test_a_session_that_exists_is_refused_and_nothing_of_the_file_stays(
     assert "has a session '20250101-survey' already" in done.stderr
     assert "20250102" not in callboard("sessions", *log).stdout
     assert callboard("verify", "--all", *log).exit_code == 0
+
+
+@pytest.mark.parametrize("length", [0, 1, 12, 27])
+def test_the_beginning_that_a_killed_import_left_is_completed(
+    callboard: Callboard, own_log: Path, length: int
+) -> None:
+    add_session(own_log, "killed", rows_of(own_log, "20250101-survey"))
+    log = ("--log", str(own_log))
+    content = callboard("export", "killed", *log).stdout
+    callboard("delete", "killed", "--yes", *log)
+    add_session(own_log, "killed", rows_of(own_log, "20250101-survey")[:length])
+    done = callboard("import", "-", *log, text=content)
+    assert done.exit_code == 0, done.stderr
+    assert f"1 session, {28 - length} event" in done.stderr
+    assert callboard("export", "killed", *log).stdout == content
+    assert callboard("import", "-", *log, text=content).exit_code == 1
+
+
+def test_whole_sessions_that_a_killed_import_left_are_passed_over(
+    callboard: Callboard, own_log: Path
+) -> None:
+    log = ("--log", str(own_log))
+    content = callboard("export", "--all", *log).stdout
+    events = rows_of(own_log, "20250102-report")
+    for name in ("20250101-survey", "20250102-report"):
+        callboard("delete", name, "--yes", *log)
+    add_session(own_log, "20250102-report", events[:3])
+    assert callboard("import", "-", *log, text=content).exit_code == 0
+    names = [json.loads(line)["session"] for line in content.splitlines() if line.startswith('{"callboard')]
+    assert names == ["20250103-failed", "20250102-report", "20250101-survey"]
+    assert len(callboard("sessions", *log).stdout.splitlines()) == 4
+    assert callboard("verify", "--all", *log).exit_code == 0
+    assert callboard("import", "-", *log, text=content).exit_code == 1
+
+
+def test_a_damaged_line_leaves_the_beginning_of_a_killed_import(callboard: Callboard, own_log: Path) -> None:
+    log = ("--log", str(own_log))
+    content = callboard("export", "20250101", *log).stdout.replace('"cause":14,', '"cause":13,', 1)
+    events = rows_of(own_log, "20250101-survey")
+    callboard("delete", "20250101-survey", "--yes", *log)
+    add_session(own_log, "20250101-survey", events[:7])
+    assert callboard("import", "-", *log, text=content).exit_code == 4
+    assert rows_of(own_log, "20250101-survey") == events[:7]
+
+
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_another_session_of_the_same_id_is_refused_and_stays(
+    callboard: Callboard, own_log: Path, is_longer: bool
+) -> None:
+    log = ("--log", str(own_log))
+    events = rows_of(own_log, "20250101-survey")
+    content = callboard("export", "20250101", *log).stdout
+    callboard("delete", "20250101-survey", "--yes", *log)
+    other = [*diverging(events), *events_of([Cancel()] * 29)[28:]][: None if is_longer else 12]
+    add_session(own_log, "20250101-survey", other)
+    done = callboard("import", "-", *log, text=content)
+    assert done.exit_code == 1
+    assert "has a session '20250101-survey' already" in done.stderr
+    assert rows_of(own_log, "20250101-survey") == other
 
 
 def test_a_damaged_line_leaves_nothing_behind(callboard: Callboard, tmp_path: Path, own_log: Path) -> None:
