@@ -4,9 +4,12 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from callboard.actors.protocol.errors import StoreIncomplete
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Ask
 from callboard.cli import output
 from callboard.replay.testing.stores.events import added, events, large
 from callboard.runtime.log import hash_chain
@@ -14,7 +17,9 @@ from callboard.runtime.log.protocol import Append, Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from tests.cli.conftest import Callboard
-from tests.cli.recorded import damage
+from tests.cli.recorded import add_session, damage
+from tests.pages import ROOT, blocks
+from tests.replay.exports.kit import events_of
 
 KEY = b"k" * 32
 
@@ -254,3 +259,20 @@ def test_long_exports_show_their_progress_on_a_terminal(
     done = callboard("export", "20250101", "-o", "long")
     assert "35 %\r" in done.stderr
     assert "100 %\n" in done.stderr
+
+
+def test_the_page_about_the_log_computes_the_digests_of_an_export(
+    callboard: Callboard, own_log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = Json(msgspec.json.encode(["ä" * 2_000]))
+    add_session(own_log, "large", events_of([Ask("1", value, value), Ask("2", value)]))
+    callboard("export", "large", "--log", str(own_log), "-o", "session.jsonl")
+    lines = (tmp_path / "session.jsonl").read_text().splitlines()
+    kinds = [next(iter(json.loads(line))) for line in lines]
+    assert kinds == ["callboard", "blob", "seq", "seq", "seq", "seq"]
+    (program,) = (one.text for one in blocks((ROOT / "docs/log.md").read_text()) if one.language == "python")
+    exec(program, {})
+    assert capsys.readouterr().out == f"large ends with {json.loads(lines[-1])['digest']}\n"
+    (tmp_path / "session.jsonl").write_text("\n".join(lines).replace('"sender":"', '"sender":"x', 1))
+    with pytest.raises(AssertionError):
+        exec(program, {})
