@@ -10,10 +10,9 @@ import click
 
 from callboard.cli.chat_view import watching_chat
 from callboard.cli.errors import FAILED
-from callboard.cli.foreground import Setting, setting_options
+from callboard.cli.foreground import Setting, interrupts, setting_options
 from callboard.cli.formats import duration
 from callboard.cli.inputs import parse_limits
-from callboard.cli.interrupts import interrupts
 from callboard.cli.live import diverted
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import Command, agent_argument, json_option, log_flag, model_option

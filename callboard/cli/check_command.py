@@ -5,11 +5,10 @@ import click
 from callboard.actors.protocol.messages import SessionClosed
 from callboard.cli.errors import misused
 from callboard.cli.formats import counted
-from callboard.cli.keys import key_options
 from callboard.cli.options import Command, all_option, json_option, log_option, session_argument
-from callboard.cli.recordings import open_reader
-from callboard.cli.session_checks import Found, check_each, conclude, names_of
+from callboard.cli.recordings import key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
+from callboard.cli.verify_command import Found, check_each, conclude, names_of
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import LogChecker
 from callboard.replay.testing.rules.requests import check_requests

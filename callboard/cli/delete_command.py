@@ -7,10 +7,9 @@ import click
 
 from callboard.cli.errors import misused
 from callboard.cli.formats import counted
-from callboard.cli.keys import key_options, log_keys
 from callboard.cli.options import Command, log_option
 from callboard.cli.output import is_terminal, talk
-from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.recordings import find_session, key_options, log_keys, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import SessionRow

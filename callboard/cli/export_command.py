@@ -7,10 +7,9 @@ import click
 
 from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
-from callboard.cli.keys import key_options
 from callboard.cli.options import Command, log_option, session_argument
 from callboard.cli.output import percent_on, talk
-from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
 from callboard.replay.reading import Source
 from callboard.runtime.log.reading import file_of

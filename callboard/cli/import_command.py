@@ -12,9 +12,9 @@ from callboard.actors.protocol.errors import CorruptLog, SessionExists
 from callboard.actors.protocol.events import Event
 from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
-from callboard.cli.keys import key_options, log_keys
 from callboard.cli.options import Command, log_option
 from callboard.cli.output import percent_on, talk
+from callboard.cli.recordings import key_options, log_keys
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
 from callboard.runtime.log.opening import open_log
@@ -138,7 +138,7 @@ class Importing:
             is_same = header.head == f"{self._head.seq}:{self._head.digest.hex()}"
             if not is_same or self._made or self._done.events:
                 raise _exists(name)
-            self._passed = name
+            self._passed = self._passed or name
         elif self._head.seq == 0:
             await self._continue(name, bytes.fromhex(header.origin))
 

@@ -1,17 +1,25 @@
 """`callboard replay`: a session, event by event."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
+import msgspec
 from rich.text import Text
 
+from callboard.actors.protocol.addresses import is_decider
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.cli.events_command import event_json, style_of
+from callboard.cli.formats import duration, local, local_time
 from callboard.cli.options import Command, check_option, json_option, log_option, session_argument
 from callboard.cli.output import console_on, emit_json, emit_lines, is_terminal, width_of_stdout
 from callboard.cli.recordings import open_recording, say_checked
-from callboard.cli.step_view import step_json, step_lines
+from callboard.cli.state_command import plain, summary
+from callboard.cli.terminal_escape import safe_line, safe_text
 from callboard.replay.recording import Recording
+from callboard.replay.steps import Step
 
 KEYS: Final = (
     "enter, n, space, ↓  next    p, ↑  back    12 enter  event 12    g, G  ends\n"
@@ -22,6 +30,11 @@ _BACK: Final = frozenset({"p", "k", "\x7f", "\b", "\x1b[A", "\x1b[D", "\x1bOA", 
 _ENTER: Final = frozenset({"\r", "\n"})
 _SHOWS: Final = frozenset({"b", "s"})
 _LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
+_AROUND_BODY: Final = 8
+"""Lines of the terminal that a message cannot have: those above and below it, and the prompt."""
+
+_LISTED: Final = 6
+_LABEL: Final = 10
 
 
 @click.command("replay", cls=Command)
@@ -73,16 +86,12 @@ def _print(recording: Recording, at: int | None, *, is_checked: bool, as_json: b
     for seq in range(1, len(steps) + 1) if at is None else [at]:
         step = steps.at(seq)
         if not as_json:
-            emit_lines(step_lines(recording, step, width_of_stdout(), body_lines=0))
+            emit_lines(_step_lines(recording, step, width_of_stdout(), body_lines=0))
             continue
         has_state = at is not None
-        emit_json(step_json(recording, step, is_checked=is_checked, has_state=has_state), is_line=at is None)
+        emit_json(_step_json(recording, step, is_checked=is_checked, has_state=has_state), is_line=at is None)
     if not as_json:
         say_checked(is_checked=is_checked)
-
-
-_AROUND_BODY: Final = 8
-"""Lines of the terminal that a message cannot have: those above and below it, and the prompt."""
 
 
 class Stepper:
@@ -143,7 +152,7 @@ class Stepper:
         console = console_on()
         limit = 0 if is_whole else max(8, console.height - _AROUND_BODY)
         step = self._steps.at(self.at)
-        emit_lines(step_lines(self._recording, step, console.width, body_lines=limit, has_state=has_state))
+        emit_lines(_step_lines(self._recording, step, console.width, body_lines=limit, has_state=has_state))
 
     def _prompt(self) -> None:
         where = f"{self.at} of {len(self._steps)}"
@@ -152,3 +161,92 @@ class Stepper:
         elif self.at == len(self._steps):
             where += " (end)"
         click.echo(f"\r\x1b[K{where}, ? for keys: ", nl=False)
+
+
+# --- one step -----------------------------------------------------------------------
+
+
+def _step_lines(
+    recording: Recording, step: Step, width: int, *, body_lines: int = 0, has_state: bool = False
+) -> list[Text]:
+    """Return the step as lines. body_lines: the most lines of its message, 0 for all."""
+    event = step.event
+    lines = [_heading(recording, event, width), *_envelope(recording, step)]
+    lines += _body(recording.rows[event.seq - 1].body, body_lines)
+    if step.outputs:
+        verb = "posted" if is_decider(event.recipient) else "answered"
+        lines.append(_labelled(verb, _listing(step.outputs)))
+    if step.state is not None:
+        lines.append(_labelled("state", f"{event.recipient}: {summary(step.state)}"))
+        if has_state:
+            lines += _json_lines(msgspec.json.encode(plain(step.state)))
+    return [*lines, Text()]
+
+
+def _step_json(recording: Recording, step: Step, *, is_checked: bool, has_state: bool) -> dict[str, object]:
+    stored = recording.rows[step.event.seq - 1]
+    found = {
+        **event_json(recording.session_id, stored, step.event),
+        "checked": is_checked,
+        "decision": [event.seq for event in step.decision],
+        "outputs": [event.seq for event in step.outputs],
+        "summary": None if step.state is None else summary(step.state),
+    }
+    if has_state:  # it is large in a long session
+        found["state"] = None if step.state is None else plain(step.state)
+    return found
+
+
+def _heading(recording: Recording, event: Event, width: int) -> Text:
+    first = recording.events[0].at
+    text = Text.assemble(
+        ("── ", "dim"),
+        (f"{event.seq}", "bold"),
+        (f" of {len(recording.events)}  ", "dim"),
+        (event.kind, f"bold {style_of(event)}"),
+        (f"  {local_time(event.at)}, +{duration(event.at - first)} ", "dim"),
+    )
+    if width < 1_000:
+        text.append("─" * max(0, width - text.cell_len), style="dim")
+    return text
+
+
+def _envelope(recording: Recording, step: Step) -> list[Text]:
+    event = step.event
+    lines = [_labelled("route", f"{safe_line(event.sender)} → {safe_line(event.recipient)}")]
+    if step.decision:
+        cause = recording.events[event.cause - 1]
+        place = [one.seq for one in step.decision].index(event.seq) + 1
+        said = f"{event.sender} on event {cause.seq} {cause.kind}; output {place} of {len(step.decision)}"
+        lines.append(_labelled("decision", said))
+    elif event.cause:
+        cause = recording.events[event.cause - 1]
+        lines.append(_labelled("answers", f"event {cause.seq} {cause.kind}"))
+    else:
+        lines.append(_labelled("input", f"from {safe_line(event.sender)}, {local(event.at)}"))
+    return lines
+
+
+def _body(body: bytes, longest: int) -> list[Text]:
+    """Return the message, indented, without its kind, which the heading has."""
+    fields = msgspec.json.decode(body, type=dict[str, Json])
+    fields.pop("type", None)
+    lines = _json_lines(msgspec.json.encode(fields)) if fields else []
+    if longest and len(lines) > longest:
+        rest = len(lines) - longest + 1
+        lines = [*lines[: longest - 1], Text(f"  … {rest:,} more lines; b shows them", style="dim")]
+    return lines
+
+
+def _json_lines(data: bytes) -> list[Text]:
+    text = msgspec.json.format(data, indent=2).decode()
+    return [Text(f"  {line}") for line in safe_text(text).split("\n")]
+
+
+def _listing(events: Sequence[Event]) -> str:
+    named = ", ".join(f"{event.seq} {event.kind} → {event.recipient}" for event in events[:_LISTED])
+    return named + (f" and {len(events) - _LISTED} more" if len(events) > _LISTED else "")
+
+
+def _labelled(label: str, text: str) -> Text:
+    return Text.assemble((f"{label:<{_LABEL}}", "bold"), safe_line(text))

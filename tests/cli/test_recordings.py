@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from callboard.cli.keys import ENCRYPTION_KEY_FILE, KEY_FILE, keyed_log, read_key
+from callboard.cli.recordings import ENCRYPTION_KEY_FILE, KEY_FILE, keyed_log, read_key
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 

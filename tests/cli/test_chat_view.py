@@ -2,7 +2,7 @@ import msgspec
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import ModelReplied
-from callboard.cli.transcript import Transcript, text_length
+from callboard.cli.chat_view import Transcript, text_length
 
 
 def reply(text: str) -> ModelReplied:
