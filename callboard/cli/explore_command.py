@@ -37,8 +37,8 @@ from callboard.testing.subject import Subject, made, run_lines
 _RUNS_IN_TIME: Final = 1 << 40
 """The runs of a campaign that only time limits."""
 
-
 _JOBS_A_CORE: Final = 4
+_SQLITE: Final = b"SQLite format 3\0"
 
 
 class Job(NamedTuple):
@@ -153,9 +153,11 @@ def explore(
     """
     subject = load_subject(scenario)
     scheduler_named(scheduler)
-    if save and subject.session is None:
-        raise misused(f"--save: {scenario} is not a session, and only sessions can be recorded; leave it out")
     if save:
+        if subject.session is None:
+            raise misused(
+                f"--save: {scenario} is not a session, and only sessions can be recorded; leave it out"
+            )
         _check_place(Path(save))
     if check_determinism and jobs > 1:
         raise misused("--check-determinism starts its own processes: leave --jobs out")
@@ -194,8 +196,7 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
     if as_json:
         emit_json(_report(job, found, progress.is_stopped))
     else:
-        for line in job.subject.lines(found, console_on().width, job.command):
-            emit(line)
+        emit("\n".join(job.subject.lines(found, console_on().width, job.command)))
     if save:
         _save_all(job, found.counterexamples, save)
     if found.counterexamples:
@@ -215,11 +216,9 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
     return {
         "scenario": job.spec,
         "fingerprint": job.subject.fingerprint,
-        "is_ok": found.is_ok,
-        "is_without_end": found.is_without_end,
+        **_named(found, "is_ok", "is_without_end"),
         "is_interrupted": is_interrupted,
-        "is_exhausted": found.is_exhausted,
-        "scheduler": found.scheduler,
+        **_named(found, "is_exhausted", "scheduler"),
         "seed": str(found.seed),
         "jobs": job.jobs,
         "is_determinism_checked": job.is_checked,
@@ -232,21 +231,18 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
 
 def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
     return {
-        "rule": found.violation.rule,
-        "at": found.violation.at,
+        **_named(found.violation, "rule", "at"),
         "details": job.subject.details(found.text, found.violation.rule),
         "schedule": found.text,
         "command": job.command(found.text),
-        "steps": found.steps,
-        "races": found.races,
-        "decided_by": found.decided_by,
-        "conditions": found.conditions,
-        "is_minimal": found.is_minimal,
-        "run": found.run,
-        "scheduler": found.scheduler,
+        **_named(found, "steps", "races", "decided_by", "conditions", "is_minimal", "run", "scheduler"),
         "seed": str(found.seed),
         "steps_found": len(found.found.strands),
     }
+
+
+def _named(value: object, *names: str) -> dict[str, object]:
+    return {name: getattr(value, name) for name in names}
 
 
 # --- one run ------------------------------------------------------------------------
@@ -261,23 +257,22 @@ def _replay(job: Job, text: str, save: str, as_json: bool) -> int:
     if as_json:
         emit_json(_replayed(job, text, run, world))
     else:
-        for line in run_lines(job.subject, run, world, console_on().width):
-            emit(line)
+        emit("\n".join(run_lines(job.subject, run, world, console_on().width)))
     if save:
         _save(job, text, save)
     return FAILED if run.violation else 0
 
 
 def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, object]:
-    rule = run.violation.rule if run.violation else None
+    broken = run.violation
     return {
         "scenario": job.spec,
         "fingerprint": job.subject.fingerprint,
         "schedule": text,
-        "is_ok": run.violation is None,
-        "rule": rule,
-        "at": run.violation.at if run.violation else None,
-        "details": job.subject.details(text, rule) if rule else [],
+        "is_ok": broken is None,
+        "rule": broken.rule if broken else None,
+        "at": broken.at if broken else None,
+        "details": job.subject.details(text, broken.rule) if broken else [],
         "steps": tuple(world.trace()),
     }
 
@@ -285,7 +280,7 @@ def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, objec
 def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
     """Report that two processes reached different states, which makes every other result unreliable."""
     if as_json:
-        told = {name: getattr(error, name) for name in _DIFFERENCE}
+        told = _named(error, "actor", "step", "label", "field", "here", "there", "hash_seed", "schedule")
         emit_json({"scenario": job.spec, "is_ok": False, "nondeterminism": told})
         return FAILED
     emit(f"not deterministic after step {error.step} ({error.label}): {error.actor}, {error.field}")
@@ -296,33 +291,32 @@ def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
     return FAILED
 
 
-_DIFFERENCE: Final = ("actor", "step", "label", "field", "here", "there", "hash_seed", "schedule")
-
-
 # --- recordings ---------------------------------------------------------------------
 
 
 def _check_place(path: Path) -> None:
     """Check that a log can be written there, before the campaign starts. Raises Failure."""
+    if why := _why_unusable(path):
+        raise misused(f"--save {path}: {why}")
+
+
+def _why_unusable(path: Path) -> str:
     if not path.parent.is_dir():
-        raise misused(f"--save {path}: the folder {path.parent} does not exist; make it first")
+        return f"the folder {path.parent} does not exist; make it first"
     if path.is_dir():
-        raise misused(f"--save {path}: this is a folder; name a file")
+        return "this is a folder; name a file"
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise misused(f"--save {path}: this file cannot be written; name another")
-    if path.is_file() and path.stat().st_size and not _is_database(path):
-        raise misused(f"--save {path}: this file is not a log; name a log or a new file")
-
-
-def _is_database(path: Path) -> bool:
+        return "this file cannot be written; name another"
     try:
-        with path.open("rb") as file:
-            return file.read(len(_SQLITE)) == _SQLITE
+        start = _beginning(path) if path.is_file() else b""
     except OSError as error:
-        raise misused(f"--save {path}: {error}") from error
+        return str(error)
+    return "this file is not a log; name a log or a new file" if start not in (b"", _SQLITE) else ""
 
 
-_SQLITE: Final = b"SQLite format 3\0"
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE))
 
 
 def _save_all(job: Job, found: tuple[Counterexample, ...], path: str) -> None:

@@ -25,10 +25,14 @@ from callboard.replay.tree import Node, Tree
 
 
 class Turn(NamedTuple):
-    """An ask and its end, if it has one."""
+    """An ask and its end, if it has one. seq, at: of its event."""
 
-    asked: Event
-    ended: Event | None
+    seq: int
+    at: int
+    ask: Ask
+    end: AskEnded | None = None
+    ended_seq: int = 0
+    ended_at: int = 0
 
 
 @click.command("show", cls=Command)
@@ -109,10 +113,10 @@ class _Overview:
         match event.body:
             case SessionOpened(host=host, model=model) if not self.host:
                 self.host, self.model = host, model.name
-            case Ask():
-                self.turns.append(Turn(event, None))
-            case AskEnded() if self.turns and self.turns[-1].ended is None:
-                self.turns[-1] = Turn(self.turns[-1].asked, event)
+            case Ask() as ask:
+                self.turns.append(Turn(event.seq, event.at, ask))
+            case AskEnded() as end if self.turns and self.turns[-1].end is None:
+                self.turns[-1] = self.turns[-1]._replace(end=end, ended_seq=event.seq, ended_at=event.at)
             case CallTool():
                 self.tools += 1
             case SessionClosed():
@@ -152,21 +156,15 @@ def _head(recording: Recording) -> str:
 
 
 def _turn_facts(number: int, turn: Turn) -> dict[str, str]:
-    assert isinstance(turn.asked.body, Ask)
-    asked = whole_prompt(turn.asked.body.prompt)
-    if turn.ended is None:
-        return {f"ask {number}": asked, "outcome": "none yet"}
-    assert isinstance(turn.ended.body, AskEnded)
-    body = turn.ended.body
-    result = (
-        msgspec.json.format(bytes(body.value), indent=2).decode() if body.kind == "reported" else body.text
-    )
-    took = duration(turn.ended.at - turn.asked.at)
-    return {
-        f"ask {number}": asked,
-        "outcome": f"{ending(body.kind, body.detail)}, after {took}",
-        "result" if STATUS[body.kind] == "ok" else "partial": safe_text(result),
-    }
+    found = {f"ask {number}": whole_prompt(turn.ask.prompt)}
+    if (end := turn.end) is None:
+        return found | {"outcome": "none yet"}
+    is_report = end.kind == "reported"
+    result = msgspec.json.format(bytes(end.value), indent=2).decode() if is_report else end.text
+    took = duration(turn.ended_at - turn.at)
+    found["outcome"] = f"{ending(end.kind, end.detail)}, after {took}"
+    found["result" if STATUS[end.kind] == "ok" else "partial"] = safe_text(result)
+    return found
 
 
 def _session_json(recording: Recording, title: str, found: _Overview) -> dict[str, object]:
@@ -188,44 +186,34 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
 
 
 def _turn_json(turn: Turn) -> dict[str, object]:
-    assert isinstance(turn.asked.body, Ask)
-    found: dict[str, object] = {
-        "seq": turn.asked.seq,
-        "request_id": turn.asked.body.request_id,
-        "at": utc(turn.asked.at),
-        "prompt": turn.asked.body.prompt,
-        "schema": turn.asked.body.schema,
-        "ended": None,
+    end = turn.end
+    return {
+        "seq": turn.seq,
+        "request_id": turn.ask.request_id,
+        "at": utc(turn.at),
+        "prompt": turn.ask.prompt,
+        "schema": turn.ask.schema,
+        "ended": end
+        and {
+            "seq": turn.ended_seq,
+            "at": utc(turn.ended_at),
+            "status": STATUS[end.kind],
+            "kind": end.kind,
+            "detail": end.detail,
+            "text": end.text,
+            "structured_output": end.value,
+            "usage": usage_json(end.usage),
+        },
     }
-    if turn.ended is not None:
-        assert isinstance(turn.ended.body, AskEnded)
-        body = turn.ended.body
-        found["ended"] = {
-            "seq": turn.ended.seq,
-            "at": utc(turn.ended.at),
-            "status": STATUS[body.kind],
-            "kind": body.kind,
-            "detail": body.detail,
-            "text": body.text,
-            "structured_output": body.value,
-            "usage": usage_json(body.usage),
-        }
-    return found
 
 
 def _node_json(grown: Tree, node: Node) -> dict[str, object]:
+    own = ("prompt", "status", "state", "kind", "detail", "turns", "tools", "retries", "reports")
     return {
         "address": node.address,
         "agent": node.profile,
-        "prompt": node.prompt,
-        "status": node.status,
-        "state": node.state,
+        **{name: getattr(node, name) for name in own},
         "kind": node.kind or None,
-        "detail": node.detail,
-        "turns": node.turns,
-        "tools": node.tools,
-        "retries": node.retries,
-        "reports": node.reports,
         "usage": usage_json(node.usage),
         "usage_with_children": usage_json(grown.usage_of(node.address)),
         "started": utc(node.started_at) if node.started_at else None,
