@@ -42,17 +42,17 @@ class Approver:
             return await self._ask(question)
 
     async def _ask(self, question: Approval) -> bool | str:
-        is_drawn = self.view is not None and self.view.is_live
-        if self.view is not None and is_drawn:
-            self.view.close()
+        drawn = self.view if self.view is not None and self.view.is_live else None
+        if drawn is not None:
+            drawn.close()
         try:
             for line in lines(question):
                 talk(line)
             click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
             return verdict(await _typed())
         finally:
-            if self.view is not None and is_drawn:
-                self.view.start()
+            if drawn is not None:
+                drawn.start()
 
 
 def lines(question: Approval) -> list[str]:

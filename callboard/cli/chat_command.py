@@ -10,13 +10,12 @@ import click
 
 from callboard.cli.chat_view import watching_chat
 from callboard.cli.errors import FAILED
-from callboard.cli.foreground import Setting, interrupts, setting_options
+from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_options
 from callboard.cli.formats import duration
-from callboard.cli.inputs import parse_limits
 from callboard.cli.live import diverted
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import Command, agent_argument, json_option, log_flag, model_option
-from callboard.cli.outcomes import ending_text, outcome_json, usage_text
+from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.replay.tree import Tree
@@ -102,7 +101,7 @@ class Conversation:
             emit_json(outcome_json(outcome, self._setting.log, elapsed), is_line=True)
         elif outcome.is_ok and not streamed.endswith(outcome.text):
             emit(outcome.text)
-        said = "" if outcome.is_ok else f"{ending_text(outcome)}; "
+        said = "" if outcome.is_ok else f"{ending(outcome.kind, outcome.detail)}; "
         talk(f"[{said}{usage_text(outcome.usage)}, {duration(elapsed)}]")
 
     async def _run(self, prompt: str) -> tuple[Outcome, str]:

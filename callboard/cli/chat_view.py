@@ -22,49 +22,41 @@ _LAG_S: Final = 0.04
 
 
 class Transcript:
-    """A stream of text: pieces are added, and new text is taken with the breaks between replies."""
+    """A stream of text: pieces are added, and new text is taken with the breaks between replies.
+
+    text: all that was added. ended: the position at which the last complete reply ended. It is computed from
+    the length of the reply: its event arrives once it is durable, when the next reply may have begun.
+    """
 
     def __init__(self) -> None:
-        self._received = ""
+        self.text = ""
+        self.ended = 0
         self._shown = 0
         self._ends: list[int] = []
-        self._last_end = 0
-
-    @property
-    def text(self) -> str:
-        """Return all text that was added."""
-        return self._received
-
-    @property
-    def ended(self) -> int:
-        """Return the position at which the last complete reply ended."""
-        return self._last_end
 
     def add(self, piece: str) -> None:
         """Add a piece of text."""
-        self._received += piece
+        self.text += piece
 
     def end_reply(self, reply: ModelReplied) -> None:
         """End a reply. The text of a reply that failed ends at the current end of the stream."""
         length = text_length(reply.content) if reply.status == "ok" else None
-        end = len(self._received) if length is None else min(self._last_end + length, len(self._received))
-        if end > self._last_end:
+        end = len(self.text) if length is None else min(self.ended + length, len(self.text))
+        if end > self.ended:
             self._ends.append(end)
-            self._last_end = end
+            self.ended = end
 
     def take(self, upto: int | None = None) -> str:
         """Take the new text up to a position, each reply ended with a line break."""
-        upto = len(self._received) if upto is None else upto
+        upto = len(self.text) if upto is None else upto
         made = []
         while self._ends and self._ends[0] <= upto:
             end = self._ends.pop(0)
-            made.append(self._upto(end))
-            if not self._received[:end].endswith("\n"):
-                made.append("\n")
+            made.append(self._upto(end) + "\n" * (not self.text[:end].endswith("\n")))
         return "".join([*made, self._upto(upto)])
 
     def _upto(self, end: int) -> str:
-        piece = self._received[self._shown : end]
+        piece = self.text[self._shown : end]
         self._shown = max(self._shown, end)
         return piece
 

@@ -1,5 +1,6 @@
 """`callboard demo`: the main job, for real, on any folder, offline."""
 
+import contextlib
 import getpass
 import os
 import tempfile
@@ -77,26 +78,24 @@ async def _run(host: Agent, log: str) -> tuple[Outcome, Path, int]:
 
 
 async def _opened(log: str) -> tuple[Runtime, Path]:
-    """Open a runtime on the given log, else on one in the cache folder, else on a temporary one."""
-    places = [Path(log)] if log else [_cached(), _temporary()]
+    """Open a runtime on the first place where a log can be written."""
+    *places, last = _places(log)
     for place in places:
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            runtime = Runtime(place, model=demo_model())
-            return await runtime.__aenter__(), place
-        except (OSError, StoreError):
-            if place is places[-1]:
-                raise
-    raise AssertionError("there is always a place")
+        with contextlib.suppress(OSError, StoreError):
+            return await _opened_at(place), place
+    return await _opened_at(last), last
 
 
-def _cached() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "callboard" / "demo.db"
+def _places(log: str) -> list[Path]:
+    """Return the given log, or one in the cache folder and a temporary one."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    spare = Path(tempfile.gettempdir()) / f"callboard-demo-{getpass.getuser()}-{os.getpid()}.db"
+    return [Path(log)] if log else [cache / "callboard" / "demo.db", spare]
 
 
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir()) / f"callboard-demo-{getpass.getuser()}-{os.getpid()}.db"
+async def _opened_at(place: Path) -> Runtime:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return await Runtime(place, model=demo_model()).__aenter__()
 
 
 def _next_steps(where: Path, outcome: Outcome) -> str:

@@ -1,7 +1,8 @@
 """`callboard events`: the events of a session, one a line."""
 
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -30,10 +31,10 @@ _WIDE_FROM: Final = 110
 
 @dataclass(frozen=True)
 class Filter:
-    """A choice of events. An empty field chooses all."""
+    """A choice of events. An empty set chooses all."""
 
     start: int = 1
-    upto: int | None = None
+    upto: int = sys.maxsize
     kinds: frozenset[str] = frozenset()
     actors: frozenset[str] = frozenset()
 
@@ -90,7 +91,7 @@ def events(
       callboard events --json | jq -r 'select(.kind == "ModelReplied") | .body.usage'
       callboard events --follow
     """
-    wanted = Filter(start, upto, _kinds(kinds), _actors(actors))
+    wanted = Filter(start, upto or sys.maxsize, _kinds(kinds), _actors(actors))
     width = width_of_stdout()
     with open_reader(log) as reader:
         row = find_session(reader, session)
@@ -107,35 +108,20 @@ def events(
 def chosen(
     reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool
 ) -> Iterator[tuple[Stored, Event]]:
-    """Yield the chosen events, each with its row."""
-    for stored in stream(reader, session_id, wanted, is_endless=is_endless):
-        event = event_of(session_id, stored)
-        if wanted.takes(event):
-            yield stored, event
-
-
-def stream(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool) -> Iterator[Stored]:
-    """Yield the rows from `wanted.start` on. is_endless: wait for more until the session is closed."""
-    following = wanted.start
-    while (room := _room(wanted, following)) > 0:
-        page = reader.events(session_id, following, room)
-        yield from page
+    """Yield the chosen events, each with its row. is_endless: wait for more until the session is closed."""
+    following, is_closed = wanted.start, False
+    while following <= wanted.upto and not is_closed:
+        page = reader.events(session_id, following, min(_PAGE, wanted.upto - following + 1))
+        for stored in page:
+            event = event_of(session_id, stored)
+            is_closed = is_endless and isinstance(event.body, SessionClosed)
+            if wanted.takes(event):
+                yield stored, event
         following += len(page)
-        if _is_last(session_id, page, is_endless=is_endless):
+        if not page and not is_endless:
             return
         if not page:
             time.sleep(_POLL_S)
-
-
-def _room(wanted: Filter, following: int) -> int:
-    return _PAGE if wanted.upto is None else min(_PAGE, wanted.upto - following + 1)
-
-
-def _is_last(session_id: str, page: Sequence[Stored], *, is_endless: bool) -> bool:
-    """Return whether nothing follows this page."""
-    if not is_endless:
-        return not page
-    return bool(page) and isinstance(event_of(session_id, page[-1]).body, SessionClosed)
 
 
 def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, object]:

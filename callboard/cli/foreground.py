@@ -1,4 +1,4 @@
-"""A session in the foreground: the options of its commands, its tree, Ctrl-C, its result."""
+"""A session in the foreground: the command line that starts it, its tree, Ctrl-C, its result."""
 
 import asyncio
 import contextlib
@@ -6,13 +6,18 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
+import msgspec
 
+from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.approving import Approver, Mode
-from callboard.cli.errors import FAILED
+from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.cli.live import diverted, watching
 from callboard.cli.options import log_flag, log_option
 from callboard.cli.outcomes import outcome_json, summary
@@ -22,15 +27,18 @@ from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
+from callboard.runtime.sanitize import check_json
+from callboard.runtime.schemas.engine import Refused, accept
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session, with_head
 
+_FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Setting(NamedTuple):
-    """The options of every command that asks. limits: as they were typed. log: the path."""
+    """The options of every command that asks. limits: as they were typed."""
 
     limits: tuple[str, ...]
     approver: Approver
@@ -94,9 +102,7 @@ async def attend(
     """Run an ask in the foreground and close its session. Return the outcome and the exit code.
 
     ask: starts the ask, or waits for one that runs.
-    approver: asks its questions where the tree is drawn.
-    title: the line above the tree.
-    is_quiet: draws no tree.
+    title: the line above the tree, which `is_quiet` leaves out.
     known: the events up to this seq are no news, and not told.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -133,18 +139,80 @@ def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, 
         talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")
 
 
+# --- the rest of the command line ---------------------------------------------------
+
+
+def parse_limits(pairs: Sequence[str]) -> Limits:
+    """Parse `name=value` pairs; whole numbers may be written `200_000`, `200k` or `2m`."""
+    stated: dict[str, float] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or name not in TABLE:
+            raise misused(f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(TABLE)}")
+        stated[name] = _number(pair, text.strip().lower(), is_whole=name in WHOLE)
+    try:
+        return msgspec.convert(stated, Limits)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise misused(f"--limit: {error}") from None
+
+
+def _number(pair: str, text: str, *, is_whole: bool) -> float:
+    factor = _FACTORS.get(text[-1:], 1) if is_whole else 1
+    try:
+        return int(text[:-1] if factor > 1 else text) * factor if is_whole else float(text)
+    except ValueError:
+        kind = "a whole number, such as 200000 or 200k" if is_whole else "a number"
+        raise misused(f"--limit {pair!r}: the value must be {kind}") from None
+
+
+def read_schema(path: str) -> Mapping[str, object] | None:
+    """Read the JSON schema in a file; None for no file. Raises Failure if reports cannot be checked by it."""
+    if not path:
+        return None
+    data = _bytes_of(Path(path))
+    try:
+        accept(bytes(check_json(data)))
+        return msgspec.json.decode(data, type=dict[str, object])
+    except InvalidPrompt as error:
+        raise misused(f"{path} is not valid JSON: {error}") from None
+    except Refused as refused:
+        told = "; ".join(f"at {one.path or '/'}: {one.message}" for one in refused.problems[:3])
+        raise misused(f"{path} is not a usable JSON schema: {told}") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        folder = path.parent if path.parent.is_dir() else Path.cwd()
+        names = ", ".join(sorted(one.name for one in folder.glob("*.json"))[:8]) or "none"
+        raise not_found(f"there is no file {path}; JSON files in {folder.resolve()}: {names}") from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def read_prompt(prompt: str) -> str:
+    """Return the prompt; for `-`, the text on stdin."""
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    if not prompt.strip():
+        raise misused("the prompt is empty; describe the agent's task")
+    return prompt
+
+
 # --- Ctrl-C -------------------------------------------------------------------------
 
 
+@dataclass
 class Interrupts:
     """The signals of one session. signal: the first that came, 0 for none."""
 
-    def __init__(self, session: Session, leaving: Callable[[], None], lead: str) -> None:
-        self.signal = 0
-        self._session = session
-        self._leaving = leaving
-        self._lead = lead
-        self._cancelling: asyncio.Task[Outcome | None] | None = None
+    session: Session
+    leaving: Callable[[], None]
+    lead: str
+    signal: int = 0
+    _cancelling: asyncio.Task[Outcome | None] | None = None  # held: a task that nobody holds may vanish
 
     def exit_code(self, otherwise: int) -> int:
         """Return the exit code that shells expect after a signal; without one, `otherwise`."""
@@ -155,13 +223,13 @@ class Interrupts:
         if self.signal:
             self._leave(number)
         self.signal = number
-        talk(f"{self._lead}cancelling the ask; press Ctrl-C again to leave at once")
-        self._cancelling = asyncio.ensure_future(self._session.cancel("interrupted"))
+        talk(f"{self.lead}cancelling the ask; press Ctrl-C again to leave at once")
+        self._cancelling = asyncio.ensure_future(self.session.cancel("interrupted"))
 
     def _leave(self, number: int) -> None:
         """End the process at once. The log stays a prefix of what happened, as after any crash."""
-        self._leaving()
-        name = self._session.session_id
+        self.leaving()
+        name = self.session.session_id
         talk(f"left; the record of session {name} is kept: callboard resume {name} MODULE:AGENT goes on")
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
@@ -180,14 +248,10 @@ def interrupts(
     """
     loop = asyncio.get_running_loop()
     taken = Interrupts(session, leaving, lead)
-    set_up = []
-    for number in _SIGNALS:
-        # Windows has no signals on the event loop: Ctrl-C ends the program there.
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, taken.take, int(number))
-            set_up.append(number)
-    try:
+    with contextlib.ExitStack() as stack:
+        for number in _SIGNALS:
+            # Windows has no signals on the event loop: Ctrl-C ends the program there.
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, taken.take, int(number))
+                stack.callback(loop.remove_signal_handler, number)
         yield taken
-    finally:
-        for number in set_up:
-            loop.remove_signal_handler(number)

@@ -64,13 +64,13 @@ def utc(at_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else f"{at_ms} ms"
 
 
-def counted(count: int, noun: str, several: str = "") -> str:
+def counted(count: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "agent"), counted(2, "agent"), counted(1_000, "reply", "replies")
-    ('1 agent', '2 agents', '1,000 replies')
+    >>> counted(1, "agent"), counted(1_000, "agent")
+    ('1 agent', '1,000 agents')
     """
-    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _moment(at_ms: int) -> datetime | None:

@@ -53,17 +53,16 @@ def sessions(number: int, log: str, as_json: bool) -> None:
     """
     with open_reader(log) as reader:
         rows = reader.sessions()
-        listed_rows = rows[:number] if number > 0 else rows
-        ends = [end_of(reader, row) for row in listed_rows]
+        listed = rows[:number] if number > 0 else rows
+        ends = [end_of(reader, row) for row in listed]
     if as_json:
-        listed = [_json(row, end) for row, end in zip(listed_rows, ends, strict=True)]
-        emit_json({"log": log, "total": len(rows), "sessions": listed})
+        emit_json({"log": log, "total": len(rows), "sessions": list(map(_json, listed, ends))})
         return
-    cells = [_cells(row, end) for row, end in zip(listed_rows, ends, strict=True)]
-    if cells:
+    if listed:
+        cells = list(map(_cells, listed, ends))
         emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
-    if len(rows) > len(listed_rows):
-        talk(f"{len(rows) - len(listed_rows):,} more; -n 0 shows all")
+    if len(rows) > len(listed):
+        talk(f"{len(rows) - len(listed):,} more; -n 0 shows all")
     elif not rows:
         talk("the log holds no session yet; record one with `callboard run`")
 

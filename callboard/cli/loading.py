@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -27,8 +27,8 @@ _LISTED = 12
 
 def load_agent(spec: str) -> Agent:
     """Load the agent of this name. Raises Failure that lists the names that exist."""
-    source, colon, attribute = spec.rpartition(":")
-    if not colon or not source or not attribute:
+    source, _, attribute = spec.rpartition(":")
+    if not source or not attribute:
         source = spec.strip(":")
         raise misused(f"{spec!r} does not name an agent; write {source or 'module'}:agent{_hint(source)}")
     with contextlib.redirect_stdout(sys.stderr):
@@ -172,17 +172,20 @@ def _takes_nothing(value: object) -> bool:
 
 
 def _agents_in(module: ModuleType) -> str:
-    names = sorted(_agent_names(module))[:_LISTED]
-    return f"agents there: {', '.join(names)}" if names else "no Agent is defined there"
-
-
-def _agent_names(module: ModuleType) -> Iterator[str]:
-    """Yield the names of agents, and of functions annotated to return one."""
+    """List the agents of a module, and its functions that are annotated to return one."""
+    names = []
     for name, value in list(vars(module).items()):
         if isinstance(value, Agent):
-            yield name
+            names.append(name)
         elif inspect.isfunction(value) and value.__annotations__.get("return") in (Agent, "Agent"):
-            yield f"{name} (a function)"
+            names.append(f"{name} (a function)")
+    return listed("agents there", names) or "no Agent is defined there"
+
+
+def listed(what: str, names: Iterable[str]) -> str:
+    """List the first names, sorted; empty if there are none."""
+    found = sorted(names)[:_LISTED]
+    return f"{what}: {', '.join(found)}" if found else ""
 
 
 def _hint(source: str) -> str:

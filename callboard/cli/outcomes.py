@@ -51,11 +51,6 @@ def usage_text(usage: Usage) -> str:
     return said + (f", {dollars(usage.cost)}" if usage.cost else "")
 
 
-def ending_text(outcome: Outcome) -> str:
-    """Describe the ending of an outcome in one line."""
-    return ending(outcome.kind, outcome.detail)
-
-
 def ending(kind: OutcomeKind, detail: str = "") -> str:
     """Describe a kind of ending, with its detail.
 
@@ -71,7 +66,7 @@ def ending(kind: OutcomeKind, detail: str = "") -> str:
 
 def summary(outcome: Outcome, log: str, elapsed_ms: int) -> str:
     """Summarise an outcome for stderr, with its partial work if it failed."""
-    lines = [ending_text(outcome)]
+    lines = [ending(outcome.kind, outcome.detail)]
     if not outcome.is_ok and outcome.text:
         lines += ["partial work:", indented(outcome.text)]
     if outcome.in_doubt:

@@ -29,22 +29,28 @@ _BYTES_MAX: Final = 4_096
 
 def key_options(function: F) -> F:
     """Add `--key-file FILE` and `--encryption-key-file FILE`, which `log_keys` then finds."""
-    for name, variable, what in (
-        ("--encryption-key-file", ENCRYPTION_KEY_FILE, "The file with the log's encryption key."),
-        ("--key-file", KEY_FILE, "The file with the key of the log's digests."),
-    ):
-        option = click.option(
-            name,
-            metavar="FILE",
-            default="",
-            envvar=variable,
-            show_envvar=True,
-            expose_value=False,
-            callback=_remember,
-            help=what,
-        )
-        function = option(function)
-    return function
+    encryption = _key_option(
+        "--encryption-key-file", ENCRYPTION_KEY_FILE, "The file with the log's encryption key."
+    )
+    return _key_option("--key-file", KEY_FILE, "The file with the key of the log's digests.")(
+        encryption(function)
+    )
+
+
+def _key_option(name: str, variable: str, what: str) -> Callable[[F], F]:
+    def remember(context: click.Context, _: click.Parameter, value: str) -> None:
+        context.meta[variable] = value
+
+    return click.option(
+        name,
+        metavar="FILE",
+        default="",
+        envvar=variable,
+        show_envvar=True,
+        expose_value=False,
+        callback=remember,
+        help=what,
+    )
 
 
 def log_keys() -> tuple[bytes | None, bytes | None]:
@@ -77,15 +83,10 @@ def read_key(name: str) -> bytes:
     return content
 
 
-def _remember(context: click.Context, parameter: click.Parameter, name: str) -> None:
-    context.meta[f"callboard.{parameter.name}"] = name
-
-
 def _key(variable: str) -> bytes | None:
     """Read the key that the option names; for commands without the option, the environment."""
     context = click.get_current_context(silent=True)
-    option = variable.removeprefix("CALLBOARD_").lower()
-    name = context.meta.get(f"callboard.{option}") if context else None
+    name = context.meta.get(variable) if context else None
     name = os.environ.get(variable, "") if name is None else name
     return read_key(name) if name else None
 

@@ -10,8 +10,7 @@ from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.errors import FAILED, Failure, misused, not_found
-from callboard.cli.foreground import Setting, attend, finish, print_result, setting_options
-from callboard.cli.inputs import parse_limits
+from callboard.cli.foreground import Setting, attend, finish, parse_limits, print_result, setting_options
 from callboard.cli.list_command import end_of
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import Command, json_option, log_flag, model_option, quiet_option

@@ -2,8 +2,15 @@
 
 import click
 
-from callboard.cli.foreground import Setting, attend, finish, setting_options
-from callboard.cli.inputs import parse_limits, read_prompt, read_schema
+from callboard.cli.foreground import (
+    Setting,
+    attend,
+    finish,
+    parse_limits,
+    read_prompt,
+    read_schema,
+    setting_options,
+)
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import Command, agent_argument, json_option, model_option, quiet_option
 from callboard.runtime.sessions.outcome import Outcome

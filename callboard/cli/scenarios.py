@@ -7,17 +7,14 @@ import contextlib
 import inspect
 import multiprocessing
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import Failure, misused
-from callboard.cli.loading import broken, load_module, value_in
+from callboard.cli.loading import broken, listed, load_module, value_in
 from callboard.runtime.agent import Agent
 from callboard.testing.runs import Scenario
 from callboard.testing.subject import Parts, Subject, subject_of
-
-_LISTED = 12
 
 
 def load_subject(spec: str) -> Subject:
@@ -30,8 +27,8 @@ def load_subject(spec: str) -> Subject:
 
 
 def _load(spec: str) -> Subject:
-    source, colon, attribute = spec.rpartition(":")
-    if not colon or not source or not attribute:
+    source, _, attribute = spec.rpartition(":")
+    if not source or not attribute:
         raise misused(f"{spec!r} does not name a scenario; write {source or spec.strip(':')}:scenario")
     with contextlib.redirect_stdout(sys.stderr):
         module = load_module(source)
@@ -66,16 +63,13 @@ class Named:
 
 
 def _scenarios_in(module: ModuleType) -> str:
-    names = sorted(_names(module))[:_LISTED]
-    return f"scenarios there: {', '.join(names)}" if names else "no scenario is defined there"
-
-
-def _names(module: ModuleType) -> Iterator[str]:
-    """Yield the names of scenarios, and of the module's own functions that may return one."""
+    """List the scenarios of a module, and its own functions that may return one."""
+    names = []
     for name, value in list(vars(module).items()):
         if isinstance(value, Scenario):
-            yield name
+            names.append(name)
         elif inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_"):
             signature = inspect.signature(value)
             if not signature.parameters and signature.return_annotation not in (None, "None"):
-                yield f"{name} (a function)"
+                names.append(f"{name} (a function)")
+    return listed("scenarios there", names) or "no scenario is defined there"

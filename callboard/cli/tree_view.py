@@ -12,6 +12,7 @@ first, then those that wait; a line says how many are left out.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from rich.cells import cell_len
@@ -80,10 +81,7 @@ def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
 
 def usage_of(order: Sequence[tuple[int, Node]]) -> Usage:
     """Return the sum of these agents' usage."""
-    total = ZERO
-    for _, node in order:
-        total = plus(total, node.usage)
-    return total
+    return reduce(plus, (node.usage for _, node in order), ZERO)
 
 
 def choose(order: Sequence[tuple[int, Node]], room: int) -> tuple[list[tuple[int, Node]], list[Node]]:
@@ -181,9 +179,8 @@ class _Columns:
 
     def heading(self) -> Text:
         """Return the line of headings."""
-        cells = [padded("agent", self.name), padded("state", self.state)]
-        cells += [padded(name, width, is_right=True) for name, width in self.numbers]
-        line = "  ".join(cells[:2]) + "".join(f" {cell}" for cell in cells[2:])
+        line = f"{padded('agent', self.name)}  {padded('state', self.state)}"
+        line += "".join(f" {padded(name, width, is_right=True)}" for name, width in self.numbers)
         return Text(line + ("  task" if self.note else ""), style="dim")
 
     def line(self, name: str, node: Node, now_ms: int) -> Text:
@@ -198,10 +195,8 @@ class _Columns:
         for column, width in self.numbers:
             line.append(" " + padded(values[column], width, is_right=True))
         if self.note > 8:
-            failed = node.status == "failed" and node.detail
-            note = safe_line(
-                node.detail if failed else node.prompt, self.note if self.note < WIDE // 2 else 200
-            )
+            said = (node.detail if node.status == "failed" else "") or node.prompt
+            note = safe_line(said, self.note if self.note < WIDE // 2 else 200)
             line.append("  " + padded(note, min(self.note, max(1, cell_len(note)))), style="dim")
         return line
 

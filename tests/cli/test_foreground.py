@@ -5,7 +5,7 @@ import pytest
 
 from callboard.actors.protocol.limits import Limits
 from callboard.cli.errors import NOT_FOUND, USAGE, Failure
-from callboard.cli.inputs import parse_limits, read_prompt, read_schema
+from callboard.cli.foreground import parse_limits, read_prompt, read_schema
 
 
 def refused(code: int, *words: str) -> "pytest.RaisesExc[Failure]":
