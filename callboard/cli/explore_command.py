@@ -158,7 +158,8 @@ def explore(
             raise misused(
                 f"--save: {scenario} is not a session, and only sessions can be recorded; leave it out"
             )
-        _check_place(Path(save))
+        if why := _why_unusable(Path(save)):
+            raise misused(f"--save {save}: {why}")
     if check_determinism and jobs > 1:
         raise misused("--check-determinism starts its own processes: leave --jobs out")
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
@@ -197,8 +198,10 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
         emit_json(_report(job, found, progress.is_stopped))
     else:
         emit("\n".join(job.subject.lines(found, console_on().width, job.command)))
-    if save:
-        _save_all(job, found.counterexamples, save)
+    if save and not found.counterexamples:
+        talk(f"no rule was broken, so nothing was written to {save}")
+    for one in found.counterexamples if save else ():
+        _save(job, one.text, save)
     if found.counterexamples:
         return FAILED
     return INTERRUPTED if progress.is_stopped else 0 if found.is_ok else FAILED
@@ -294,36 +297,22 @@ def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
 # --- recordings ---------------------------------------------------------------------
 
 
-def _check_place(path: Path) -> None:
-    """Check that a log can be written there, before the campaign starts. Raises Failure."""
-    if why := _why_unusable(path):
-        raise misused(f"--save {path}: {why}")
-
-
 def _why_unusable(path: Path) -> str:
+    """Return why no log can be written there, before the campaign starts; empty if one can."""
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist; make it first"
     if path.is_dir():
         return "this is a folder; name a file"
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return "this file cannot be written; name another"
+    if not path.is_file():
+        return ""
     try:
-        start = _beginning(path) if path.is_file() else b""
+        with path.open("rb") as file:
+            is_log = file.read(len(_SQLITE)) in (b"", _SQLITE)
     except OSError as error:
         return str(error)
-    return "this file is not a log; name a log or a new file" if start not in (b"", _SQLITE) else ""
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE))
-
-
-def _save_all(job: Job, found: tuple[Counterexample, ...], path: str) -> None:
-    if not found:
-        talk(f"no rule was broken, so nothing was written to {path}")
-    for one in found:
-        _save(job, one.text, path)
+    return "" if is_log else "this file is not a log; name a log or a new file"
 
 
 def _save(job: Job, text: str, path: str) -> None:

@@ -59,7 +59,10 @@ def sessions(number: int, log: str, as_json: bool) -> None:
         emit_json({"log": log, "total": len(rows), "sessions": list(map(_json, listed, ends))})
         return
     if listed:
-        cells = list(map(_cells, listed, ends))
+        cells = [
+            (row.session_id, local(row.created_ms), f"{row.head:,}", end.text, safe_line(row.title, 200))
+            for row, end in zip(listed, ends, strict=True)
+        ]
         emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
     if len(rows) > len(listed):
         talk(f"{len(rows) - len(listed):,} more; -n 0 shows all")
@@ -80,10 +83,6 @@ def end_of(reader: LogReader, row: SessionRow) -> End:
         is_asked = is_asked or isinstance(body, Ask)
         kind = body.kind if isinstance(body, AskEnded) else "" if isinstance(body, Ask) else kind
     return End(is_closed, kind, is_asked)
-
-
-def _cells(row: SessionRow, end: End) -> tuple[str, ...]:
-    return row.session_id, local(row.created_ms), f"{row.head:,}", end.text, safe_line(row.title, 200)
 
 
 def _json(row: SessionRow, end: End) -> dict[str, object]:

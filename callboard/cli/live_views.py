@@ -135,21 +135,16 @@ class PlainLines:
     def _tell(self, at: int, what: str, node: Node, is_news: bool) -> None:
         if not is_news:
             return
-        told = {"start": _prompt, "end": _end, "denied": _reason}[what](node)
+        if what == "start":
+            told = safe_line(node.prompt, 120)
+        else:
+            told = _end(node) if what == "end" else safe_line(node.detail or "no reason given", 300)
         self.say(f"[{duration(at - self._first_at):>6}] {what:<6} {name_of(node)}: {told}")
 
     def say(self, line: str) -> None:
         """Print a line."""
         self._out.write(line + "\n")
         self._out.flush()
-
-
-def _prompt(node: Node) -> str:
-    return safe_line(node.prompt, 120)
-
-
-def _reason(node: Node) -> str:
-    return safe_line(node.detail or "no reason given", 300)
 
 
 def _end(node: Node) -> str:

@@ -51,40 +51,28 @@ def choose_model(agent: Agent, name: str) -> tuple[Agent, Model | None]:
             "(for example --model anthropic:claude-sonnet-5), or give it Agent(model=...) in its module"
         )
     for other in (model, *(one.model for one in roster(agent).values())):
-        _check_key(other)
+        # A model without a key or a network fails here, before anything is recorded.
+        if callable(check := getattr(other, "check", None)):
+            check()
     return agent, model
-
-
-def _check_key(model: Model | None) -> None:
-    """Ask a model whether it can be called at all, before anything is recorded."""
-    check = getattr(model, "check", None)
-    if callable(check):
-        check()
 
 
 def load_module(source: str) -> ModuleType:
     """Load the module of this name or file. Raises Failure that lists the modules, or shows its error."""
     is_file = source.endswith(".py") or "/" in source or "\\" in source
-    _add_to_path(Path(source).resolve().parent if is_file else Path.cwd())
+    folder = str(Path(source).resolve().parent if is_file else Path.cwd())
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
     try:
         return _file_module(Path(source)) if is_file else importlib.import_module(source)
     except Failure:
         raise
     except (Exception, SystemExit) as error:
-        if not is_file and _is_missing(error, source):
+        # Missing is this module itself, or a package around it, and not one that it imports.
+        name = error.name if isinstance(error, ModuleNotFoundError) else None
+        if not is_file and name and f"{source}.".startswith(f"{name}."):
             raise not_found(f"there is no module {source!r}; {_modules_here(Path.cwd())}") from None
         raise broken(source, error) from error
-
-
-def _add_to_path(folder: Path) -> None:
-    if sys.path[:1] != [str(folder)]:
-        sys.path.insert(0, str(folder))
-
-
-def _is_missing(error: BaseException, source: str) -> bool:
-    """Return whether this module itself is missing, and not one that it imports."""
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    return name is not None and (source == name or source.startswith(name + "."))
 
 
 def _file_module(path: Path) -> ModuleType:
@@ -93,9 +81,10 @@ def _file_module(path: Path) -> ModuleType:
         raise not_found(f"there is no file {path}; {_modules_here(folder)}")
     name = path.stem
     known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) == str(path.resolve()):
+    file = getattr(known, "__file__", None) or ""
+    if known is not None and file == str(path.resolve()):
         return known
-    if known is not None and (file := _installed_file(known)):
+    if file.startswith(tuple(sysconfig.get_paths().values())):
         raise misused(f"{path}: a module {name!r} is already loaded from {file}; rename the file")
     found = importlib.util.spec_from_file_location(name, path.resolve())
     if found is None or found.loader is None:
@@ -104,12 +93,6 @@ def _file_module(path: Path) -> ModuleType:
     sys.modules[name] = module  # before it runs: a class looks up its own module while it is defined
     found.loader.exec_module(module)
     return module
-
-
-def _installed_file(module: ModuleType) -> str:
-    """Return the file of a module if it is an installed one; empty for one of the user's own."""
-    file = getattr(module, "__file__", None) or ""
-    return file if file.startswith(tuple(sysconfig.get_paths().values())) else ""
 
 
 def broken(source: str, error: BaseException) -> Failure:

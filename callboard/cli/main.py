@@ -87,7 +87,8 @@ class Commands(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            _drop_stdout()
+            # The interpreter flushes stdout once more at its end, which would fail: send it nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except Exception as error:
             found = failure_of(error)
@@ -132,9 +133,3 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a command
     cli(prog_name="callboard")
     raise AssertionError("click ends the process")
-
-
-def _drop_stdout() -> None:
-    """Send stdout nowhere, after its reader is gone."""
-    # The interpreter flushes stdout once more at its end, which would fail.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

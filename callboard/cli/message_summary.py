@@ -79,12 +79,11 @@ def _json(value: Json) -> str:
     return bytes(value)[: 4 * _CHARS_MAX].decode("utf-8", "replace")
 
 
-def _profile(body: m.Begin) -> str:
-    return msgspec.json.decode(body.profile, type=_Named).name
-
-
 class _Named(msgspec.Struct):
     name: str
+
+
+_profile: Final = msgspec.json.Decoder(_Named).decode
 
 
 def _of(kind: type[M], summary: Callable[[M], str]) -> tuple[type[object], Callable[[Any], str]]:
@@ -107,7 +106,7 @@ _SUMMARIES: Final = dict(
             lambda it: f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all",
         ),
         _of(m.DeciderFailed, lambda it: f"on event {it.event}: {it.error}"),
-        _of(m.Begin, lambda it: f"{_profile(it)}: {_prompt(it)}"),
+        _of(m.Begin, lambda it: f"{_profile(it.profile).name}: {_prompt(it)}"),
         _of(m.Stop, lambda it: it.reason),
         _of(m.ReportJudged, lambda it: f"{it.verdict}{_problems(it.problems)}"),
         _of(m.DelegationEnded, lambda it: f"{it.address or 'nobody'} {_ended(it)}"),

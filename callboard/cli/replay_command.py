@@ -1,7 +1,7 @@
 """`callboard replay`: a session, event by event."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -25,8 +25,14 @@ KEYS: Final = (
     "enter, n, space, ↓  next    p, ↑  back    12 enter  event 12    g, G  ends\n"
     "b  all of a long message    s  all of the actor's state    q  leave"
 )
-_NEXT: Final = frozenset({"\r", "\n", "n", " ", "j", "\x1b[B", "\x1b[C", "\x1bOB", "\x1bOC"})
-_BACK: Final = frozenset({"p", "k", "\x7f", "\b", "\x1b[A", "\x1b[D", "\x1bOA", "\x1bOD"})
+_MOVES: Final[dict[str, Callable[[int], int]]] = {
+    "g": lambda at: 1,
+    "G": lambda at: sys.maxsize,
+    **dict.fromkeys(("\r", "\n", "n", " ", "j", "\x1b[B", "\x1b[C", "\x1bOB", "\x1bOC"), lambda at: at + 1),
+    **dict.fromkeys(("p", "k", "\x7f", "\b", "\x1b[A", "\x1b[D", "\x1bOA", "\x1bOD"), lambda at: at - 1),
+}
+"""Key -> the event that it leads to from an event; `_go` keeps it within the session."""
+
 _ENTER: Final = frozenset({"\r", "\n"})
 _SHOWS: Final = frozenset({"b", "s"})
 _LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
@@ -131,16 +137,10 @@ class Stepper:
             self._go(int(digits[:9]) if key in _ENTER else self.at)
         elif key in _SHOWS:
             self._show(is_whole=key == "b", has_state=key == "s")
-        elif (target := self._target(key)) is not None:
-            self._go(target)
+        elif key in _MOVES:
+            self._go(_MOVES[key](self.at))
         else:
             emit_lines([Text(line, style="dim") for line in KEYS.split("\n")])
-
-    def _target(self, key: str) -> int | None:
-        """Return the event that a key leads to, None for any other key."""
-        steps = {"g": 1, "G": len(self._steps)}
-        steps |= dict.fromkeys(_NEXT, self.at + 1) | dict.fromkeys(_BACK, self.at - 1)
-        return steps.get(key)
 
     def _go(self, seq: int) -> None:
         seq = max(1, min(len(self._steps), seq))
@@ -175,7 +175,9 @@ def _step_lines(
     lines += _body(recording.rows[event.seq - 1].body, body_lines)
     if step.outputs:
         verb = "posted" if is_decider(event.recipient) else "answered"
-        lines.append(_labelled(verb, _listing(step.outputs)))
+        named = ", ".join(f"{one.seq} {one.kind} → {one.recipient}" for one in step.outputs[:_LISTED])
+        more = len(step.outputs) - _LISTED
+        lines.append(_labelled(verb, named + (f" and {more} more" if more > 0 else "")))
     if step.state is not None:
         lines.append(_labelled("state", f"{event.recipient}: {summary(step.state)}"))
         if has_state:
@@ -241,11 +243,6 @@ def _body(body: bytes, longest: int) -> list[Text]:
 def _json_lines(data: bytes) -> list[Text]:
     text = msgspec.json.format(data, indent=2).decode()
     return [Text(f"  {line}") for line in safe_text(text).split("\n")]
-
-
-def _listing(events: Sequence[Event]) -> str:
-    named = ", ".join(f"{event.seq} {event.kind} → {event.recipient}" for event in events[:_LISTED])
-    return named + (f" and {len(events) - _LISTED} more" if len(events) > _LISTED else "")
 
 
 def _labelled(label: str, text: str) -> Text:

@@ -73,7 +73,9 @@ def resume(
     found = load_agent(words[-1])
     name, past = _left(setting.log, words[0] if len(words) == 2 else "")
     if past.is_closed:
-        outcome = _last(name, past)
+        if not past.last:
+            raise Failure(f"session {name} is closed, and nothing was asked in it")
+        outcome = past.outcomes[past.last]
         talk(f"session {name} is closed; its last outcome follows")
         print_result(outcome, setting.log, 0, as_json=as_json, is_quiet=quiet)
         return 0 if outcome.is_ok else FAILED
@@ -136,13 +138,6 @@ def _with_model(agent: Agent, name: str, past: RecordedSession) -> tuple[Agent, 
             f"the log has the model's name {past.model.name!r} without its provider; "
             "name both with --model PROVIDER:NAME"
         ) from error
-
-
-def _last(session_id: str, past: RecordedSession) -> Outcome:
-    """Return the outcome of the last ask of a closed session."""
-    if not past.last:
-        raise Failure(f"session {session_id} is closed, and nothing was asked in it")
-    return past.outcomes[past.last]
 
 
 def _limits(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:

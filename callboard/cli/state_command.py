@@ -15,8 +15,8 @@ from callboard.cli.options import Command, check_option, json_option, log_flag, 
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, talk
 from callboard.cli.recordings import open_recording, say_checked
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.recording import Recording
 from callboard.replay.digests import to_jsonable
+from callboard.replay.recording import Recording
 
 
 @click.command("state", cls=Command)
@@ -78,16 +78,11 @@ def _emit_state(recording: Recording, at: int, actor: str, *, is_checked: bool, 
             }
         )
     )
-    _show_conversation(found)
+    if isinstance(found, AgentState) and len(found.history):
+        emit_lines([Text("\nconversation", style="bold")])
+        for message in found.history.values():
+            emit(msgspec.json.format(bytes(message), indent=2).decode())
     say_checked(is_checked=is_checked)
-
-
-def _show_conversation(found: ActorState) -> None:
-    if not isinstance(found, AgentState) or not len(found.history):
-        return
-    emit_lines([Text("\nconversation", style="bold")])
-    for message in found.history.values():
-        emit(msgspec.json.format(bytes(message), indent=2).decode())
 
 
 def summary(state: ActorState) -> str:

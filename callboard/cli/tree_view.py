@@ -62,7 +62,9 @@ def tree_lines(tree: Tree, space: Space, now_ms: int) -> list[Text]:
     lines = [columns.heading()]
     lines += [columns.line(name, node, now_ms) for name, (_, node) in zip(names, chosen_nodes, strict=True)]
     if hidden:
-        lines.append(Text(f"{'...' if space.is_ascii else '…'} {_hidden(hidden)}", style="dim"))
+        said = ", ".join(f"{count:,} {status}" for status, count in _by_status(hidden))
+        dots = "..." if space.is_ascii else "…"
+        lines.append(Text(f"{dots} {len(hidden):,} more: {said}", style="dim"))
     return [*lines, total]
 
 
@@ -118,11 +120,6 @@ def _urgency(node: Node) -> tuple[int, int]:
     if not node.is_over:
         return (2 if node.state == "delegating" else 0, -node.started_at)
     return (1 if node.status == "failed" else 3, -node.ended_at)
-
-
-def _hidden(nodes: Sequence[Node]) -> str:
-    said = ", ".join(f"{count:,} {status}" for status, count in _by_status(nodes))
-    return f"{len(nodes):,} more: {said}"
 
 
 def _by_status(nodes: Sequence[Node]) -> list[tuple[str, int]]:
