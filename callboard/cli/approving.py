@@ -1,8 +1,4 @@
-"""Approval questions on the terminal, one at a time.
-
-The tree makes room for a question and is drawn again below it. The call is shown as data: without control
-sequences, behind a margin.
-"""
+"""Approval questions on the terminal, one at a time: the tree makes room and is drawn again below."""
 
 import asyncio
 import sys

@@ -14,7 +14,7 @@ from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_
 from callboard.cli.formats import duration
 from callboard.cli.live import diverted
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import Command, agent_argument, json_option, log_flag, model_option
+from callboard.cli.options import agent_argument, json_option, log_flag, model_option
 from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.tree_view import Space, tree_lines
@@ -29,7 +29,7 @@ _HELP: Final = (
 )
 
 
-@click.command("chat", cls=Command)
+@click.command("chat")
 @agent_argument
 @model_option
 @setting_options

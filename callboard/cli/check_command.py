@@ -5,7 +5,7 @@ import click
 from callboard.actors.protocol.messages import SessionClosed
 from callboard.cli.errors import misused
 from callboard.cli.formats import counted
-from callboard.cli.options import Command, all_option, json_option, log_option, session_argument
+from callboard.cli.options import all_option, json_option, log_option, session_argument
 from callboard.cli.recordings import key_options, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.cli.verify_command import Found, check_each, conclude, names_of
@@ -15,7 +15,7 @@ from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.log.protocol import LogReader
 
 
-@click.command("check", cls=Command)
+@click.command("check")
 @session_argument
 @all_option
 @log_option

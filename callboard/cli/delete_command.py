@@ -7,7 +7,7 @@ import click
 
 from callboard.cli.errors import misused
 from callboard.cli.formats import counted
-from callboard.cli.options import Command, log_option
+from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.recordings import find_session, key_options, log_keys, open_reader
 from callboard.cli.terminal_escape import safe_line
@@ -15,7 +15,7 @@ from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import SessionRow
 
 
-@click.command("delete", cls=Command)
+@click.command("delete")
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @log_option

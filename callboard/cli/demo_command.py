@@ -11,7 +11,6 @@ import click
 from callboard.actors.protocol.errors import MisuseError, StoreError
 from callboard.cli.errors import DIVERGED
 from callboard.cli.foreground import attend
-from callboard.cli.options import Command
 from callboard.cli.outcomes import summary
 from callboard.cli.output import emit, talk
 from callboard.cli.terminal_escape import safe_line, safe_text
@@ -24,7 +23,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 
 
-@click.command("demo", cls=Command)
+@click.command("demo")
 @click.argument("path", default=".", metavar="[PATH]")
 @click.option("--log", metavar="FILE", default="", help="Record there instead of in your cache folder.")
 def demo(path: str, log: str) -> int:

@@ -52,15 +52,9 @@ _NEXT: Final[tuple[tuple[type[CallboardError], str], ...]] = (
 )
 """The next step, for errors whose own message cannot mention the command line."""
 
-DEBUG: Final = "callboard.debug"
-"""The key of `--debug` in click's context."""
-
 
 class Failure(click.ClickException):
-    """The end of a command: an exit code, and one line on stderr.
-
-    has_traceback: whether the traceback of its cause is shown too.
-    """
+    """The end of a command: an exit code and one line on stderr, behind its traceback with `--debug`."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)

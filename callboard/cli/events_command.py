@@ -16,7 +16,7 @@ from callboard.actors.protocol.messages import AnyMessage, CallModel, SessionClo
 from callboard.cli.errors import misused
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of
-from callboard.cli.options import Command, json_option, log_option, session_argument
+from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
@@ -48,7 +48,7 @@ class Filter:
         return bool(self.actors & {event.sender, event.recipient, granted})
 
 
-@click.command("events", cls=Command)
+@click.command("events")
 @session_argument
 @click.option("--from", "start", type=click.IntRange(min=1), default=1, metavar="N", help="From event N on.")
 @click.option("--to", "upto", type=click.IntRange(min=1), metavar="N", help="Up to event N.")

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import click
 
 from callboard.cli.errors import FAILED, INTERRUPTED, misused
-from callboard.cli.options import Command, json_option
+from callboard.cli.options import json_option
 from callboard.cli.output import console_on, emit, emit_json, talk
 from callboard.cli.progress import Progress, reporting
 from callboard.cli.scenarios import Named, load_subject
@@ -55,7 +55,7 @@ class Job(NamedTuple):
         return f"callboard explore {shlex.quote(self.spec)} --schedule {text}"
 
 
-@click.command("explore", cls=Command)
+@click.command("explore")
 @click.argument("scenario", metavar="MODULE:SCENARIO")
 @click.option(
     "--runs",

@@ -7,7 +7,7 @@ import click
 
 from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
-from callboard.cli.options import Command, log_option, session_argument
+from callboard.cli.options import log_option, session_argument
 from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.replay.exports.writing import EXPORTERS, Job, export
@@ -15,7 +15,7 @@ from callboard.replay.reading import Source
 from callboard.runtime.log.reading import file_of
 
 
-@click.command("export", cls=Command)
+@click.command("export")
 @session_argument
 @click.option("--all", "is_all", is_flag=True, help="Every session of the log.")
 @click.option(

@@ -139,9 +139,6 @@ def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, 
         talk(f"to look at it: callboard show {outcome.session_id}{log_flag()}")
 
 
-# --- the rest of the command line ---------------------------------------------------
-
-
 def parse_limits(pairs: Sequence[str]) -> Limits:
     """Parse `name=value` pairs; whole numbers may be written `200_000`, `200k` or `2m`."""
     stated: dict[str, float] = {}
@@ -199,9 +196,6 @@ def read_prompt(prompt: str) -> str:
     if not prompt.strip():
         raise misused("the prompt is empty; describe the agent's task")
     return prompt
-
-
-# --- Ctrl-C -------------------------------------------------------------------------
 
 
 @dataclass

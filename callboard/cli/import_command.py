@@ -12,7 +12,7 @@ from callboard.actors.protocol.errors import CorruptLog, SessionExists
 from callboard.actors.protocol.events import Event
 from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
-from callboard.cli.options import Command, log_option
+from callboard.cli.options import log_option
 from callboard.cli.output import percent_on, talk
 from callboard.cli.recordings import key_options, log_keys
 from callboard.replay.exports.lines import Header
@@ -32,7 +32,7 @@ class Imported(NamedTuple):
     events: int
 
 
-@click.command("import", cls=Command)
+@click.command("import")
 @click.argument("file")
 @log_option
 @key_options

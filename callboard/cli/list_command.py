@@ -8,7 +8,7 @@ from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed
 from callboard.cli.formats import local, utc
-from callboard.cli.options import Command, json_option, log_option
+from callboard.cli.options import json_option, log_option
 from callboard.cli.output import emit_json, emit_lines, table, talk
 from callboard.cli.recordings import open_reader
 from callboard.cli.terminal_escape import safe_line
@@ -35,7 +35,7 @@ class End(NamedTuple):
         return "unfinished" if self.is_asked else "open"
 
 
-@click.command("sessions", cls=Command)
+@click.command("sessions")
 @click.option("-n", "--number", default=20, show_default=True, help="At most so many; 0 for all.")
 @log_option
 @json_option

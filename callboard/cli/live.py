@@ -72,9 +72,7 @@ class StdoutCapture(io.TextIOBase):
 class LiveTree:
     """A view of one session's agents; give it every event. Use it as a context manager.
 
-    out: the stream to draw on, stderr if None.
-    title: a line above the tree.
-    is_live: draw the tree, or print plain lines; None draws on terminals.
+    out: stderr if None. is_live: draw the tree, or print plain lines; None draws on terminals.
     known: the events up to this seq are no news and print no lines.
     """
 
@@ -162,10 +160,7 @@ class LiveTree:
 async def watching(
     session: Session, out: TextIO | None = None, *, title: str = "", known: int = 0
 ) -> AsyncIterator[LiveTree]:
-    """Show the session's agents while the body runs. The body must end before the session is closed.
-
-    known: as for `LiveTree`.
-    """
+    """Show the session's agents while the body runs. The body must end before the session is closed."""
     with LiveTree(out, title=title, known=known) as view:
         async with background(_feed(session, view), _progress(session, view), _tick(view)):
             yield view
@@ -186,10 +181,7 @@ async def background(*work: Coroutine[object, object, None]) -> AsyncIterator[No
 
 @contextlib.contextmanager
 def diverted(view: LiveTree | None) -> Iterator[None]:
-    """Send the output of user code to stderr while the body runs: stdout is for results.
-
-    view: the drawn tree, which that output must not cross.
-    """
+    """Send the output of user code to stderr, and not across the drawn tree: stdout is for results."""
     err = sys.stderr
     capture = view.capture if view else StdoutCapture(lambda line: click.echo(quoted(line), file=err))
     with contextlib.redirect_stdout(capture), contextlib.ExitStack() as stack:

@@ -1,7 +1,4 @@
-"""The two views of a live session: a tree that is drawn over itself, and plain lines.
-
-Both take every event and draw on request; `live.LiveTree` chooses one of them.
-"""
+"""The two views of a live session: a tree that is drawn over itself, and plain lines."""
 
 from collections import deque
 from itertools import islice
@@ -116,11 +113,7 @@ class PlainLines:
         """Do nothing: lines are printed once."""
 
     def add(self, event: Event, tree: Tree, known: int, *, is_news: bool = True) -> None:
-        """Print a line if an agent began or ended with this event.
-
-        known: the number of agents before the event.
-        is_news: print it; else only remember that it is known.
-        """
+        """Print a line if an agent began or ended with this event. known: how many there were before."""
         self._first_at = self._first_at or event.at
         if isinstance(event.body, Begin):
             self._ended.discard(event.recipient)

@@ -12,8 +12,7 @@ from typing import Final, NoReturn
 import click
 
 from callboard import __version__
-from callboard.cli.errors import BROKEN_PIPE, DEBUG, INTERRUPTED, Failure, failure_of
-from callboard.cli.options import debug_option
+from callboard.cli.errors import BROKEN_PIPE, INTERRUPTED, Failure, failure_of
 
 _SECTIONS: Final = {
     "Run": {
@@ -50,6 +49,25 @@ used, so that `callboard --help` needs no event loop and no model."""
 _PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
 
 
+_DEBUG: Final = "callboard.debug"
+"""The key of `--debug` in click's context."""
+
+
+def _debug_option() -> click.Option:
+    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.meta[_DEBUG] = True
+
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=remember,
+        help="Show the traceback of an error.",
+    )
+
+
 class Commands(click.Group):
     """The group of all commands. It turns every end into an exit code."""
 
@@ -65,6 +83,8 @@ class Commands(click.Group):
         module, _, name = place.partition(":")
         command = getattr(importlib.import_module(f"callboard.cli.{module}"), name)
         assert isinstance(command, click.Command)
+        if not any(one.name == "debug" for one in command.params):
+            command.params.append(_debug_option())  # so that it may stand anywhere on the line
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -79,7 +99,7 @@ class Commands(click.Group):
             code = super().invoke(ctx)
             sys.stdout.flush()
         except Failure as failure:
-            failure.has_traceback = bool(ctx.meta.get(DEBUG))
+            failure.has_traceback = bool(ctx.meta.get(_DEBUG))
             raise
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -92,7 +112,7 @@ class Commands(click.Group):
             ctx.exit(BROKEN_PIPE)
         except Exception as error:
             found = failure_of(error)
-            found.has_traceback = bool(ctx.meta.get(DEBUG))
+            found.has_traceback = bool(ctx.meta.get(_DEBUG))
             raise found from error
         if isinstance(code, int) and code:
             ctx.exit(code)
@@ -101,7 +121,7 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
-    params=[debug_option()],
+    params=[_debug_option()],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:

@@ -1,11 +1,8 @@
-"""Options and arguments that several commands share, and the command class that adds `--debug`."""
+"""Options and arguments that several commands share."""
 
 import shlex
-from typing import Any
 
 import click
-
-from callboard.cli.errors import DEBUG
 
 log_option = click.option(
     "--log",
@@ -38,28 +35,3 @@ def log_flag() -> str:
     if context is None or context.get_parameter_source("log") is not click.core.ParameterSource.COMMANDLINE:
         return ""
     return f" --log {shlex.quote(context.params['log'])}"
-
-
-class Command(click.Command):
-    """A command that accepts `--debug` anywhere on its line."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params.append(debug_option())
-
-
-def debug_option() -> click.Option:
-    """Return the option `--debug`."""
-    return click.Option(
-        ["--debug"],
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_remember,
-        help="Show the traceback of an error.",
-    )
-
-
-def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        context.meta[DEBUG] = True

@@ -23,11 +23,7 @@ _STOPPING: Final = "stopping after the current run or shrink; press Ctrl-C again
 
 
 class Progress:
-    """The line that shows the progress.
-
-    runs_max: the number of runs to make, if it is known.
-    is_stopped: set after Ctrl-C.
-    """
+    """The line that shows the progress. runs_max: of how many runs. is_stopped: set after Ctrl-C."""
 
     def __init__(self, out: TextIO | None = None, runs_max: int | None = None) -> None:
         self._out = out or sys.stderr

@@ -13,7 +13,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.cli.events_command import event_json, style_of
 from callboard.cli.formats import duration, local, local_time
-from callboard.cli.options import Command, check_option, json_option, log_option, session_argument
+from callboard.cli.options import check_option, json_option, log_option, session_argument
 from callboard.cli.output import console_on, emit_json, emit_lines, is_terminal, width_of_stdout
 from callboard.cli.recordings import open_recording, say_checked
 from callboard.cli.state_command import plain, summary
@@ -43,7 +43,7 @@ _LISTED: Final = 6
 _LABEL: Final = 10
 
 
-@click.command("replay", cls=Command)
+@click.command("replay")
 @session_argument
 @click.option("--at", type=int, metavar="N", help="Begin at event N; off a terminal, show only this one.")
 @check_option
@@ -161,9 +161,6 @@ class Stepper:
         elif self.at == len(self._steps):
             where += " (end)"
         click.echo(f"\r\x1b[K{where}, ? for keys: ", nl=False)
-
-
-# --- one step -----------------------------------------------------------------------
 
 
 def _step_lines(

@@ -13,7 +13,7 @@ from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, parse_limits, print_result, setting_options
 from callboard.cli.list_command import end_of
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import Command, json_option, log_flag, model_option, quiet_option
+from callboard.cli.options import json_option, log_flag, model_option, quiet_option
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
@@ -25,7 +25,7 @@ from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.recorded_session import RecordedSession, recorded_of
 
 
-@click.command("resume", cls=Command)
+@click.command("resume")
 @click.argument("words", nargs=-1, required=True, metavar="[SESSION] MODULE:AGENT")
 @click.option(
     "--extend", metavar="SECONDS", type=float, default=0.0, help="Extend every deadline by this time."

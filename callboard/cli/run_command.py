@@ -12,11 +12,11 @@ from callboard.cli.foreground import (
     setting_options,
 )
 from callboard.cli.loading import choose_model, load_agent
-from callboard.cli.options import Command, agent_argument, json_option, model_option, quiet_option
+from callboard.cli.options import agent_argument, json_option, model_option, quiet_option
 from callboard.runtime.sessions.outcome import Outcome
 
 
-@click.command("run", cls=Command)
+@click.command("run")
 @agent_argument
 @click.argument("prompt")
 @model_option

@@ -1,7 +1,4 @@
-"""Load the scenario that a command line names: `module:scenario` or `path/to/file.py:scenario`.
-
-As for agents, the module is found from the current folder, and its output goes to stderr.
-"""
+"""Load the scenario that a command line names: `module:scenario` or `path/to/file.py:scenario`."""
 
 import contextlib
 import inspect

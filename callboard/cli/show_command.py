@@ -14,7 +14,7 @@ from callboard.actors.protocol.messages import Ask, AskEnded, CallTool, SessionC
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
-from callboard.cli.options import Command, json_option, log_flag, log_option, session_argument
+from callboard.cli.options import json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
 from callboard.cli.output import console_on, emit_json, emit_lines, fields, talk
 from callboard.cli.recordings import open_recording
@@ -35,7 +35,7 @@ class Turn(NamedTuple):
     ended_at: int = 0
 
 
-@click.command("show", cls=Command)
+@click.command("show")
 @session_argument
 @log_option
 @json_option
@@ -62,7 +62,7 @@ def show(session: str, log: str, as_json: bool) -> None:
     talk(f"\nmore: callboard tree {name}; callboard events {name}; callboard replay {name}")
 
 
-@click.command("tree", cls=Command)
+@click.command("tree")
 @session_argument
 @click.option("--at", type=int, metavar="N", help="As it was after event N.")
 @log_option

@@ -11,7 +11,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.cli.errors import misused
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.message_summary import whole_prompt
-from callboard.cli.options import Command, check_option, json_option, log_flag, log_option, session_argument
+from callboard.cli.options import check_option, json_option, log_flag, log_option, session_argument
 from callboard.cli.output import emit, emit_json, emit_lines, fields, table, talk
 from callboard.cli.recordings import open_recording, say_checked
 from callboard.cli.terminal_escape import safe_line
@@ -19,7 +19,7 @@ from callboard.replay.digests import to_jsonable
 from callboard.replay.recording import Recording
 
 
-@click.command("state", cls=Command)
+@click.command("state")
 @session_argument
 @click.option("--at", type=int, metavar="N", help="After event N; by default after the last.")
 @click.option(
@@ -148,7 +148,7 @@ def _agent(state: AgentState) -> dict[str, str]:
     }
 
 
-@click.command("request", cls=Command)
+@click.command("request")
 @click.argument("words", nargs=-1, required=True, metavar="[SESSION] SEQ")
 @check_option
 @log_option

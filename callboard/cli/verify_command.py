@@ -8,7 +8,7 @@ import click
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, Failure, misused
 from callboard.cli.formats import counted
-from callboard.cli.options import Command, all_option, json_option, log_option, session_argument
+from callboard.cli.options import all_option, json_option, log_option, session_argument
 from callboard.cli.outcomes import head_text
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, key_options, open_reader, parse_head
@@ -24,7 +24,7 @@ _CODES: Final = {"corrupt": CORRUPT, "diverged": DIVERGED, "broken": FAILED}
 """The worst result first: it decides the exit code."""
 
 
-@click.command("verify", cls=Command)
+@click.command("verify")
 @session_argument
 @all_option
 @click.option(
@@ -93,9 +93,6 @@ def _check(reader: LogReader, session_id: str, head: Head | None) -> tuple[Found
     if checked.divergence is not None:
         found["divergence"] = checked.divergence
     return found, ["  " * line.startswith(" ") + safe_line(line) for line in checked.lines()]
-
-
-# --- the part that `check` shares ---------------------------------------------------
 
 
 def names_of(reader: LogReader, session: str, *, is_all: bool) -> list[str]:
