@@ -22,7 +22,7 @@ _SECTIONS: Final = {
         "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
     },
     "Look back": {
-        "sessions": ("list_command:sessions", "List the recorded sessions, newest first."),
+        "sessions": ("show_command:sessions", "List the recorded sessions, newest first."),
         "show": ("show_command:show", "Sum a session up: prompts, outcomes, usage."),
         "tree": ("show_command:tree", "Draw the tree of delegations, and how each ended."),
         "events": ("events_command:events", "List a session's events, or follow them live."),
@@ -35,7 +35,7 @@ _SECTIONS: Final = {
     },
     "Test": {
         "explore": ("explore_command:explore", "Try many orders and faults of a scenario, without a model."),
-        "check": ("check_command:check", "Check the rules of delegation on recorded sessions."),
+        "check": ("verify_command:check", "Check the rules of delegation on recorded sessions."),
     },
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),

@@ -11,11 +11,11 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
 from callboard.cli.errors import FAILED, Failure, misused, not_found
 from callboard.cli.foreground import Setting, attend, finish, parse_limits, print_result, setting_options
-from callboard.cli.list_command import end_of
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import json_option, log_flag, model_option, quiet_option
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
+from callboard.cli.show_command import end_of
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent

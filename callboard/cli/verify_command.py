@@ -1,4 +1,4 @@
-"""`callboard verify`: check that the log is whole and that the code still makes the logged decisions."""
+"""`callboard verify` and `callboard check`: digests and decisions, and the rules of delegation."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 import click
 
 from callboard.actors.protocol.errors import CorruptLog
+from callboard.actors.protocol.messages import SessionClosed
 from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, Failure, misused
 from callboard.cli.formats import counted
 from callboard.cli.options import all_option, json_option, log_option, session_argument
@@ -14,6 +15,8 @@ from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import find_session, key_options, open_reader, parse_head
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
+from callboard.replay.testing.rules.invariants import LogChecker
+from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.log.protocol import Head, LogReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
@@ -64,8 +67,54 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
             if not damage:
                 raise
             names = []  # the session may be in the part of the file that cannot be read
-        found = check_each(names, lambda name: _check(reader, name, kept), is_quiet=as_json)
+        found = check_each(names, lambda name: _verified(reader, name, kept), is_quiet=as_json)
     return conclude(found, log, "not as recorded", is_all=is_all, as_json=as_json, damage=damage)
+
+
+@click.command("check")
+@session_argument
+@all_option
+@log_option
+@key_options
+@json_option
+def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
+    """Check the rules of delegation on recorded sessions.
+
+    The rules are those of simulated sessions (`callboard explore`): depth and caps, one winner, one end for
+    every delegation, nothing after a stop, budgets never overshot, nothing handed down that was not granted,
+    and the requests of models. `callboard verify` finds decisions that differ from the recorded ones;
+    `callboard check` finds recorded ones that were wrong.
+
+    Exit code 0 if every rule was kept, 1 if one was broken, 4 if a log is corrupt.
+
+    \b
+    Examples:
+      callboard check
+      callboard check --all --json | jq '.sessions[].breaches[].rule'
+    """
+    if is_all and session:
+        raise misused("--all checks every session: leave SESSION out")
+    with open_reader(log) as reader:
+        names = names_of(reader, session, is_all=is_all)
+        found = check_each(names, lambda name: _checked(reader, name), is_quiet=as_json)
+    return conclude(found, log, "not as they should be", is_all=is_all, as_json=as_json)
+
+
+def _checked(reader: LogReader, session_id: str) -> tuple[Found, list[str]]:
+    events = Recording.open(reader, session_id).events
+    checker, is_over = LogChecker(), False
+    for event in events:
+        checker.hear(event)
+        is_over = isinstance(event.body, SessionClosed)
+    checker.rest(is_over)
+    # Reads the log again, several times: a list of its events might not fit into memory.
+    breaches = sorted([*checker.breaches, *check_requests(events)], key=lambda breach: breach.seq)
+    verdict = f"{counted(len(breaches), 'rule')} broken" if breaches else "every rule kept"
+    lines = [f"session {safe_line(session_id)}: {counted(len(events), 'event')}, {verdict}"]
+    for one in breaches:
+        lines += [f"  seq {one.seq}: {safe_line(one.detail)}", f"    {one.name}: {one.rule}"]
+    result = "broken" if breaches else "ok"
+    return {"session": session_id, "result": result, "events": len(events), "breaches": breaches}, lines
 
 
 def _damage(reader: LogReader, *, is_quiet: bool) -> str:
@@ -81,7 +130,7 @@ def _damage(reader: LogReader, *, is_quiet: bool) -> str:
     return ""
 
 
-def _check(reader: LogReader, session_id: str, head: Head | None) -> tuple[Found, list[str]]:
+def _verified(reader: LogReader, session_id: str, head: Head | None) -> tuple[Found, list[str]]:
     checked = Recording.open(reader, session_id, head=head).verify()
     found: Found = {
         "session": session_id,
