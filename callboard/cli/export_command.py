@@ -51,12 +51,13 @@ def export_sessions(
       callboard export --all --format db -o backup.db
     """
     exporter = EXPORTERS[form]
-    if is_all and session:
-        raise misused("--all exports every session: leave SESSION out")
-    if exporter.needs_file and not output:
-        raise misused("a database cannot go to stdout: name a file with -o FILE")
-    if parsed and not exporter.takes_parsed:
-        raise misused(f"--parsed is for jsonl: {form} has one form of bodies")
+    for is_wrong, why in (
+        (is_all and session, "--all exports every session: leave SESSION out"),
+        (exporter.needs_file and not output, "a database cannot go to stdout: name a file with -o FILE"),
+        (parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies"),
+    ):
+        if is_wrong:
+            raise misused(why)
     target = _checked_target(output, log, force) if output else None
     with open_reader(log) as reader:
         rows = reader.sessions() if is_all else [find_session(reader, session)]

@@ -68,11 +68,15 @@ def load_module(source: str) -> ModuleType:
     except Failure:
         raise
     except (Exception, SystemExit) as error:
-        # Missing is this module itself, or a package around it, and not one that it imports.
-        name = error.name if isinstance(error, ModuleNotFoundError) else None
-        if not is_file and name and f"{source}.".startswith(f"{name}."):
+        if not is_file and _is_missing(error, source):
             raise not_found(f"there is no module {source!r}; {_modules_here(Path.cwd())}") from None
         raise broken(source, error) from error
+
+
+def _is_missing(error: BaseException, source: str) -> bool:
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    # This module itself, or a package around it, and not one that it imports.
+    return name is not None and f"{source}.".startswith(f"{name}.")
 
 
 def _file_module(path: Path) -> ModuleType:

@@ -125,10 +125,7 @@ _SUMMARIES: Final = dict(
         _of(m.Stopped, lambda _: ""),
         _of(m.CallModel, lambda it: f"for {it.agent}, asked for by event {it.request}"),
         _of(m.CallTool, lambda it: f"{it.tool} {_json(it.arguments)}"),
-        _of(
-            m.RequestApproval,
-            lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
-        ),
+        _of(m.RequestApproval, lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}"),
         _of(m.CheckSchema, lambda it: f"check {it.check}: {it.task}"),
         _of(m.SchemaChecked, lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}"),
         _of(m.SetTimer, lambda it: f"timer {it.timer}, in {duration(it.after_ms)}"),

@@ -98,12 +98,7 @@ def resume(
                 talk(f"session {name} has no unfinished ask: its last outcome follows")
             title = f"session {name} in {setting.log}, resumed after event {known:,}"
             return await attend(
-                session,
-                lambda: session.outcome,
-                setting.approver,
-                title=title,
-                is_quiet=quiet,
-                known=known,
+                session, lambda: session.outcome, setting.approver, title=title, is_quiet=quiet, known=known
             )
 
     return finish(work(), setting.log, as_json=as_json, is_quiet=quiet)

@@ -69,15 +69,8 @@ def _emit_state(recording: Recording, at: int, actor: str, *, is_checked: bool, 
         head = {"session": recording.session_id, "at": at, "checked": is_checked}
         emit_json({**head, "actor": actor, "state": plain(found)})
         return
-    emit_lines(
-        fields(
-            {
-                "actor": actor,
-                "after event": f"{at}",
-                **(_supervisor(found) if isinstance(found, SupervisorState) else _agent(found)),
-            }
-        )
-    )
+    own = _supervisor(found) if isinstance(found, SupervisorState) else _agent(found)
+    emit_lines(fields({"actor": actor, "after event": f"{at}", **own}))
     if isinstance(found, AgentState) and len(found.history):
         emit_lines([Text("\nconversation", style="bold")])
         for message in found.history.values():
@@ -88,11 +81,8 @@ def _emit_state(recording: Recording, at: int, actor: str, *, is_checked: bool, 
 def summary(state: ActorState) -> str:
     """Return the state in one line."""
     if isinstance(state, SupervisorState):
-        parts = [
-            state.phase,
-            counted(state.live, "agent") + " live",
-            f"{counted(state.in_flight, 'model call')} in flight",
-        ]
+        parts = [state.phase, f"{counted(state.live, 'agent')} live"]
+        parts.append(f"{counted(state.in_flight, 'model call')} in flight")
         parts += [f"{len(state.queue)} queued"] * bool(len(state.queue))
         parts += [f"{len(state.checks)} checking"] * bool(len(state.checks))
         return ", ".join(parts)
@@ -141,9 +131,7 @@ def _agent(state: AgentState) -> dict[str, str]:
         "turn": f"{state.turn}, attempt {state.attempt}; {used} used",
         "conversation": f"{said}, at most {tokens(state.context_tokens)} tokens",
         "calls": ", ".join(safe_line(use.name, 64) for use in state.uses),
-        "unanswered": f"{state.unanswered}, {counted(state.tools_out, 'tool')} out"
-        if state.unanswered
-        else "",
+        "unanswered": f"{state.unanswered}, {counted(state.tools_out, 'tool')} out" * bool(state.unanswered),
         "last text": safe_line(state.text, 400),
     }
 
@@ -182,17 +170,14 @@ def request(words: tuple[str, ...], check: bool, log: str, as_json: bool) -> Non
 
 def _show_request(asked: ModelRequest) -> None:
     tools = [msgspec.json.decode(tool, type=dict[str, object]).get("name") for tool in asked.tools]
-    emit_lines(
-        fields(
-            {
-                "asked for": f"{asked.address} ({asked.profile}), turn {asked.turn}, attempt {asked.attempt}",
-                "model": f"{asked.model.name}, at most {asked.model.max_tokens:,} tokens",
-                "tools": ", ".join(map(str, tools)) or "none",
-                "must use": asked.force_tool,
-                "system": whole_prompt(asked.system),
-            }
-        )
-    )
+    facts = {
+        "asked for": f"{asked.address} ({asked.profile}), turn {asked.turn}, attempt {asked.attempt}",
+        "model": f"{asked.model.name}, at most {asked.model.max_tokens:,} tokens",
+        "tools": ", ".join(map(str, tools)) or "none",
+        "must use": asked.force_tool,
+        "system": whole_prompt(asked.system),
+    }
+    emit_lines(fields(facts))
     for place, message in enumerate(asked.messages, 1):
         value = msgspec.json.decode(message, type=dict[str, msgspec.Raw])
         role = msgspec.json.decode(value["role"], type=str)

@@ -187,4 +187,5 @@ def conclude(
         bad = sum(one["result"] != "ok" for one in found)
         talk(f"{counted(len(found), 'session')} checked, {bad or 'none'} {wrong}")
     results = {"corrupt"} if damage else {one["result"] for one in found}
-    return next((code for result, code in _CODES.items() if result in results), 0)
+    codes = [code for result, code in _CODES.items() if result in results]
+    return codes[0] if codes else 0
