@@ -1,19 +1,18 @@
 """A supervisor that raises, for tests of the log that is left, and of the next process."""
 
+from typing import NoReturn
+
 import pytest
 
-from callboard.actors.protocol.messages import SupervisorInput
-from callboard.actors.supervisor import decider as supervisor
-from callboard.actors.supervisor.unit_of_work import UnitOfWork
+from callboard.actors.supervisor.decider import HANDLERS, Handler
 
 
 def poison_supervisor(patch: pytest.MonkeyPatch, kind: type, error: BaseException) -> None:
-    """Make the supervisor raise on messages of this kind, alone or among several."""
-    handle = supervisor._handle
+    """Make the supervisor raise on messages of this kind, alone or among several. object: on all."""
 
-    def poisoned(work: UnitOfWork, sender: str, body: SupervisorInput) -> None:
-        if isinstance(body, kind):
-            raise error
-        handle(work, sender, body)
+    def poisoned(*_: object) -> NoReturn:
+        raise error
 
-    patch.setattr(supervisor, "_handle", poisoned)
+    for known in HANDLERS:
+        if issubclass(known, kind):
+            patch.setitem(HANDLERS, known, Handler(poisoned))

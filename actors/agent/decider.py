@@ -18,9 +18,9 @@ Rules
   - A table (`phases.AGENT`) lists the messages that have a meaning in each phase. All others change nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, assert_never
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -65,25 +65,8 @@ _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """Decide on one message: return the agent's next state and its posts. seq: of the message's event."""
-    if type(body) not in AGENT[state.phase]:
-        return state, ()
-    if type(body) is ModelReplied:
-        return _on_reply(state, seq, body)
-    if type(body) is ToolReturned:
-        return _on_tool(state, seq, body)
-    if type(body) is DelegationEnded:
-        return _on_delegation(state, seq, body)
-    if type(body) is ReportJudged:
-        return _on_judged(state, seq, body)
-    if type(body) is Begin:
-        return _on_begin(state, seq, body)
-    if type(body) is Stop:
-        return _on_stop(state, body)
-    if type(body) is ApprovalGiven:
-        return _on_approval(state, seq, body)
-    if type(body) is ToolStarted:
-        return state, ()
-    assert_never(body)
+    kind = type(body)
+    return HANDLERS[kind](state, seq, body) if kind in AGENT[state.phase] else (state, ())
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
@@ -288,7 +271,7 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
 # --- the end ----------------------------------------------------------------------
 
 
-def _on_stop(state: AgentState, stop: Stop) -> Decision:
+def _on_stop(state: AgentState, seq: int, stop: Stop) -> Decision:
     may_be_out = state.phase == "thinking" or state.is_model_out
     is_model_out = may_be_out and stop.granted == (state.turn, state.attempt)
     return drain(replace(state, phase="stopping", is_model_out=is_model_out))
@@ -314,3 +297,16 @@ def fail_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
 def _forget_all(state: AgentState) -> Decision:
     rested = AgentState(state.address, phase="idle", turn=state.turn)
     return rested, (Post(SUPERVISOR, Stopped(state.owed)),)
+
+
+HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
+    Begin: _on_begin,
+    Stop: _on_stop,
+    ModelReplied: _on_reply,
+    ToolStarted: lambda state, seq, started: (state, ()),
+    ToolReturned: _on_tool,
+    ApprovalGiven: _on_approval,
+    DelegationEnded: _on_delegation,
+    ReportJudged: _on_judged,
+}
+"""The handling of each kind of message to an agent. The phases say when a message has a meaning."""

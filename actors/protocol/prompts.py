@@ -155,5 +155,5 @@ def judged_result(judged: ReportJudged) -> tuple[str, bool]:
     if judged.verdict == "late":
         return "Too late: this delegation has ended. The report is kept in the log.", True
     lines = ["The report does not match the schema. Correct it and call report_back again:"]
-    lines += [f"- {problem.path or '/'}: {problem.message}" for problem in judged.problems]
+    lines += [f"- {problem}" for problem in judged.problems]
     return "\n".join(lines), True

@@ -18,6 +18,9 @@ class SchemaProblem(Value, frozen=True):
     path: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: {self.message}"
+
 
 class Reason(Value, frozen=True):
     """The end of one of a delegation's agents."""

@@ -15,7 +15,7 @@ from callboard.actors.agent.decider import decide_agent, fail_agent
 from callboard.actors.agent.state import AgentState, initial_agent
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import AgentInput, DeciderFailed, SupervisorInput
+from callboard.actors.protocol.messages import AgentInput, DeciderFailed
 from callboard.actors.supervisor.decider import decide_supervisor, decide_together, initial_supervisor
 from callboard.actors.supervisor.state import SupervisorState
 
@@ -23,7 +23,6 @@ ActorState: TypeAlias = AgentState | SupervisorState
 Decision: TypeAlias = tuple[ActorState, tuple[Post, ...]]
 
 _FOR_AGENTS = frozenset(get_args(AgentInput))
-_FOR_SUPERVISOR = frozenset(get_args(SupervisorInput))
 
 
 def initial(address: str) -> ActorState:
@@ -33,20 +32,17 @@ def initial(address: str) -> ActorState:
 
 def step(state: ActorState, event: Event) -> Decision:
     """Make one decision: return the next state of the event's recipient and its posts, in order."""
-    body: Any = event.body  # the tables below narrow it by its type, which mypy cannot follow
+    body: Any = event.body  # the deciders' tables narrow it by its type, which mypy cannot follow
     if type(state) is AgentState:
-        return decide_agent(state, event.seq, body)  # its phase table drops the messages it does not handle
-    if type(body) in _FOR_SUPERVISOR:
-        return decide_supervisor(state, event.seq, event.sender, body)
-    return state, ()
+        return decide_agent(state, event.seq, body)
+    return decide_supervisor(state, event.seq, event.sender, body)
 
 
 def steps(state: ActorState, events: Sequence[Event]) -> tuple[ActorState, list[tuple[Post, ...]]]:
     """Make the decisions of one actor on consecutive events: return the last state and the posts of each."""
     # A busy supervisor puts the records that several decisions change into its state once.
-    if type(state) is SupervisorState and all(type(event.body) in _FOR_SUPERVISOR for event in events):
-        bodies: list[Any] = [(event.seq, event.sender, event.body) for event in events]
-        return decide_together(state, bodies)
+    if type(state) is SupervisorState:
+        return decide_together(state, events)
     posts: list[tuple[Post, ...]] = []
     for event in events:
         state, outputs = step(state, event)

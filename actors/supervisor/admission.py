@@ -81,7 +81,7 @@ def dequeue(work: UnitOfWork, address: str) -> None:
     if agent is None or not agent.ticket:
         return
     work.update_session(queue=work.state.queue.drop(agent.ticket))
-    scope = work.record(agent.parked) if agent.parked else None
+    scope = work.record(agent.parked)
     if scope is not None:
         work.update_record(scope.address, waiting=scope.waiting.drop(agent.ticket))
     work.update_record(address, ticket=0, parked="")

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST, parent_of
-from callboard.actors.protocol.events import Post
+from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     Ask,
     Cancel,
@@ -65,9 +65,6 @@ from callboard.actors.supervisor.unit_of_work import UnitOfWork
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
 Decisions: TypeAlias = tuple[SupervisorState, list[tuple[Post, ...]]]
 
-Incoming: TypeAlias = tuple[int, str, SupervisorInput]
-"""A message with its seq and sender."""
-
 _UNKNOWN = Settled()
 """The settlement of an agent that leaves without one: its call is charged as reserved."""
 
@@ -84,28 +81,24 @@ def decide_supervisor(state: SupervisorState, seq: int, sender: str, body: Super
     return work.commit(), posts
 
 
-def decide_together(state: SupervisorState, messages: Iterable[Incoming]) -> Decisions:
-    """Decide on messages one after the other. Return the state after all of them and the posts of each."""
+def decide_together(state: SupervisorState, events: Iterable[Event]) -> Decisions:
+    """Decide on events one after the other. Return the state after all of them and the posts of each."""
     work = UnitOfWork(state)  # shared, so that records that several decisions change are stored once
-    posts = [_decide(work, seq, sender, body) for seq, sender, body in messages]
+    posts = [_decide(work, event.seq, event.sender, event.body) for event in events]
     return work.commit(), posts
 
 
-def _decide(work: UnitOfWork, seq: int, sender: str, body: SupervisorInput) -> tuple[Post, ...]:
-    if work.state.phase == "closed" and type(body) is not Ask:
+def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, ...]:
+    row = HANDLERS.get(type(body))
+    if row is None or (work.state.phase == "closed" and type(body) is not Ask):
         return ()
     work.seq = seq
-    _handle(work, sender, body)
-    serve_queue(work)
-    asks.conclude(work)
-    return work.take_posts()
-
-
-def _handle(work: UnitOfWork, sender: str, body: Any) -> None:
-    row = HANDLERS[type(body)]
     if row.settles:
         settle(work, sender, body.settled or row.unaccounted)
     row.handle(work, sender, body)
+    serve_queue(work)
+    asks.conclude(work)
+    return work.take_posts()
 
 
 def _on_finished(work: UnitOfWork, sender: str, finished: Finished) -> None:
@@ -183,4 +176,4 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),
 }
-"""The handling of each kind of message to the supervisor. `step` passes no other kind on."""
+"""The handling of each kind of message to the supervisor. All other kinds change nothing."""

@@ -248,8 +248,7 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
     work.update_session(live=work.state.live - 1)
     leaf: Record | None = replace(record, is_drained=True)
     work.update_record(address, is_drained=True)
-    # The host stays: its next ask continues its ordinals and its usage.
-    while leaf is not None and leaf.address != HOST and _may_leave(leaf):
+    while leaf is not None and _may_leave(leaf):
         work.remove(leaf)
         parent = parent_of(leaf.address)
         delegation = work.delegation(parent, leaf.delegation)
@@ -259,4 +258,6 @@ def leave_tree(work: UnitOfWork, address: str) -> None:
 
 
 def _may_leave(record: Record) -> bool:
-    return record.is_drained and not record.is_running and not record.children.size
+    # The host stays: its next ask continues its ordinals and its usage.
+    is_over = record.is_drained and not record.is_running
+    return is_over and not record.children.size and record.address != HOST

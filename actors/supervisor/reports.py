@@ -93,7 +93,7 @@ def _on_schema_verdict(work: UnitOfWork, check: Check, checked: SchemaChecked) -
 def _begin_or_refuse(work: UnitOfWork, parent: str, delegation: Delegation, checked: SchemaChecked) -> None:
     """Begin a delegation whose schema was accepted; end it as `denied` otherwise."""
     if checked.status != "ok":
-        why = "; ".join(f"{p.path or '/'}: {p.message}" for p in checked.problems)
+        why = "; ".join(map(str, checked.problems))
         detail = f"the output schema was refused: {why or 'it could not be checked'}"
         end_delegation(work, parent, delegation, "denied", detail=detail)
     elif parent == CLIENT:

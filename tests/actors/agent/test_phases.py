@@ -8,6 +8,7 @@ from typing import NamedTuple, get_args
 
 import pytest
 
+from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -291,3 +292,7 @@ def test_the_table_has_exactly_the_ways_out_of_each_phase() -> None:
         if then != phase
     }
     assert seen == table
+
+
+def test_every_kind_of_message_to_an_agent_has_a_handler() -> None:
+    assert set(HANDLERS) == set(get_args(AgentInput))
