@@ -1,9 +1,11 @@
 """A session as a world: the same deciders as live, an order from outside, a clock that waits for all."""
 
 from random import Random
+from typing import NoReturn
 
 import pytest
 
+from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
@@ -173,12 +175,10 @@ def test_a_schema_check_that_raises_is_a_failed_check() -> None:
 
 
 def test_a_decider_that_raises_is_recorded_as_it_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    from callboard.actors.agent import decider as agent
-
-    def boom(*_: object) -> None:
+    def boom(*_: object) -> NoReturn:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(agent, "_on_reply", boom)
+    monkeypatch.setitem(HANDLERS, ModelReplied, boom)
     world = SessionWorld(DONE).run()
     assert world.of(DeciderFailed)[0].error == "ZeroDivisionError"
     assert world.ended.kind == "crashed"
