@@ -100,10 +100,11 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()
-        # An import holds the interpreter's lock, so it runs beside waits for the disk, here, and never beside
-        # Python code. Begun by the first check of a schema it would add its 7 ms to that session.
-        checker.load()
+        # The import of the schema library holds the interpreter's lock for 6 ms: better here, beside a wait for
+        # the disk, than in the middle of the first session.
+        loaded = checker.load()
         await self._log.open()
+        await loaded
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
         self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
