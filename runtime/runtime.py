@@ -100,8 +100,8 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()
-        # The import of the schema library holds the interpreter's lock for 6 ms: better here, beside a wait for
-        # the disk, than in the middle of the first session.
+        # The import of the schema library holds the interpreter's lock for 6 ms: better here, beside a wait
+        # for the disk, than in the middle of the first session.
         loaded = checker.load()
         await self._log.open()
         await loaded
