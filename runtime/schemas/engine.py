@@ -1,7 +1,8 @@
 """Checks: which texts are accepted as schemas, and which reports match one.
 
-An answer does not depend on the place where it is made. Only the worker words errors: on the event loop a
-check that is not cheap, or finds a value invalid, raises TooMuch.
+jsonschema-rs judges on the event loop and in the worker, so an answer does not depend on the place where it
+is made. jsonschema words the errors, in the worker only: on the loop a check that is not cheap, or finds a
+value invalid, raises TooMuch.
 """
 
 from collections import OrderedDict
@@ -40,11 +41,11 @@ class _Failed(Exception):
 class Accepted:
     """A schema that is accepted.
 
-    schema: None if places in it are ambiguous, as it gives parts of itself an `$id`. steps: step_budget.py.
+    worded: the schema, None if jsonschema cannot word its errors safely. steps: step_budget.py.
     """
 
     validator: "Draft202012Validator"
-    schema: dict[str, object] | None
+    worded: dict[str, object] | None
     steps: int | None
 
 
@@ -73,11 +74,12 @@ def accept(text: bytes, *, is_bounded: bool = False) -> Accepted:
     except Unfit as error:
         if is_bounded:
             raise TooMuch from None
-        from callboard.runtime.schemas.explain import schema_problems  # only to word a refusal
+        from callboard.runtime.schemas.validation import schema_problems  # only to word a refusal
 
         raise Refused(*schema_problems(schema, index.patterns, str(error))) from None
-    placed = None if index.has_inner_ids else schema
-    return Accepted(validator, placed, None if has_large_numbers(text) else steps)
+    # jsonschema sends the names that `unevaluatedProperties` may not know through Python's `re`.
+    worded = None if index.has_unevaluated else schema
+    return Accepted(validator, worded, None if has_large_numbers(text) else steps)
 
 
 def _refuse_by_length(length: int) -> None:
@@ -158,11 +160,9 @@ class Engine:
             return ()
         if self._is_bounded:
             raise TooMuch
-        from callboard.runtime.schemas.explain import report_problems  # only to word an invalid report
+        from callboard.runtime.schemas.validation import report_problems  # only to word an invalid report
 
-        is_listed = is_cheap(accepted.steps, text, limits.LISTED_STEPS)
-        is_listed |= accepted.steps is None and len(text) <= limits.LISTED_VALUE_BYTES
-        return report_problems(accepted.validator, accepted.schema, value, is_listed=is_listed)
+        return report_problems(accepted.validator, accepted.worded, value)
 
     def _accepted(self, text: bytes) -> Accepted:
         """Return a schema, remembered if it was asked for lately. Raises Refused and TooMuch, as then."""

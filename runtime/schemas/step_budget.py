@@ -56,11 +56,11 @@ def steps_per_value(index: SubschemaIndex) -> int | None:
     return None if index.is_dynamic else steps
 
 
-def is_cheap(steps: int | None, text: bytes, most: int = INLINE_STEPS) -> bool:
-    """Return True if a value, of this text, is known to take at most so many steps."""
+def is_cheap(steps: int | None, text: bytes) -> bool:
+    """Return True if a value, of this text, takes few enough steps for the event loop."""
     if steps is None or has_large_numbers(text):
         return False
-    return steps * (values_bound(text) + len(text) // _BYTES_PER_STEP) <= most
+    return steps * (values_bound(text) + len(text) // _BYTES_PER_STEP) <= INLINE_STEPS
 
 
 def has_large_numbers(text: bytes) -> bool:

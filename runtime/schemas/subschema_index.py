@@ -41,7 +41,7 @@ class SubschemaIndex:
     patterns: list[tuple[str, str]] = field(default_factory=list)
     problems: list[SchemaProblem] = field(default_factory=list)
     is_dynamic: bool = False
-    has_inner_ids: bool = False
+    has_unevaluated: bool = False
     _addresses: dict[str, str] = field(default_factory=lambda: {"": ""})
     _references: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -68,7 +68,6 @@ class SubschemaIndex:
     def _name(self, path: str, schema: dict[str, object], base: str) -> str:
         """Note the addresses that `$id` and anchors give to a subschema; return its base."""
         if isinstance(name := schema.get("$id"), str):
-            self.has_inner_ids |= bool(path)
             base = _join(base, name).removesuffix("#")
             self._take(base, f"{path}/$id")
         for keyword in ("$anchor", "$dynamicAnchor"):
@@ -91,6 +90,7 @@ class SubschemaIndex:
             self.patterns.append((f"{path}/pattern", pattern))
         if isinstance(named := schema.get("patternProperties"), dict):
             self.patterns.extend((f"{path}/patternProperties/{escape(name)}", name) for name in named)
+        self.has_unevaluated |= "unevaluatedItems" in schema or "unevaluatedProperties" in schema
         step = schema.get("multipleOf")
         if isinstance(step, int | float) and 0 < step < MULTIPLE_OF_MIN:
             self.refuse(f"{path}/multipleOf", f"must be at least {MULTIPLE_OF_MIN:g}, not {show(step)}")

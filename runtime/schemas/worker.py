@@ -56,7 +56,7 @@ def main() -> None:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer every request of the stream; its end ends this."""
-    import_module("callboard.runtime.schemas.explain")  # before HELLO: no check's time pays for it
+    import_module("callboard.runtime.schemas.validation")  # before HELLO: no check's time pays for it
     engine = Engine()
     _write(answers, frame(HELLO))
     while header := requests.read(LENGTH.size):

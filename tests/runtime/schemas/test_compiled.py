@@ -1,5 +1,7 @@
 import json
 import time
+from decimal import Decimal
+from fractions import Fraction
 
 import jsonschema_rs
 import pytest
@@ -9,17 +11,12 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
-from callboard.runtime.schemas.compiled import UNKNOWN, Fault, Unfit, compile_schema, faults_of
+from callboard.runtime.schemas.compiled import Unfit, compile_keyword, compile_schema
 from callboard.runtime.schemas.json_text import parse
 from callboard.runtime.schemas.limits import MULTIPLE_OF_MIN
 from callboard.runtime.schemas.subschema_index import PLACES
-from tests.runtime.schemas.kit import accepted, problems, text
+from tests.runtime.schemas.kit import accepted, text
 from tests.runtime.schemas.strategies import all_schemas, odd_schemas, values
-
-
-def expression(pattern: str) -> jsonschema_rs.Draft202012Validator:
-    return compile_schema({"pattern": pattern}, is_linear=False)
-
 
 LOOKS_BACK = ["(?=a)", "(?<=a)b", "(a)\\1"]
 TOO_LARGE = ["\\p{L}{1,100}", "((a{30}){30}){30}", "^.{0,1000}$", "(.{100}){10}"]
@@ -33,6 +30,35 @@ def test_its_verdict_is_that_of_jsonschema(root: object, examples: list[object])
     validator = accepted(root).validator
     for value in examples:
         assert validator.is_valid(parse(text(value))) == oracle.is_valid(value), json.dumps([root, value])
+
+
+digits = st.integers(-(10**6), 10**6) | st.sampled_from([2**53, 2**63, 2**64, 2**127])
+numbers = st.one_of(
+    st.builds(lambda number, exponent: number * 10**exponent, digits, st.integers(0, 2_000)),
+    st.builds(lambda number, beside: number + beside, digits, st.integers(-3, 3)),
+    st.builds(lambda number, exponent: float(f"{number}e{exponent}"), digits, st.integers(-9, 260)),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=1_000, deadline=None)
+@given(numbers, numbers, st.booleans())
+def test_numbers_of_any_size_are_compared_and_divided_as_decimals(
+    value: float, wanted: float, is_multiple: bool
+) -> None:
+    value = value * wanted if is_multiple and isinstance(value, int) and isinstance(wanted, int) else value
+    one, other = Fraction(Decimal(repr(value))), Fraction(Decimal(repr(wanted)))
+    expected: list[tuple[dict[str, object], bool]] = [
+        ({"minimum": wanted}, one >= other),
+        ({"exclusiveMaximum": wanted}, one < other),
+        ({"const": wanted}, one == other),
+        ({"enum": ["", wanted]}, one == other),
+    ]
+    if wanted >= MULTIPLE_OF_MIN:
+        expected.append(({"multipleOf": wanted}, (one / other).denominator == 1))
+    for schema, is_valid in expected:
+        assert compile_schema(schema, is_linear=False).is_valid(value) is is_valid, (schema, value)
+    assert compile_schema({"uniqueItems": True}, is_linear=False).is_valid([value, wanted]) is (one != other)
 
 
 @pytest.mark.slow
@@ -112,7 +138,7 @@ def test_expressions_match_anywhere_as_ecma_262_says(
 @pytest.mark.parametrize("pattern", ["[", "(", "*", "a{5,1}", "\\p{Nope}", "\\p{L}{1,1000}", "\ud800"])
 def test_an_expression_that_cannot_be_used_is_unfit(pattern: str) -> None:
     with pytest.raises(Unfit):
-        expression(pattern)
+        compile_keyword("pattern", pattern)
 
 
 def test_an_expression_that_backtracks_is_never_cut_short_with_a_wrong_answer() -> None:
@@ -121,13 +147,13 @@ def test_an_expression_that_backtracks_is_never_cut_short_with_a_wrong_answer() 
         {"pattern": pattern}, pattern_options=jsonschema_rs.FancyRegexOptions()
     )
     assert not cut_short.is_valid(value), "the default bound has become large enough: make the value longer"
-    assert expression(pattern).is_valid(value)
+    assert compile_keyword("pattern", pattern).is_valid(value)
 
 
 def test_patterns_that_hold_python_for_minutes_take_no_time() -> None:
     started = time.process_time()
-    assert not expression("^(a+)+$").is_valid("a" * 100_000 + "!")
-    assert not expression("(a|b)*" * 300 + "c").is_valid("ab" * 50_000)
+    assert not compile_keyword("pattern", "^(a+)+$").is_valid("a" * 100_000 + "!")
+    assert not compile_keyword("pattern", "(a|b)*" * 300 + "c").is_valid("ab" * 50_000)
     assert time.process_time() - started < 0.5
 
 
@@ -143,8 +169,11 @@ def test_formats_are_annotations() -> None:
         ({"multipleOf": MULTIPLE_OF_MIN}, 1e308),
         ({"multipleOf": 3}, 10**4_000 - 1),
         ({"multipleOf": 0.5}, 10**400),
+        ({"multipleOf": 0.01}, 10**4_000),
+        ({"multipleOf": 0.07}, 7 * 10**4_000),
         ({"enum": [1]}, 1.0),
         ({"const": 10**20}, 1e20),
+        ({"const": 10**25}, 1e25),
         ({"type": "integer"}, 1e20),
         ({"maximum": 2**53}, 2.0**53),
         ({"minLength": 2}, "é😀"),
@@ -165,6 +194,8 @@ def test_values_that_the_draft_accepts(schema: object, value: object) -> None:
         ({"maximum": 2**53}, 2**53 + 1),
         ({"const": 2**53}, 2**53 + 1),
         ({"multipleOf": 0.01}, 19.995),
+        ({"multipleOf": 0.03}, 10**4_000),
+        ({"const": 2**64}, 2.0**64),
         ({"maxLength": 2}, "e\u0301a"),
     ],
 )
@@ -177,68 +208,3 @@ def test_its_places_of_subschemas_are_those_that_are_walked() -> None:
         held = {"one": {"type": 1}, "list": [{"type": 1}], "map": {"a": {"type": 1}}}[place]
         with pytest.raises(Unfit):
             compile_schema({keyword: held}, is_linear=False)
-
-
-NAMED = {
-    "$defs": {
-        "a": {
-            "$id": "http://example.com/a",
-            "properties": {"k": {"$ref": "#/$defs/z"}},
-            "$defs": {"z": {"type": ["string", "null"], "required": ["p", "q"], "uniqueItems": True}},
-        },
-        "z": {"type": "integer", "required": ["other"]},
-    },
-    "properties": {"p": {"$ref": "http://example.com/a"}},
-}
-
-
-def faults(schema: object, value: object) -> list[Fault]:
-    ready = accepted(schema)
-    return faults_of(ready.validator.iter_errors(value), ready.schema, value)
-
-
-def test_a_fault_has_the_schemas_own_text_behind_references() -> None:
-    schema = {"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": ["string", "null"], "title": "t"}}}
-    [fault] = faults(schema, ["a", 1])
-    assert (fault.path, fault.keyword, fault.value) == ((1,), "type", 1)
-    assert fault.wanted == ["string", "null"]
-    assert fault.beside == {"type": ["string", "null"], "title": "t"}
-
-
-def test_the_alternatives_have_faults_of_their_own() -> None:
-    schema = {"properties": {"p": {"anyOf": [{"type": "string"}, {"properties": {"q": {"minimum": 2}}}]}}}
-    [fault] = faults(schema, {"p": {"q": 1}})
-    [[one], [other]] = fault.branches
-    assert (one.path, one.keyword, one.value) == (("p",), "type", {"q": 1})
-    assert (other.path, other.keyword, other.wanted) == (("p", "q"), "minimum", 2)
-
-
-def test_items_false_is_one_fault_of_the_array_for_each_item() -> None:
-    found = faults({"prefixItems": [{}], "items": False}, [1, 2, 3])
-    assert {(fault.path, fault.keyword) for fault in found} == {((), "items")}
-    [fault] = faults({"properties": {"items": False}}, {"items": 1})
-    assert (fault.path, fault.keyword, fault.wanted) == (("items",), "false", False)
-
-
-def test_a_property_named_as_a_keyword_is_none() -> None:
-    schema = {"properties": {"false": {"title": "t"}, "x": False}}
-    [fault] = faults(schema, {"x": 1})
-    assert (fault.keyword, fault.wanted, fault.beside) == ("false", False, {})
-
-
-@pytest.mark.parametrize(
-    ("value", "keyword", "wanted", "message"),
-    [
-        (1, "type", {"string", "null"}, "must be "),
-        ({"p": 1}, "required", "q", 'required property missing: "q"'),
-        ([1, 1], "uniqueItems", UNKNOWN, "the value has non-unique elements"),
-    ],
-)
-def test_a_schema_that_names_its_parts_is_never_looked_up_in_the_wrong_part(
-    value: object, keyword: str, wanted: object, message: str
-) -> None:
-    found = {fault.keyword: fault for fault in faults(NAMED, {"p": {"k": value}})}
-    got = found[keyword].wanted
-    assert (set(got) if isinstance(got, list) else got) == wanted
-    assert found[keyword].beside == {}
-    assert any(text.startswith(message) for _, text in problems(NAMED, {"p": {"k": value}}))
