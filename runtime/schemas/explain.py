@@ -141,7 +141,8 @@ def _too_many_items(error: ValidationError) -> str:
 
 def _property_name(error: ValidationError) -> str:
     inner = error.context[0]
-    return f"the property name {show(inner.instance)} is not allowed: it {_found((), inner)[0][1]}"
+    why = _found((), inner)[0][1]
+    return f"the property name {show(inner.instance)} is not allowed: {why.replace('must', 'it must', 1)}"
 
 
 _TEXTS: Final[Mapping[str, Words]] = {
