@@ -1,6 +1,7 @@
 """Approval questions on the terminal, one at a time: the tree makes room and is drawn again below."""
 
 import asyncio
+import contextlib
 import sys
 from typing import Final, Literal
 
@@ -38,17 +39,14 @@ class Approver:
             return await self._ask(question)
 
     async def _ask(self, question: Approval) -> bool | str:
-        drawn = self.view if self.view is not None and self.view.is_live else None
-        if drawn is not None:
-            drawn.close()
-        try:
+        with contextlib.ExitStack() as stack:
+            if self.view is not None and self.view.is_live:
+                self.view.close()
+                stack.callback(self.view.start)
             for line in lines(question):
                 talk(line)
             click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
             return verdict(await _typed())
-        finally:
-            if drawn is not None:
-                drawn.start()
 
 
 def lines(question: Approval) -> list[str]:
@@ -59,7 +57,7 @@ def lines(question: Approval) -> list[str]:
         left = len(arguments) - _SHOWN_CHARS_MAX
         arguments = f"{arguments[:_SHOWN_CHARS_MAX]} ... and {left} characters more"
     found = [f"{safe_line(who)} wants to call {safe_line(question.tool)}, effect {question.effect}, with"]
-    found += [indented(line) for line in arguments.splitlines() or [""]]
+    found += indented(arguments).splitlines()
     if question.is_repeat:
         found.append("It was interrupted before and may have taken effect: check before you allow it.")
     return found

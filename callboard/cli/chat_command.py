@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Iterator
+from itertools import takewhile
 from typing import Final
 
 import click
@@ -104,7 +105,7 @@ class Conversation:
         begun = now_ms()
         outcome, streamed = self._runner.run(self._run(prompt))
         elapsed = now_ms() - begun
-        self.is_ok = self.is_ok and outcome.is_ok
+        self.is_ok &= outcome.is_ok
         if self._as_json:
             emit_json(outcome_json(outcome, self._setting.log, elapsed), is_line=True)
         elif outcome.is_ok and not streamed.endswith(outcome.text):
@@ -124,18 +125,18 @@ class Conversation:
 
 def prompts(*, is_interactive: bool) -> Iterator[str]:
     """Yield each line that is typed or piped in, until `/quit` or the end; blank lines are skipped."""
-    if is_interactive:
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  # its import is what gives input() editing and history
-    while (line := _typed() if is_interactive else sys.stdin.readline()) and line.strip() != "/quit":
-        if line.strip():
-            yield line.strip()
+    read = _typed if is_interactive else sys.stdin.readline
+    for line in takewhile("/quit".__ne__, map(str.strip, iter(read, ""))):
+        if line:
+            yield line
 
 
 def _typed() -> str:
     """Read one line from the terminal; empty at its end, a line break after Ctrl-C."""
     try:
         if sys.stdout.isatty():
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401  # its import is what gives input() editing and history
             return input("> ") + "\n"
         click.echo("> ", nl=False, err=True)
         return sys.stdin.readline()
@@ -219,23 +220,22 @@ class ChatView:
         """Add an event."""
         if isinstance(event.body, ModelReplied) and event.recipient == HOST:
             self.transcript.end_reply(event.body)
-        if isinstance(event.body, Begin) and event.recipient != HOST and self._before_delegation is None:
+        is_delegation = isinstance(event.body, Begin) and event.recipient != HOST
+        if is_delegation and self.live.is_live and self._before_delegation is None:
             self._before_delegation = self.transcript.ended
         self.live.add(event)
 
     def draw(self) -> None:
         """Show new text, or the tree while a sub-agent works."""
-        if not self.live.is_live:
+        if self._before_delegation is None:
             self._show_text()
             return
-        if self._before_delegation is not None and not self._is_tree_shown:
+        if not self._is_tree_shown:
             self._show_text(self._before_delegation)
             self._end_line()
             self.live.start()
             self._is_tree_shown = True
-        if not self._is_tree_shown:
-            self._show_text()
-        elif any(not node.is_over for node in self.live.tree.nodes.values() if node.address != HOST):
+        if any(not node.is_over for node in self.live.tree.nodes.values() if node.address != HOST):
             self.live.refresh()
         else:
             self._hide_tree()

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from callboard.cli.errors import misused
+from callboard.cli.errors import refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
@@ -31,8 +31,7 @@ def delete(session: str, yes: bool, log: str) -> None:
       callboard delete 20250101-survey
       callboard delete 20250101-survey --yes
     """
-    if not session:
-        raise misused("name the session to delete; `callboard sessions` lists them")
+    refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
     with open_reader(log) as reader:
         row = find_session(reader, session)
     if not yes:
@@ -43,11 +42,13 @@ def delete(session: str, yes: bool, log: str) -> None:
 
 def _ask(row: SessionRow) -> None:
     """Ask the user to confirm. Raises Failure if the answer is no, or if stdin is not a terminal."""
-    if not is_terminal(sys.stdin):
-        raise misused("stdin is not a terminal, so the question cannot be asked; --yes deletes without it")
+    is_heard = is_terminal(sys.stdin)
+    refuse_if(
+        not is_heard, "stdin is not a terminal, so the question cannot be asked; --yes deletes without it"
+    )
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-    if not click.confirm(f"Delete session {what} permanently?", err=True):
-        raise misused("nothing was deleted")
+    is_sure = click.confirm(f"Delete session {what} permanently?", err=True)
+    refuse_if(not is_sure, "nothing was deleted")
 
 
 async def _delete(address: str, session_id: str) -> int:

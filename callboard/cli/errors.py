@@ -78,12 +78,18 @@ def misused(message: str) -> Failure:
     return Failure(message, USAGE)
 
 
+def refuse_if(is_wrong: object, message: str) -> None:
+    """Raise the failure for arguments that cannot work, if they are wrong."""
+    if is_wrong:
+        raise misused(message)
+
+
 def failure_of(error: Exception) -> Failure:
     """Convert an exception to a failure: our own with their message, others as a fault of this program."""
     if isinstance(error, CallboardError):
         hint = next((text for kind, text in _NEXT if isinstance(error, kind)), "")
         text = str(error)
         code = next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
-        return Failure(f"{text}; {hint}" if hint and hint not in text else text, code)
+        return Failure(f"{text}; {hint}" if hint not in text else text, code)
     advice = "run it again with --debug for the traceback, and report it"
     return Failure(f"unexpected {failure_text(error)}; {advice}", FAILED)

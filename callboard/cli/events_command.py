@@ -13,7 +13,7 @@ from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AnyMessage, CallModel, SessionClosed
-from callboard.cli.errors import misused
+from callboard.cli.errors import refuse_if
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of
 from callboard.cli.options import json_option, log_option, session_argument
@@ -51,7 +51,9 @@ class Filter:
 @click.command("events")
 @session_argument
 @click.option("--from", "start", type=click.IntRange(min=1), default=1, metavar="N", help="From event N on.")
-@click.option("--to", "upto", type=click.IntRange(min=1), metavar="N", help="Up to event N.")
+@click.option(
+    "--to", "upto", type=click.IntRange(min=1), default=sys.maxsize, metavar="N", help="Up to event N."
+)
 @click.option(
     "--kind", "kinds", multiple=True, metavar="K", help="Only this kind of message. May be repeated."
 )
@@ -68,7 +70,7 @@ class Filter:
 def events(
     session: str,
     start: int,
-    upto: int | None,
+    upto: int,
     kinds: tuple[str, ...],
     actors: tuple[str, ...],
     follow: bool,
@@ -91,7 +93,7 @@ def events(
       callboard events --json | jq -r 'select(.kind == "ModelReplied") | .body.usage'
       callboard events --follow
     """
-    wanted = Filter(start, upto or sys.maxsize, _kinds(kinds), _actors(actors))
+    wanted = Filter(start, upto, _kinds(kinds), _actors(actors))
     width = width_of_stdout()
     with open_reader(log) as reader:
         row = find_session(reader, session)
@@ -109,18 +111,23 @@ def chosen(
     reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool
 ) -> Iterator[tuple[Stored, Event]]:
     """Yield the chosen events, each with its row. is_endless: wait for more until the session is closed."""
-    following, is_closed = wanted.start, False
-    while following <= wanted.upto and not is_closed:
-        page = reader.events(session_id, following, min(_PAGE, wanted.upto - following + 1))
-        for stored in page:
-            event = event_of(session_id, stored)
-            is_closed = is_endless and isinstance(event.body, SessionClosed)
-            if wanted.takes(event):
-                yield stored, event
-        following += len(page)
-        if not page and not is_endless:
+    for stored in _rows(reader, session_id, wanted, is_endless=is_endless):
+        event = event_of(session_id, stored)
+        if wanted.takes(event):
+            yield stored, event
+        if is_endless and isinstance(event.body, SessionClosed):
             return
+
+
+def _rows(reader: LogReader, session_id: str, wanted: Filter, *, is_endless: bool) -> Iterator[Stored]:
+    following = wanted.start
+    while following <= wanted.upto:
+        page = reader.events(session_id, following, min(_PAGE, wanted.upto - following + 1))
+        yield from page
+        following += len(page)
         if not page:
+            if not is_endless:
+                return
             time.sleep(_POLL_S)
 
 
@@ -165,16 +172,15 @@ def _kinds(names: tuple[str, ...]) -> frozenset[str]:
     """Return the kinds of these names, in any case of letters. Fails for an unknown one."""
     known = {kind.lower(): kind for kind in KINDS}
     for name in names:
-        if name.lower() not in known:
-            raise misused(f"there is no kind {name!r}; kinds: {', '.join(KINDS)}")
+        refuse_if(name.lower() not in known, f"there is no kind {name!r}; kinds: {', '.join(KINDS)}")
     return frozenset(known[name.lower()] for name in names)
 
 
 def _actors(names: tuple[str, ...]) -> frozenset[str]:
     for name in names:
-        if name not in PORTS and name != SUPERVISOR and not name.startswith("host"):
-            known = ", ".join(sorted(PORTS))
-            raise misused(
-                f"there is no actor {name!r}; write host, host.1, ..., {SUPERVISOR}, or one of {known}"
-            )
+        refuse_if(
+            name not in PORTS and name != SUPERVISOR and not name.startswith("host"),
+            f"there is no actor {name!r}; write host, host.1, ..., {SUPERVISOR}, "
+            f"or one of {', '.join(sorted(PORTS))}",
+        )
     return frozenset(names)

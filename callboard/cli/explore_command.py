@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from callboard.cli.errors import FAILED, INTERRUPTED, misused
+from callboard.cli.errors import FAILED, INTERRUPTED, misused, refuse_if
 from callboard.cli.options import json_option
 from callboard.cli.output import console_on, emit, emit_json, talk
 from callboard.cli.progress import Progress, reporting
@@ -154,14 +154,14 @@ def explore(
     subject = load_subject(scenario)
     scheduler_named(scheduler)
     if save:
-        if subject.session is None:
-            raise misused(
-                f"--save: {scenario} is not a session, and only sessions can be recorded; leave it out"
-            )
-        if why := _why_unusable(Path(save)):
-            raise misused(f"--save {save}: {why}")
-    if check_determinism and jobs > 1:
-        raise misused("--check-determinism starts its own processes: leave --jobs out")
+        refuse_if(
+            subject.session is None,
+            f"--save: {scenario} is not a session, and only sessions can be recorded; leave it out",
+        )
+        _check_writable(Path(save))
+    refuse_if(
+        check_determinism and jobs > 1, "--check-determinism starts its own processes: leave --jobs out"
+    )
     count = runs or (RUNS if seconds is None else _RUNS_IN_TIME)
     seed = token_hex(4) if seed == "random" else seed
     plan = Plan(scheduler, count, seconds, seed, Bounds(steps), subject.fingerprint, keep_going)
@@ -297,22 +297,24 @@ def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
 # --- recordings ---------------------------------------------------------------------
 
 
-def _why_unusable(path: Path) -> str:
-    """Return why no log can be written there, before the campaign starts; empty if one can."""
-    if not path.parent.is_dir():
-        return f"the folder {path.parent} does not exist; make it first"
-    if path.is_dir():
-        return "this is a folder; name a file"
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        return "this file cannot be written; name another"
-    if not path.is_file():
-        return ""
-    try:
-        with path.open("rb") as file:
-            is_log = file.read(len(_SQLITE)) in (b"", _SQLITE)
-    except OSError as error:
-        return str(error)
-    return "" if is_log else "this file is not a log; name a log or a new file"
+def _check_writable(path: Path) -> None:
+    """Check before the campaign starts that a log can be written there."""
+    place = path if path.exists() else path.parent
+    for is_wrong, why in (
+        (not path.parent.is_dir(), f"the folder {path.parent} does not exist; make it first"),
+        (path.is_dir(), "this is a folder; name a file"),
+        (not os.access(place, os.W_OK), "this file cannot be written; name another"),
+    ):
+        refuse_if(is_wrong, f"--save {path}: {why}")
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                begun = file.read(len(_SQLITE))
+        except OSError as error:
+            raise misused(f"--save {path}: {error}") from None
+        refuse_if(
+            begun not in (b"", _SQLITE), f"--save {path}: this file is not a log; name a log or a new file"
+        )
 
 
 def _save(job: Job, text: str, path: str) -> None:

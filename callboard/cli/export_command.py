@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from callboard.cli.errors import misused, not_found
+from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import log_option, session_argument
 from callboard.cli.output import percent_on, talk
@@ -51,13 +51,9 @@ def export_sessions(
       callboard export --all --format db -o backup.db
     """
     exporter = EXPORTERS[form]
-    for is_wrong, why in (
-        (is_all and session, "--all exports every session: leave SESSION out"),
-        (exporter.needs_file and not output, "a database cannot go to stdout: name a file with -o FILE"),
-        (parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies"),
-    ):
-        if is_wrong:
-            raise misused(why)
+    refuse_if(is_all and session, "--all exports every session: leave SESSION out")
+    refuse_if(exporter.needs_file and not output, "a database cannot go to stdout: name a file with -o FILE")
+    refuse_if(parsed and not exporter.takes_parsed, f"--parsed is for jsonl: {form} has one form of bodies")
     target = _checked_target(output, log, force) if output else None
     with open_reader(log) as reader:
         rows = reader.sessions() if is_all else [find_session(reader, session)]
@@ -91,12 +87,10 @@ def _checked_target(output: str, log: str, force: bool) -> Path:
     target, origin = Path(output), file_of(log)
     if not target.parent.is_dir():
         raise not_found(f"the folder {target.parent} does not exist; make it first")
-    if target.is_dir():
-        raise misused(f"{target} is a folder; name a file in it")
-    if target.exists() and origin.exists() and target.samefile(origin):
-        raise misused(f"{target} is the log itself; name another file")
-    if target.exists() and not force:
-        raise misused(f"{target} exists already; --force writes over it")
-    if target.with_name(f"{target.name}-wal").exists():
-        raise misused(f"{target} is a log that is open, or was not closed; name another file")
+    is_log = target.exists() and origin.exists() and target.samefile(origin)
+    is_open = target.with_name(f"{target.name}-wal").exists()
+    refuse_if(target.is_dir(), f"{target} is a folder; name a file in it")
+    refuse_if(is_log, f"{target} is the log itself; name another file")
+    refuse_if(target.exists() and not force, f"{target} exists already; --force writes over it")
+    refuse_if(is_open, f"{target} is a log that is open, or was not closed; name another file")
     return target

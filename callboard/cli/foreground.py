@@ -17,8 +17,9 @@ import msgspec
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.approving import Approver, Mode
-from callboard.cli.errors import FAILED, Failure, misused, not_found
+from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.live import diverted, watching
+from callboard.cli.loading import files_near
 from callboard.cli.options import log_flag, log_option
 from callboard.cli.outcomes import outcome_json, summary
 from callboard.cli.output import emit, emit_json, talk
@@ -145,22 +146,30 @@ def parse_limits(pairs: Sequence[str]) -> Limits:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip()
-        if not equals or name not in TABLE:
-            raise misused(f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(TABLE)}")
-        stated[name] = _number(pair, text.strip().lower(), is_whole=name in WHOLE)
+        is_known = equals and name in TABLE
+        refuse_if(not is_known, f"--limit {pair!r}: write NAME=VALUE; names: {', '.join(TABLE)}")
+        stated[name] = _number(pair, name, text.strip().lower())
     try:
         return msgspec.convert(stated, Limits)
     except (ValueError, msgspec.ValidationError) as error:
         raise misused(f"--limit: {error}") from None
 
 
-def _number(pair: str, text: str, *, is_whole: bool) -> float:
-    factor = _FACTORS.get(text[-1:], 1) if is_whole else 1
+def _number(pair: str, name: str, text: str) -> float:
+    parse, kind = _WHOLE if name in WHOLE else _FRACTION
     try:
-        return int(text[:-1] if factor > 1 else text) * factor if is_whole else float(text)
+        return parse(text)
     except ValueError:
-        kind = "a whole number, such as 200000 or 200k" if is_whole else "a number"
         raise misused(f"--limit {pair!r}: the value must be {kind}") from None
+
+
+def _whole(text: str) -> int:
+    factor = _FACTORS.get(text[-1:], 1)
+    return int(text[:-1] if factor > 1 else text) * factor
+
+
+_WHOLE: Final = (_whole, "a whole number, such as 200000 or 200k")
+_FRACTION: Final = (float, "a number")
 
 
 def read_schema(path: str) -> Mapping[str, object] | None:
@@ -182,9 +191,7 @@ def _bytes_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        folder = path.parent if path.parent.is_dir() else Path.cwd()
-        names = ", ".join(sorted(one.name for one in folder.glob("*.json"))[:8]) or "none"
-        raise not_found(f"there is no file {path}; JSON files in {folder.resolve()}: {names}") from None
+        raise not_found(f"there is no file {path}; {files_near(path, 'JSON files', '*.json')}") from None
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -193,8 +200,7 @@ def read_prompt(prompt: str) -> str:
     """Return the prompt; for `-`, the text on stdin."""
     if prompt == "-":
         prompt = sys.stdin.read()
-    if not prompt.strip():
-        raise misused("the prompt is empty; describe the agent's task")
+    refuse_if(not prompt.strip(), "the prompt is empty; describe the agent's task")
     return prompt
 
 

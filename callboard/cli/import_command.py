@@ -100,7 +100,7 @@ class Importing:
         self._head = Head(0, b"")
         self._batch: list[Event] = []
         self._digest = b""
-        self._passed = ""
+        self._passed: list[str] = []
 
     async def run(self, items: Iterable[Item]) -> Imported:
         """Import. Raises SessionExists, CorruptLog, StoreError, and what `items` raises."""
@@ -113,7 +113,7 @@ class Importing:
                     await self._take(*item)
             await self._flush()
             if self._passed and not self._made and not self._done.events:
-                raise _exists(self._passed)
+                raise _exists(self._passed[0])
         except BaseException:
             for session_id in self._made:
                 await self._log.delete(session_id)
@@ -138,7 +138,7 @@ class Importing:
             is_same = header.head == f"{self._head.seq}:{self._head.digest.hex()}"
             if not is_same or self._made or self._done.events:
                 raise _exists(name)
-            self._passed = self._passed or name
+            self._passed.append(name)
         elif self._head.seq == 0:
             await self._continue(name, bytes.fromhex(header.origin))
 

@@ -11,9 +11,9 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found
@@ -69,7 +69,7 @@ def load_module(source: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         if not is_file and _is_missing(error, source):
-            raise not_found(f"there is no module {source!r}; {_modules_here(Path.cwd())}") from None
+            raise not_found(f"there is no module {source!r}; {_modules_near(Path(source))}") from None
         raise broken(source, error) from error
 
 
@@ -81,8 +81,7 @@ def _is_missing(error: BaseException, source: str) -> bool:
 
 def _file_module(path: Path) -> ModuleType:
     if not path.is_file():
-        folder = path.parent if path.parent.is_dir() else Path.cwd()
-        raise not_found(f"there is no file {path}; {_modules_here(folder)}")
+        raise not_found(f"there is no file {path}; {_modules_near(path)}")
     name = path.stem
     known = sys.modules.get(name)
     file = getattr(known, "__file__", None) or ""
@@ -160,19 +159,21 @@ def _takes_nothing(value: object) -> bool:
 
 def _agents_in(module: ModuleType) -> str:
     """List the agents of a module, and its functions that are annotated to return one."""
-    names = []
-    for name, value in list(vars(module).items()):
-        if isinstance(value, Agent):
-            names.append(name)
-        elif inspect.isfunction(value) and value.__annotations__.get("return") in (Agent, "Agent"):
-            names.append(f"{name} (a function)")
-    return listed("agents there", names) or "no Agent is defined there"
+    return listed(module, Agent, _makes_agent) or "no Agent is defined there"
 
 
-def listed(what: str, names: Iterable[str]) -> str:
-    """List the first names, sorted; empty if there are none."""
-    found = sorted(names)[:_LISTED]
-    return f"{what}: {', '.join(found)}" if found else ""
+def _makes_agent(function: FunctionType) -> bool:
+    return function.__annotations__.get("return") in (Agent, "Agent")
+
+
+def listed(module: ModuleType, kind: type, makes: Callable[[FunctionType], bool]) -> str:
+    """List the first values of a kind in a module, and the functions that make one; empty without any."""
+    names = [
+        name if isinstance(value, kind) else f"{name} (a function)"
+        for name, value in sorted(vars(module).items())
+        if isinstance(value, kind) or (inspect.isfunction(value) and makes(value))
+    ]
+    return f"{kind.__name__.lower()}s there: {', '.join(names[:_LISTED])}" if names else ""
 
 
 def _hint(source: str) -> str:
@@ -186,8 +187,13 @@ def _hint(source: str) -> str:
             return ""
 
 
-def _modules_here(folder: Path) -> str:
-    files = sorted(one.name for one in folder.glob("*.py"))
-    folders = sorted(one.parent.name + "/" for one in folder.glob("*/__init__.py"))
-    names = [*files, *folders][:_LISTED]
-    return f"Python modules in {folder.resolve()}: {', '.join(names) or 'none'}"
+def _modules_near(path: Path) -> str:
+    return files_near(path, "Python modules", "*.py", "*/__init__.py")
+
+
+def files_near(path: Path, what: str, *patterns: str) -> str:
+    """List the files beside a path that does not exist, or in the current folder without its folder."""
+    folder = path.parent if path.parent.is_dir() else Path.cwd()
+    paths = [one for pattern in patterns for one in sorted(folder.glob(pattern))]
+    names = [f"{one.relative_to(folder)}".removesuffix("__init__.py") for one in paths[:_LISTED]]
+    return f"{what} in {folder.resolve()}: {', '.join(names) or 'none'}"

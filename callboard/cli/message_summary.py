@@ -27,8 +27,9 @@ def whole_prompt(prompt: Json) -> str:
     value = msgspec.json.decode(prompt)
     if isinstance(value, str):
         return value
-    parts = [one.get("text") or f"[{one.get('type')}]" for one in value or () if isinstance(one, dict)]
-    return "\n".join(str(part) for part in parts)
+    return "\n".join(
+        str(one.get("text") or f"[{one.get('type')}]") for one in value or () if isinstance(one, dict)
+    )
 
 
 def _resumed(body: m.Resumed) -> str:
@@ -57,7 +58,7 @@ def _reply(body: m.ModelReplied) -> str:
     if said is None:
         return f"{body.status}, {used}: content that cannot be read"
     made = [f"{use.name} {_json(use.input)}" for use in said.uses]
-    return f"{body.status}, {used}: {' | '.join([said.text, *made] if said.text else made)}"
+    return f"{body.status}, {used}: {' | '.join(filter(None, [said.text, *made]))}"
 
 
 def _ended(body: m.AskEnded | m.DelegationEnded | m.Finished) -> str:

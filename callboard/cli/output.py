@@ -107,11 +107,11 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequenc
     cells = [[safe_text(cell).replace("\n", " ") for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
 
-    def line(row: Sequence[str], style: str) -> Text:
+    def line(row: Sequence[str], style: str = "") -> Text:
         parts = [padded(cell, widths[place], is_right=place in right) for place, cell in enumerate(row)]
         return Text("  ".join(parts).rstrip(), style=style)
 
-    return [line(headings, "bold"), *(line(row, "") for row in cells)]
+    return [line(headings, "bold"), *map(line, cells)]
 
 
 def padded(cell: str, width: int, *, is_right: bool = False) -> str:

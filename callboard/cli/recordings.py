@@ -5,6 +5,7 @@ the command line itself would stand in the process list.
 """
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -75,7 +76,7 @@ def read_key(name: str) -> bytes:
             content = file.read(_BYTES_MAX + 1)
     except OSError as error:
         raise not_found(f"the key file {name} cannot be read: {error.strerror}") from None
-    if all(byte in b"\r\n" or 32 <= byte < 127 for byte in content):
+    if re.fullmatch(rb"[\r\n -~]*", content):  # a text file
         content = content.rstrip(b"\r\n")
     if not 0 < len(content) <= _BYTES_MAX:
         wrong = f"too large (at most {_BYTES_MAX:,} bytes)" if content else "empty"
@@ -93,11 +94,10 @@ def _key(variable: str) -> bytes | None:
 
 def open_reader(log: str) -> LogReader:
     """Open the log for reading. Fails if it does not exist, and names the logs in that folder."""
-    path = None if is_memory(log) else file_of(log)
-    if path is None or path.is_file():
+    if is_memory(log) or (path := file_of(log)).is_file():
         return reading.open_reader(log, *log_keys())
     folder = path if path.is_dir() else path.parent
-    others = sorted(one.name for one in folder.glob("*.db"))[:_LISTED] if folder.is_dir() else []
+    others = sorted(one.name for one in folder.glob("*.db"))[:_LISTED]
     seen = f"logs in {folder.resolve()}: {', '.join(others)}" if others else "run an agent to make one"
     raise not_found(f"there is no log at {path}; {seen}; name it with --log or CALLBOARD_LOG")
 
@@ -139,8 +139,10 @@ def say_checked(*, is_checked: bool) -> None:
         talk("chain not checked: only the events that were needed were read; --check reads all")
 
 
-def parse_head(text: str) -> Head:
-    """Parse `SEQ:HEX`, the form in which `run`, `show` and `verify` print a head."""
+def parse_head(text: str) -> Head | None:
+    """Parse `SEQ:HEX`, the form in which `run`, `show` and `verify` print a head; None for no text."""
+    if not text:
+        return None
     seq, colon, digest = text.strip().partition(":")
     try:
         if not colon or len(digest) != 64:

@@ -140,7 +140,7 @@ class Stepper:
         elif key in _MOVES:
             self._go(_MOVES[key](self.at))
         else:
-            emit_lines([Text(line, style="dim") for line in KEYS.split("\n")])
+            emit_lines(Text(KEYS, style="dim").split())
 
     def _go(self, seq: int) -> None:
         seq = max(1, min(len(self._steps), seq))

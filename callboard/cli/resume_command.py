@@ -4,12 +4,12 @@ import contextlib
 from collections.abc import Iterator
 
 import click
-import msgspec
+from msgspec.structs import asdict, replace
 
 from callboard.actors.protocol.errors import AgentsChanged, UnknownName
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Resumed, SessionOpened
-from callboard.cli.errors import FAILED, Failure, misused, not_found
+from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.cli.foreground import Setting, attend, finish, parse_limits, print_result, setting_options
 from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import json_option, log_flag, model_option, quiet_option
@@ -68,8 +68,7 @@ def resume(
       callboard resume 2026 survey:host --extend 300 --limit tokens=500k
       callboard resume 2026 survey:host --accept-changes --json | jq .status
     """
-    if len(words) > 2:
-        raise misused("write one session and its host: callboard resume [SESSION] MODULE:AGENT")
+    refuse_if(len(words) > 2, "write one session and its host: callboard resume [SESSION] MODULE:AGENT")
     found = load_agent(words[-1])
     name, past = _left(setting.log, words[0] if len(words) == 2 else "")
     if past.is_closed:
@@ -142,8 +141,8 @@ def _limits(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
     bodies = (event.body for event in past.events if isinstance(event.body, SessionOpened | Resumed))
     recorded = [body.limits for body in bodies if body.limits is not None]
     named = parse_limits(pairs)
-    stated = {name: value for name in named.__struct_fields__ if (value := getattr(named, name)) is not None}
-    return msgspec.structs.replace(recorded[-1], **stated) if recorded else named
+    stated = {name: value for name, value in asdict(named).items() if value is not None}
+    return replace(recorded[-1], **stated) if recorded else named
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import multiprocessing
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import Failure, misused
@@ -61,12 +61,10 @@ class Named:
 
 def _scenarios_in(module: ModuleType) -> str:
     """List the scenarios of a module, and its own functions that may return one."""
-    names = []
-    for name, value in list(vars(module).items()):
-        if isinstance(value, Scenario):
-            names.append(name)
-        elif inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_"):
-            signature = inspect.signature(value)
-            if not signature.parameters and signature.return_annotation not in (None, "None"):
-                names.append(f"{name} (a function)")
-    return listed("scenarios there", names) or "no scenario is defined there"
+
+    def may_make(function: FunctionType) -> bool:
+        signature = inspect.signature(function)
+        is_own = function.__module__ == module.__name__ and not function.__name__.startswith("_")
+        return is_own and not signature.parameters and signature.return_annotation not in (None, "None")
+
+    return listed(module, Scenario, may_make) or "no scenario is defined there"

@@ -192,19 +192,16 @@ class _Overview:
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
-        self.started = self.started or event.at
         self.last = event.at
+        self.tools += isinstance(event.body, CallTool)
+        self.is_closed = isinstance(event.body, SessionClosed)
         match event.body:
-            case SessionOpened(host=host, model=model) if not self.host:
-                self.host, self.model = host, model.name
+            case SessionOpened(host=host, model=model):
+                self.host, self.model, self.started = host, model.name, event.at
             case Ask() as ask:
                 self.turns.append(Turn(event.seq, event.at, ask))
-            case AskEnded() as end if self.turns and self.turns[-1].end is None:
+            case AskEnded() as end if self.turns:
                 self.turns[-1] = self.turns[-1]._replace(end=end, ended_seq=event.seq, ended_at=event.at)
-            case CallTool():
-                self.tools += 1
-            case SessionClosed():
-                self.is_closed = True
             case _:
                 pass
 
@@ -255,18 +252,18 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
     return {
         "session": recording.session_id,
         "title": title,
-        "started": utc(found.started) if found.last else None,
-        "last": utc(found.last) if found.last else None,
-        "is_closed": found.is_closed,
-        "host": found.host,
-        "model": found.model,
-        "agents": found.agents,
-        "tools": found.tools,
+        "started": _utc(found.started),
+        "last": _utc(found.last),
+        **{name: getattr(found, name) for name in ("is_closed", "host", "model", "agents", "tools")},
         "usage": usage_json(found.usage),
         "events": recording.head.seq,
         "head": _head(recording),
         "asks": [_turn_json(turn) for turn in found.turns],
     }
+
+
+def _utc(at_ms: int) -> str | None:
+    return utc(at_ms) if at_ms else None
 
 
 def _turn_json(turn: Turn) -> dict[str, object]:
@@ -300,7 +297,7 @@ def _node_json(grown: Tree, node: Node) -> dict[str, object]:
         "kind": node.kind or None,
         "usage": usage_json(node.usage),
         "usage_with_children": usage_json(grown.usage_of(node.address)),
-        "started": utc(node.started_at) if node.started_at else None,
-        "ended": utc(node.ended_at) if node.ended_at else None,
+        "started": _utc(node.started_at),
+        "ended": _utc(node.ended_at),
         "children": [_node_json(grown, grown.nodes[child]) for child in node.children],
     }

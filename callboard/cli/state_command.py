@@ -8,7 +8,7 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.cli.errors import misused
+from callboard.cli.errors import refuse_if
 from callboard.cli.formats import counted, dollars, tokens
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import check_option, json_option, log_flag, log_option, session_argument
@@ -105,17 +105,15 @@ def _supervisor(state: SupervisorState) -> dict[str, str]:
         "phase": state.phase,
         "agents": f"{state.live} live, {state.agents} ever",
         "model calls": f"{state.in_flight} in flight, {len(state.queue)} queued",
-        "checks": f"{len(state.checks)} out" if len(state.checks) else "",
+        "checks": f"{len(state.checks)} out" * bool(len(state.checks)),
         "timers": ", ".join(timers),
     }
     if (host := state.host) is not None:
         limit = f" of {host.budget.tokens:,}" if host.budget.tokens is not None else ""
         found["spent"] = f"{host.spent.tokens:,}{limit} tokens, {dollars(host.spent.cost)}"
-        found["reserved"] = f"{host.reserved.tokens:,} tokens" if host.reserved.tokens else ""
-    if state.ask is not None:
-        found["ask"] = f"{safe_line(state.ask.request_id, 64)}, " + (
-            state.ask.outcome.kind if state.ask.outcome else "running"
-        )
+        found["reserved"] = f"{host.reserved.tokens:,} tokens" * bool(host.reserved.tokens)
+    if (ask := state.ask) is not None:
+        found["ask"] = f"{safe_line(ask.request_id, 64)}, {ask.outcome.kind if ask.outcome else 'running'}"
     return found
 
 
@@ -154,8 +152,8 @@ def request(words: tuple[str, ...], check: bool, log: str, as_json: bool) -> Non
       callboard request 5
       callboard request 2026 17 --json | jq '.messages[-1]'
     """
-    if len(words) > 2 or not words[-1].isdecimal():
-        raise misused("write the number of a CallModel event: callboard request [SESSION] SEQ")
+    is_call = len(words) <= 2 and words[-1].isdecimal()
+    refuse_if(not is_call, "write the number of a CallModel event: callboard request [SESSION] SEQ")
     recording, _ = open_recording(log, words[0] if len(words) == 2 else "")
     if check:
         recording.check()
@@ -187,9 +185,12 @@ def _show_request(asked: ModelRequest) -> None:
 
 def _content(content: msgspec.Raw) -> str:
     """Return a message's content: text as text, blocks as JSON."""
-    value = msgspec.json.decode(content)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(one, dict) and one.get("type") == "text" for one in value):
-        return whole_prompt(content)
-    return msgspec.json.format(bytes(content), indent=2).decode()
+    try:
+        msgspec.json.decode(content, type=str | list[_TextBlock])
+    except msgspec.ValidationError:
+        return msgspec.json.format(bytes(content), indent=2).decode()
+    return whole_prompt(content)
+
+
+class _TextBlock(msgspec.Struct, tag="text"):
+    text: str

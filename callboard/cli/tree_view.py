@@ -77,8 +77,7 @@ def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
         line.append(", " * bool(place)).append(f"{count:,} {status}", style=STYLES[status])
     used = usage_of(order)
     line.append(f"; {tokens(used.tokens)} tokens" + (f", {dollars(used.cost)}" if used.cost else ""))
-    host = order[0][1]
-    return line.append(f", {duration((host.ended_at or now_ms) - host.started_at)}")
+    return line.append(f", {_age(order[0][1], now_ms)}")
 
 
 def usage_of(order: Sequence[tuple[int, Node]]) -> Usage:
@@ -204,5 +203,9 @@ def _values(node: Node, now_ms: int) -> dict[str, str]:
         "tools": f"{node.tools:,}",
         "tokens": tokens(node.usage.tokens),
         "cost": dollars(node.usage.cost),
-        "time": duration((node.ended_at or now_ms) - node.started_at) if node.started_at else "-",
+        "time": _age(node, now_ms) if node.started_at else "-",
     }
+
+
+def _age(node: Node, now_ms: int) -> str:
+    return duration((node.ended_at or now_ms) - node.started_at)

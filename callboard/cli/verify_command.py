@@ -7,7 +7,7 @@ import click
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.messages import SessionClosed
-from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, Failure, misused
+from callboard.cli.errors import CORRUPT, DIVERGED, FAILED, Failure, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import all_option, json_option, log_option, session_argument
 from callboard.cli.outcomes import head_text
@@ -56,9 +56,8 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
       callboard verify --all --json | jq '.sessions[] | select(.result != "ok")'
       callboard verify 2026 --head 22:22b9df5ede9b25311350...
     """
-    if is_all and (session or head):
-        raise misused("--all checks every session: leave SESSION and --head out")
-    kept = parse_head(head) if head else None
+    refuse_if(is_all and (session or head), "--all checks every session: leave SESSION and --head out")
+    kept = parse_head(head)
     with open_reader(log) as reader:
         damage = _damage(reader, is_quiet=as_json)
         try:
@@ -92,8 +91,7 @@ def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
       callboard check
       callboard check --all --json | jq '.sessions[].breaches[].rule'
     """
-    if is_all and session:
-        raise misused("--all checks every session: leave SESSION out")
+    refuse_if(is_all and session, "--all checks every session: leave SESSION out")
     with open_reader(log) as reader:
         names = names_of(reader, session, is_all=is_all)
         found = check_each(names, lambda name: _checked(reader, name), is_quiet=as_json)
