@@ -30,9 +30,8 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 
+# Text is shown late: the events before it come once they are committed, a few ms later.
 _LAG_S: Final = 0.04
-"""Seconds by which text is shown late: the events before it come once they are committed, a few ms later."""
-
 _HELP: Final = (
     "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  cancel the running ask"
 )
@@ -148,9 +147,6 @@ def _typed() -> str:
         return "\n"
 
 
-# --- the view of one ask ------------------------------------------------------------
-
-
 class Transcript:
     """A stream of text: pieces are added, and new text is taken with the breaks between replies.
 
@@ -220,8 +216,8 @@ class ChatView:
         """Add an event."""
         if isinstance(event.body, ModelReplied) and event.recipient == HOST:
             self.transcript.end_reply(event.body)
-        is_delegation = isinstance(event.body, Begin) and event.recipient != HOST
-        if is_delegation and self.live.is_live and self._before_delegation is None:
+        is_first = self.live.is_live and self._before_delegation is None
+        if is_first and isinstance(event.body, Begin) and event.recipient != HOST:
             self._before_delegation = self.transcript.ended
         self.live.add(event)
 

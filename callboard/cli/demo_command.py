@@ -77,24 +77,22 @@ async def _run(host: Agent, log: str) -> tuple[Outcome, Path, int]:
 
 
 async def _opened(log: str) -> tuple[Runtime, Path]:
-    """Open a runtime on the first place where a log can be written."""
-    *places, last = _places(log)
-    for place in places:
-        with contextlib.suppress(OSError, StoreError):
-            return await _opened_at(place), place
-    return await _opened_at(last), last
+    """Open a runtime on the given log, or on one in the cache folder, else on a temporary one."""
+    if log:
+        return await _opened_at(Path(log))
+    with contextlib.suppress(OSError, StoreError):
+        return await _opened_at(_cache() / "callboard" / "demo.db")
+    spare = f"callboard-demo-{getpass.getuser()}-{os.getpid()}.db"
+    return await _opened_at(Path(tempfile.gettempdir(), spare))
 
 
-def _places(log: str) -> list[Path]:
-    """Return the given log, or one in the cache folder and a temporary one."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    spare = Path(tempfile.gettempdir()) / f"callboard-demo-{getpass.getuser()}-{os.getpid()}.db"
-    return [Path(log)] if log else [cache / "callboard" / "demo.db", spare]
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
-async def _opened_at(place: Path) -> Runtime:
+async def _opened_at(place: Path) -> tuple[Runtime, Path]:
     place.parent.mkdir(parents=True, exist_ok=True)
-    return await Runtime(place, model=demo_model()).__aenter__()
+    return await Runtime(place, model=demo_model()).__aenter__(), place
 
 
 def _next_steps(where: Path, outcome: Outcome) -> str:

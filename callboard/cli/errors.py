@@ -36,6 +36,7 @@ DIVERGED: Final = 5
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
+# The first class that matches decides; any other error is FAILED.
 _CODES: Final[tuple[tuple[type[CallboardError], int], ...]] = (
     (SessionNotFound, NOT_FOUND),
     (UnknownName, NOT_FOUND),
@@ -44,13 +45,11 @@ _CODES: Final[tuple[tuple[type[CallboardError], int], ...]] = (
     (StoreUnreadable, CORRUPT),
     (Diverged, DIVERGED),
 )
-"""The first class that matches decides; any other error is FAILED."""
-
+# The next step, for errors whose own message cannot mention the command line.
 _NEXT: Final[tuple[tuple[type[CallboardError], str], ...]] = (
     (StoreLocked, "wait for the other process, or name another log with --log"),
     (CorruptLog, "nothing was changed; `callboard verify --all` lists the sessions that are intact"),
 )
-"""The next step, for errors whose own message cannot mention the command line."""
 
 
 class Failure(click.ClickException):

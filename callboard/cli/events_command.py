@@ -17,7 +17,7 @@ from callboard.cli.errors import refuse_if
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of
 from callboard.cli.options import json_option, log_option, session_argument
-from callboard.cli.output import emit_json, emit_lines, talk, width_of_stdout
+from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.reading import event_of
@@ -137,9 +137,7 @@ def event_json(session_id: str, stored: Stored, event: Event) -> dict[str, objec
         "session": session_id,
         "seq": stored.seq,
         "at": utc(stored.at),
-        "sender": stored.sender,
-        "recipient": stored.recipient,
-        "cause": stored.cause,
+        **attributes(stored, "sender", "recipient", "cause"),
         "kind": event.kind,
         "body": Json(stored.body),
         "digest": stored.digest.hex(),

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -13,9 +14,9 @@ import click
 
 from callboard.cli.errors import FAILED, INTERRUPTED, misused, refuse_if
 from callboard.cli.options import json_option
-from callboard.cli.output import console_on, emit, emit_json, talk
+from callboard.cli.output import attributes, console_on, emit, emit_json, talk
 from callboard.cli.progress import Progress, reporting
-from callboard.cli.scenarios import Named, load_subject
+from callboard.cli.scenarios import load_parts, load_subject
 from callboard.replay.testing.determinism import Nondeterminism, check_schedule, explore_twice
 from callboard.replay.testing.explore import (
     RUNS,
@@ -34,9 +35,7 @@ from callboard.replay.testing.stopwatch import Stopwatch
 from callboard.replay.testing.world import World
 from callboard.testing.subject import Subject, made, run_lines
 
-_RUNS_IN_TIME: Final = 1 << 40
-"""The runs of a campaign that only time limits."""
-
+_RUNS_IN_TIME: Final = 1 << 40  # the runs of a campaign that only time limits
 _JOBS_A_CORE: Final = 4
 _SQLITE: Final = b"SQLite format 3\0"
 
@@ -182,9 +181,6 @@ def _jobs(wanted: int, runs: int) -> int:
     return min(wanted, most)
 
 
-# --- a campaign ---------------------------------------------------------------------
-
-
 def _explore(job: Job, save: str, as_json: bool) -> int:
     is_bounded = job.plan.runs < _RUNS_IN_TIME
     progress = Progress(sys.stderr, job.plan.runs if is_bounded else None)
@@ -209,9 +205,9 @@ def _explore(job: Job, save: str, as_json: bool) -> int:
 
 def _shares(job: Job, progress: Progress) -> list[ShardResult]:
     if job.jobs > 1:
-        return explore_in_parallel(Named(job.spec), job.plan, job.jobs, progress.glance)
+        return explore_in_parallel(partial(load_parts, job.spec), job.plan, job.jobs, progress.begins)
     if job.is_checked:
-        return [explore_twice(Named(job.spec), job.plan, progress.begins)]
+        return [explore_twice(partial(load_parts, job.spec), job.plan, progress.begins)]
     return [Campaign(*job.subject(), job.plan).run(progress.begins)]
 
 
@@ -219,9 +215,9 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
     return {
         "scenario": job.spec,
         "fingerprint": job.subject.fingerprint,
-        **_named(found, "is_ok", "is_without_end"),
+        **attributes(found, "is_ok", "is_without_end"),
         "is_interrupted": is_interrupted,
-        **_named(found, "is_exhausted", "scheduler"),
+        **attributes(found, "is_exhausted", "scheduler"),
         "seed": str(found.seed),
         "jobs": job.jobs,
         "is_determinism_checked": job.is_checked,
@@ -234,21 +230,14 @@ def _report(job: Job, found: Explored, is_interrupted: bool) -> Mapping[str, obj
 
 def _example(job: Job, found: Counterexample) -> Mapping[str, object]:
     return {
-        **_named(found.violation, "rule", "at"),
+        **attributes(found.violation, "rule", "at"),
         "details": job.subject.details(found.text, found.violation.rule),
         "schedule": found.text,
         "command": job.command(found.text),
-        **_named(found, "steps", "races", "decided_by", "conditions", "is_minimal", "run", "scheduler"),
+        **attributes(found, "steps", "races", "decided_by", "conditions", "is_minimal", "run", "scheduler"),
         "seed": str(found.seed),
         "steps_found": len(found.found.strands),
     }
-
-
-def _named(value: object, *names: str) -> dict[str, object]:
-    return {name: getattr(value, name) for name in names}
-
-
-# --- one run ------------------------------------------------------------------------
 
 
 def _replay(job: Job, text: str, save: str, as_json: bool) -> int:
@@ -256,7 +245,7 @@ def _replay(job: Job, text: str, save: str, as_json: bool) -> int:
     with reporting(Progress()):
         run, world = made(job.subject, plan)
         if job.is_checked:
-            check_schedule(Named(job.spec), plan, job.subject.fingerprint)
+            check_schedule(partial(load_parts, job.spec), plan, job.subject.fingerprint)
     if as_json:
         emit_json(_replayed(job, text, run, world))
     else:
@@ -273,8 +262,7 @@ def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, objec
         "fingerprint": job.subject.fingerprint,
         "schedule": text,
         "is_ok": broken is None,
-        "rule": broken.rule if broken else None,
-        "at": broken.at if broken else None,
+        **(attributes(broken, "rule", "at") if broken else {"rule": None, "at": None}),
         "details": job.subject.details(text, broken.rule) if broken else [],
         "steps": tuple(world.trace()),
     }
@@ -283,7 +271,7 @@ def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, objec
 def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
     """Report that two processes reached different states, which makes every other result unreliable."""
     if as_json:
-        told = _named(error, "actor", "step", "label", "field", "here", "there", "hash_seed", "schedule")
+        told = attributes(error, "actor", "step", "label", "field", "here", "there", "hash_seed", "schedule")
         emit_json({"scenario": job.spec, "is_ok": False, "nondeterminism": told})
         return FAILED
     emit(f"not deterministic after step {error.step} ({error.label}): {error.actor}, {error.field}")
@@ -292,9 +280,6 @@ def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
     emit("Look for iteration over a set, hash(), id(), a clock or randomness in the code that decides this.")
     emit(f"{job.command(error.schedule)} --check-determinism")
     return FAILED
-
-
-# --- recordings ---------------------------------------------------------------------
 
 
 def _check_writable(path: Path) -> None:

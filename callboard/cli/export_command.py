@@ -60,19 +60,15 @@ def export_sessions(
         sources = [Source(reader, row.session_id, reader.head(row.session_id)) for row in rows]
         job = Job(sources, is_all=is_all, is_parsed=parsed, progress=percent_on(sys.stderr))
         if target is None:
-            _print(form, job)
+            for source in sources:
+                source.check()  # before the first line: a printed line cannot be taken back
+            export(form, job, sys.stdout.buffer)
         else:
             _save(form, job, target)
             events = sum(source.head.seq for source in sources)
             talk(f"{counted(len(rows), 'session')}, {counted(events, 'event')} written to {target}")
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
-
-
-def _print(form: str, job: Job) -> None:
-    for source in job.sources:
-        source.check()  # before the first line: a printed line cannot be taken back
-    export(form, job, sys.stdout.buffer)
 
 
 def _save(form: str, job: Job, target: Path) -> None:

@@ -1,35 +1,28 @@
-"""`callboard import`: exported sessions, back into a log."""
+"""`callboard import` and `callboard delete`: sessions that come into a log, or leave it."""
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
 
 import click
 
 from callboard.actors.protocol.errors import CorruptLog, SessionExists
 from callboard.actors.protocol.events import Event
-from callboard.cli.errors import misused, not_found
+from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import log_option
-from callboard.cli.output import percent_on, talk
-from callboard.cli.recordings import key_options, log_keys
+from callboard.cli.output import is_terminal, percent_on, talk
+from callboard.cli.recordings import find_session, key_options, keyed_log, log_keys, open_reader
+from callboard.cli.terminal_escape import safe_line
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
-from callboard.runtime.log.opening import open_log
-from callboard.runtime.log.protocol import Append, EventLog, Head
+from callboard.runtime.log.protocol import Append, EventLog, Head, SessionRow
 from callboard.runtime.log.reading import file_of
 
 _BATCH_EVENTS: Final = 500
 _SUFFIXES: Final = ("", "-wal", "-shm", ".lock")
-
-
-class Imported(NamedTuple):
-    """The numbers of sessions in an import, and of the events that it wrote."""
-
-    sessions: int
-    events: int
 
 
 @click.command("import")
@@ -53,19 +46,20 @@ def import_file(file: str, log: str) -> None:
     """
     try:
         with click.open_file(file, "rb") as stream:
-            done = _import(stream, "stdin" if file == "-" else file, file_of(log))
+            sessions, events = _import(stream, "stdin" if file == "-" else file, log)
     except IsADirectoryError:
         raise misused(f"{file} is a folder; name a file that `callboard export` wrote") from None
     except OSError as error:
         raise not_found(f"{file} cannot be read: {error.strerror}") from None
-    talk(f"{counted(done.sessions, 'session')}, {counted(done.events, 'event')} imported into {log}")
+    talk(f"{counted(sessions, 'session')}, {counted(events, 'event')} imported into {log}")
 
 
-def _import(lines: Iterable[bytes], where: str, path: Path) -> Imported:
+def _import(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]:
     """Import into a log file, which is made if it does not exist, and removed again if that fails."""
+    path = file_of(address)
     is_new = not path.exists()
     try:
-        return asyncio.run(_write(lines, where, path))
+        return asyncio.run(_write(lines, where, address))
     except BaseException:
         if is_new:
             for suffix in _SUFFIXES:
@@ -73,13 +67,18 @@ def _import(lines: Iterable[bytes], where: str, path: Path) -> Imported:
         raise
 
 
-async def _write(lines: Iterable[bytes], where: str, path: Path) -> Imported:
-    key, encryption_key = log_keys()
-    log = open_log(path, key=key, encryption_key=encryption_key)
+async def _write(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]:
+    async with _opened(address) as log:
+        with ExportReader(lines, log_keys()[0], where) as reader:
+            return await Importing(log, percent_on(sys.stderr)).run(reader.items())
+
+
+@contextlib.asynccontextmanager
+async def _opened(address: str) -> AsyncIterator[EventLog]:
+    log = keyed_log(address)
     await log.open()
     try:
-        with ExportReader(lines, key, where) as reader:
-            return await Importing(log, percent_on(sys.stderr)).run(reader.items())
+        yield log
     finally:
         await log.close()
 
@@ -94,7 +93,7 @@ class Importing:
         self._log = log
         self._progress = progress
         self._made: list[str] = []
-        self._done = Imported(0, 0)
+        self._sessions = self._events = 0
         self._header: Header | None = None
         self._epoch = 0
         self._head = Head(0, b"")
@@ -102,8 +101,11 @@ class Importing:
         self._digest = b""
         self._passed: list[str] = []
 
-    async def run(self, items: Iterable[Item]) -> Imported:
-        """Import. Raises SessionExists, CorruptLog, StoreError, and what `items` raises."""
+    async def run(self, items: Iterable[Item]) -> tuple[int, int]:
+        """Import, and return the numbers of sessions and of written events.
+
+        Raises SessionExists, CorruptLog, StoreError, and the errors of `items`.
+        """
         try:
             for item in items:
                 if isinstance(item, Header):
@@ -112,18 +114,18 @@ class Importing:
                 else:
                     await self._take(*item)
             await self._flush()
-            if self._passed and not self._made and not self._done.events:
+            if self._passed and not self._made and not self._events:
                 raise _exists(self._passed[0])
         except BaseException:
             for session_id in self._made:
                 await self._log.delete(session_id)
             raise
-        return self._done
+        return self._sessions, self._events
 
     async def _begin(self, header: Header) -> None:
         name, origin = header.session, bytes.fromhex(header.origin)
         self._header, self._head = header, Head(0, origin)
-        self._done = self._done._replace(sessions=self._done.sessions + 1)
+        self._sessions += 1
         try:
             self._epoch = await self._log.create(name, header.created, header.title, origin)
             self._made.append(name)
@@ -136,7 +138,7 @@ class Importing:
         self._head = await self._log.head(name)
         if self._head.seq >= header.events:
             is_same = header.head == f"{self._head.seq}:{self._head.digest.hex()}"
-            if not is_same or self._made or self._done.events:
+            if not is_same or self._made or self._events:
                 raise _exists(name)
             self._passed.append(name)
         elif self._head.seq == 0:
@@ -174,7 +176,7 @@ class Importing:
                 answer.seq,
             )
         self._head = answer
-        self._done = self._done._replace(events=self._done.events + len(batch))
+        self._events += len(batch)
         self._batch = []
         self._progress(name, answer.seq, self._header.events)
 
@@ -184,3 +186,44 @@ def _exists(session_id: str) -> SessionExists:
         f"the log has a session {session_id!r} already; an import keeps the id: choose another log with "
         "--log, or delete that session"
     )
+
+
+@click.command("delete")
+@click.argument("session")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@log_option
+@key_options
+def delete(session: str, yes: bool, log: str) -> None:
+    """Delete a session permanently: its events, and the large values that no other session uses.
+
+    The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
+    touched. No other process may have the log open.
+
+    \b
+    Examples:
+      callboard delete 20250101-survey
+      callboard delete 20250101-survey --yes
+    """
+    refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
+    with open_reader(log) as reader:
+        row = find_session(reader, session)
+    if not yes:
+        _ask(row)
+    count = asyncio.run(_delete(log, row.session_id))
+    talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
+
+
+def _ask(row: SessionRow) -> None:
+    """Ask the user to confirm. Raises Failure if the answer is no, or if stdin is not a terminal."""
+    is_heard = is_terminal(sys.stdin)
+    refuse_if(
+        not is_heard, "stdin is not a terminal, so the question cannot be asked; --yes deletes without it"
+    )
+    what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
+    is_sure = click.confirm(f"Delete session {what} permanently?", err=True)
+    refuse_if(not is_sure, "nothing was deleted")
+
+
+async def _delete(address: str, session_id: str) -> int:
+    async with _opened(address) as log:
+        return await log.delete(session_id)

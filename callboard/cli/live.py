@@ -1,7 +1,4 @@
-"""A live view of a session: the delegation tree on a terminal, plain lines anywhere else.
-
-On a terminal the tree is drawn a few times a second, never higher than the terminal, and the last drawing
-stays. In a pipe, a file, CI or TERM=dumb, each start, end and denial is one line.
+"""A live view of a session: the delegation tree on a terminal, plain lines in a pipe, a file or CI.
 
 The tree is fed and drawn on the event loop, so no thread sees it half changed.
 """
@@ -26,14 +23,9 @@ from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sessions.session import Session
 
 _REFRESH_S: Final = 0.125
-_SHARE: Final = 20
-"""Drawing takes at most 1/20 of the event loop's time."""
-
-_CATCH_UP_S: Final = 2.0
-"""Seconds that the view waits at the end for late events."""
-
-_LONGEST: Final = 10_000
-"""Characters of a line without an end, after which it is forwarded."""
+_SHARE: Final = 20  # drawing takes at most 1/20 of the event loop's time
+_CATCH_UP_S: Final = 2.0  # the view waits at the end for late events
+_LONGEST: Final = 10_000  # characters of a line without an end, after which it is forwarded
 
 
 class StdoutCapture(io.TextIOBase):

@@ -71,11 +71,8 @@ class DrawnTree:
             self._console.print(Text("\n".join(lines)))
 
     def _clear_reflowed(self, width: int) -> None:
-        """Wipe the last drawing away if the terminal has become narrower since.
-
-        Most terminals then wrap its lines, so it is higher than rich knows, and its upper lines would be
-        left behind. The cursor ends where rich expects it.
-        """
+        """Wipe the last drawing away if the terminal has become narrower since."""
+        # Most terminals then wrap its lines: it is higher than rich knows, so upper lines would stay.
         old_width, lengths = self._drawn
         if width >= old_width or not lengths:
             return

@@ -1,8 +1,4 @@
-"""Load the agent that a command line names: `module:agent` or `path/to/file.py:agent`.
-
-The module is found from the current folder, as Python finds it there. Its output while it loads goes to
-stderr. The name after the colon is an `Agent`, or a function without arguments that returns one.
-"""
+"""Load the agent that a command line names: `module:agent` or `path/to/file.py:agent`."""
 
 import contextlib
 import copy
@@ -138,8 +134,7 @@ def _elsewhere(module: ModuleType, source: str) -> str:
     return f" ({file}; rename the file {here} here)"
 
 
-def _call(make: object, source: str, attribute: str) -> object:
-    assert callable(make)
+def _call(make: Callable[[], object], source: str, attribute: str) -> object:
     try:
         return make()
     except MisuseError:
@@ -148,8 +143,7 @@ def _call(make: object, source: str, attribute: str) -> object:
         raise broken(f"{source}:{attribute}()", error) from error
 
 
-def _takes_nothing(value: object) -> bool:
-    assert callable(value)
+def _takes_nothing(value: Callable[..., object]) -> bool:
     try:
         inspect.signature(value).bind()
     except (TypeError, ValueError):
@@ -159,11 +153,8 @@ def _takes_nothing(value: object) -> bool:
 
 def _agents_in(module: ModuleType) -> str:
     """List the agents of a module, and its functions that are annotated to return one."""
-    return listed(module, Agent, _makes_agent) or "no Agent is defined there"
-
-
-def _makes_agent(function: FunctionType) -> bool:
-    return function.__annotations__.get("return") in (Agent, "Agent")
+    found = listed(module, Agent, lambda function: function.__annotations__.get("return") in (Agent, "Agent"))
+    return found or "no Agent is defined there"
 
 
 def listed(module: ModuleType, kind: type, makes: Callable[[FunctionType], bool]) -> str:
@@ -178,8 +169,6 @@ def listed(module: ModuleType, kind: type, makes: Callable[[FunctionType], bool]
 
 def _hint(source: str) -> str:
     """List the agents of a module that was named without one; empty if it cannot be loaded."""
-    if not source:
-        return ""
     with contextlib.redirect_stdout(sys.stderr):
         try:
             return f"; {_agents_in(load_module(source))}"
@@ -195,5 +184,5 @@ def files_near(path: Path, what: str, *patterns: str) -> str:
     """List the files beside a path that does not exist, or in the current folder without its folder."""
     folder = path.parent if path.parent.is_dir() else Path.cwd()
     paths = [one for pattern in patterns for one in sorted(folder.glob(pattern))]
-    names = [f"{one.relative_to(folder)}".removesuffix("__init__.py") for one in paths[:_LISTED]]
+    names = [one.relative_to(folder).as_posix().replace("/__init__.py", "/") for one in paths[:_LISTED]]
     return f"{what} in {folder.resolve()}: {', '.join(names) or 'none'}"

@@ -1,8 +1,4 @@
-"""The command `callboard` and its sub-commands.
-
-A command returns its exit code; None means 0. Errors become one line on stderr and an exit code (see
-errors.py); a traceback is shown only with `--debug`.
-"""
+"""The command `callboard` and its sub-commands. A command returns its exit code; None means 0."""
 
 import importlib
 import os
@@ -14,6 +10,8 @@ import click
 from callboard import __version__
 from callboard.cli.errors import BROKEN_PIPE, INTERRUPTED, Failure, failure_of
 
+# Section -> command -> its function and its line in the help. The module of a command is loaded when it is
+# used, so that `callboard --help` needs no event loop and no model.
 _SECTIONS: Final = {
     "Run": {
         "demo": ("demo_command:demo", "Show the main job on a folder, offline, without a key."),
@@ -40,17 +38,11 @@ _SECTIONS: Final = {
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
         "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
-        "delete": ("delete_command:delete", "Delete a session permanently."),
+        "delete": ("import_command:delete", "Delete a session permanently."),
     },
 }
-"""Section -> command -> its function and its line in the help. The module of a command is loaded when it is
-used, so that `callboard --help` needs no event loop and no model."""
-
 _PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
-
-
-_DEBUG: Final = "callboard.debug"
-"""The key of `--debug` in click's context."""
+_DEBUG: Final = "callboard.debug"  # the key of `--debug` in click's context
 
 
 def _debug_option() -> click.Option:

@@ -1,7 +1,7 @@
 """A summary of every kind of message, in one line, without the parts that its envelope shows."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +13,6 @@ from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.tree import prompt_text
 
-M = TypeVar("M", bound=m.AnyMessage)
 _CHARS_MAX: Final = 200
 
 
@@ -87,52 +86,43 @@ class _Named(msgspec.Struct):
 _profile: Final = msgspec.json.Decoder(_Named).decode
 
 
-def _of(kind: type[M], summary: Callable[[M], str]) -> tuple[type[object], Callable[[Any], str]]:
-    return kind, summary
-
-
-_SUMMARIES: Final = dict(
-    (
-        _of(
-            m.SessionOpened,
-            lambda it: f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {it.model.name}",
-        ),
-        _of(m.Resumed, _resumed),
-        _of(m.Ask, _prompt),
-        _of(m.Cancel, lambda it: it.reason),
-        _of(m.Close, lambda _: ""),
-        _of(m.AskEnded, _ended),
-        _of(
-            m.SessionClosed,
-            lambda it: f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all",
-        ),
-        _of(m.DeciderFailed, lambda it: f"on event {it.event}: {it.error}"),
-        _of(m.Begin, lambda it: f"{_profile(it.profile).name}: {_prompt(it)}"),
-        _of(m.Stop, lambda it: it.reason),
-        _of(m.ReportJudged, lambda it: f"{it.verdict}{_problems(it.problems)}"),
-        _of(m.DelegationEnded, lambda it: f"{it.address or 'nobody'} {_ended(it)}"),
-        _of(m.ModelReplied, _reply),
-        _of(m.ToolStarted, lambda it: f"turn {it.turn}, call {it.call}"),
-        _of(m.ToolReturned, lambda it: f"{it.status}: {_json(it.output)}"),
-        _of(m.ApprovalGiven, lambda it: f"{it.verdict}: {it.note}" if it.note else it.verdict),
-        _of(m.TurnRequested, _turn_requested),
-        _of(
-            m.TurnSettled,
-            lambda it: f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known",
-        ),
-        _of(m.Delegate, lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}"),
-        _of(m.ReportBack, lambda it: _json(it.value)),
-        _of(m.Finished, _ended),
-        _of(m.Stopped, lambda _: ""),
-        _of(m.CallModel, lambda it: f"for {it.agent}, asked for by event {it.request}"),
-        _of(m.CallTool, lambda it: f"{it.tool} {_json(it.arguments)}"),
-        _of(m.RequestApproval, lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}"),
-        _of(m.CheckSchema, lambda it: f"check {it.check}: {it.task}"),
-        _of(m.SchemaChecked, lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}"),
-        _of(m.SetTimer, lambda it: f"timer {it.timer}, in {duration(it.after_ms)}"),
-        _of(m.ExtendTimer, lambda it: f"timer {it.timer}, {duration(it.by_ms)} later"),
-        _of(m.CancelTimer, lambda it: f"timer {it.timer}"),
-        _of(m.TimerFired, lambda it: f"timer {it.timer}"),
-    )
-)
-"""One entry for each kind: `test_every_kind_of_message_has_words_that_fit_on_a_line` finds a missing one."""
+# One entry for each kind: `test_every_kind_of_message_has_words_that_fit_on_a_line` finds a missing one.
+_SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
+    m.SessionOpened: lambda it: (
+        f"host {it.host}, {counted(len(it.profiles), 'agent profile')}, model {it.model.name}"
+    ),
+    m.Resumed: _resumed,
+    m.Ask: _prompt,
+    m.Cancel: lambda it: it.reason,
+    m.Close: lambda _: "",
+    m.AskEnded: _ended,
+    m.SessionClosed: lambda it: (
+        f"{counted(it.usage.calls, 'model call')}, {tokens(it.usage.tokens)} tokens in all"
+    ),
+    m.DeciderFailed: lambda it: f"on event {it.event}: {it.error}",
+    m.Begin: lambda it: f"{_profile(it.profile).name}: {_prompt(it)}",
+    m.Stop: lambda it: it.reason,
+    m.ReportJudged: lambda it: f"{it.verdict}{_problems(it.problems)}",
+    m.DelegationEnded: lambda it: f"{it.address or 'nobody'} {_ended(it)}",
+    m.ModelReplied: _reply,
+    m.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
+    m.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
+    m.ApprovalGiven: lambda it: f"{it.verdict}: {it.note}" if it.note else it.verdict,
+    m.TurnRequested: _turn_requested,
+    m.TurnSettled: lambda it: (
+        f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
+    ),
+    m.Delegate: lambda it: f"to {', '.join(it.profiles)}: {_prompt(it)}",
+    m.ReportBack: lambda it: _json(it.value),
+    m.Finished: _ended,
+    m.Stopped: lambda _: "",
+    m.CallModel: lambda it: f"for {it.agent}, asked for by event {it.request}",
+    m.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
+    m.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+    m.CheckSchema: lambda it: f"check {it.check}: {it.task}",
+    m.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
+    m.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
+    m.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
+    m.CancelTimer: lambda it: f"timer {it.timer}",
+    m.TimerFired: lambda it: f"timer {it.timer}",
+}

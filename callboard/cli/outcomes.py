@@ -5,6 +5,7 @@ from pathlib import Path
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.formats import counted, dollars, duration, tokens
+from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.runtime.sessions.outcome import Outcome
 
@@ -16,8 +17,7 @@ def head_text(head: tuple[int, str]) -> str:
 
 def usage_json(usage: Usage) -> dict[str, object]:
     """Return the usage as JSON; cost in micro-dollars, as in the log, and in dollars."""
-    numbers: dict[str, object] = {name: getattr(usage, name) for name in usage.__struct_fields__}
-    return {"tokens": usage.tokens, "cost_usd": usage.cost_usd, **numbers}
+    return attributes(usage, "tokens", "cost_usd", *usage.__struct_fields__)
 
 
 def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, object]:
@@ -26,11 +26,7 @@ def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, objec
         "session": outcome.session_id,
         "log": str(Path(log).resolve()),
         "head": head_text(outcome.head),
-        "status": outcome.status,
-        "kind": outcome.kind,
-        "detail": outcome.detail,
-        "text": outcome.text,
-        "structured_output": outcome.structured_output,
+        **attributes(outcome, "status", "kind", "detail", "text", "structured_output"),
         "usage": usage_json(outcome.usage),
         "unsettled": {"tokens": outcome.unsettled.tokens, "cost": outcome.unsettled.cost},
         "in_doubt": list(outcome.in_doubt),

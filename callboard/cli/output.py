@@ -1,8 +1,4 @@
-"""Output: data on stdout, talk on stderr. All printed text passes through here and is made safe.
-
-Data is text for people, or with `--json` one JSON document (events: one a line). Talk is progress, hints
-and summaries; it stays on the terminal when stdout is redirected.
-"""
+"""Output: data on stdout, talk on stderr. All printed text passes through here and is made safe."""
 
 import os
 import sys
@@ -19,11 +15,10 @@ from callboard.cli.terminal_escape import safe_json, safe_line, safe_text
 if TYPE_CHECKING:
     from rich.console import Console
 
+# The width of a pipe or file: nothing is cut or wrapped there.
 WIDE: Final = 10_000
-"""The width of a pipe or file: nothing is cut or wrapped there."""
-
+# Events of a session with a progress line: a smaller one is done before anybody could read it.
 _PERCENT_FROM: Final = 1_000
-"""Events of a session that is worth a progress line: a smaller one is done before anybody could read it."""
 
 
 def emit(text: str) -> None:
@@ -36,8 +31,13 @@ def emit_json(value: object, *, is_line: bool = False) -> None:
     click.echo(safe_json(msgspec.json.format(msgspec.json.encode(value), indent=-1 if is_line else 2)))
 
 
+def attributes(value: object, *names: str) -> dict[str, object]:
+    """Return attributes of a value by their names, to print them as JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def talk(text: str) -> None:
-    """Print progress, a hint or a summary on stderr."""
+    """Print progress, a hint or a summary on stderr, so that a redirected stdout has only data."""
     click.echo(safe_text(text), err=True)
 
 
@@ -60,9 +60,8 @@ def width_of_stdout() -> int:
 
 
 def console_on(stream: TextIO | None = None, *, is_drawn: bool = False) -> "Console":
-    """Return a console that prints text unchanged: no markup, no emoji names, no guessed colours.
+    """Return a console that prints text unchanged, as wide as the terminal or unbounded.
 
-    Colours appear on a terminal only, and not with NO_COLOR. The width is the terminal's; a pipe has none.
     is_drawn: the stream counts as a terminal.
     """
     from rich.console import Console  # here: a command whose data goes to a pipe does without it

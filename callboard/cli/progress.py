@@ -1,8 +1,4 @@
-"""The progress of a campaign, and Ctrl-C: the first ends the campaign, the second the process.
-
-On a terminal one line is drawn over itself a few times a second. Anywhere else a line is printed every ten
-seconds, so that a build log shows progress.
-"""
+"""The progress of a campaign, and Ctrl-C: the first ends the campaign, the second the process."""
 
 import contextlib
 import os
@@ -18,7 +14,7 @@ from callboard.replay.testing.statistics import CampaignProgress, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
 
 _DRAWN_EVERY_S: Final = 0.2
-_PRINTED_EVERY_S: Final = 10.0
+_PRINTED_EVERY_S: Final = 10.0  # off a terminal, so that a build log shows progress
 _STOPPING: Final = "stopping after the current run or shrink; press Ctrl-C again to leave at once"
 
 
@@ -35,16 +31,13 @@ class Progress:
         self._shown_at = 0.0
         self._is_drawn = False
 
-    def begins(self, statistics: Statistics) -> bool:
-        """Show the progress before a run, if it is time to. Return False to end the campaign."""
-        if self._watch.seconds - self._shown_at >= self._every_s:
-            self._show(CampaignProgress.at(statistics))
-        return not self.is_stopped
+    def begins(self, found: Statistics | CampaignProgress) -> bool:
+        """Show the progress before a run, if it is time to. Return False to end the campaign.
 
-    def glance(self, glance: CampaignProgress) -> bool:
-        """Do the same as `begins` for the sums of several processes."""
+        found: the statistics of one process, or the sums of several.
+        """
         if self._watch.seconds - self._shown_at >= self._every_s:
-            self._show(glance)
+            self._show(CampaignProgress.at(found) if isinstance(found, Statistics) else found)
         return not self.is_stopped
 
     def _show(self, glance: CampaignProgress) -> None:

@@ -1,12 +1,9 @@
-"""The log that a command is about, its keys, and its session.
-
-A key is the content of a file, without the line end of a text file (`openssl rand -hex 32 > key`). A key on
-the command line itself would stand in the process list.
-"""
+"""The log that a command is about, its keys, and its session."""
 
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,6 +20,7 @@ from callboard.runtime.log.reading import file_of, is_memory
 _LISTED: Final = 5
 F = TypeVar("F", bound=Callable[..., Any])
 
+# A key is the content of a file, because one on the command line would stand in the process list.
 KEY_FILE: Final = "CALLBOARD_KEY_FILE"
 ENCRYPTION_KEY_FILE: Final = "CALLBOARD_ENCRYPTION_KEY_FILE"
 _BYTES_MAX: Final = 4_096
@@ -30,28 +28,18 @@ _BYTES_MAX: Final = 4_096
 
 def key_options(function: F) -> F:
     """Add `--key-file FILE` and `--encryption-key-file FILE`, which `log_keys` then finds."""
-    encryption = _key_option(
-        "--encryption-key-file", ENCRYPTION_KEY_FILE, "The file with the log's encryption key."
+    add = partial(
+        click.option, metavar="FILE", default="", show_envvar=True, expose_value=False, callback=_remember
     )
-    return _key_option("--key-file", KEY_FILE, "The file with the key of the log's digests.")(
-        encryption(function)
+    of_digests = add("--key-file", envvar=KEY_FILE, help="The file with the key of the log's digests.")
+    of_encryption = add(
+        "--encryption-key-file", envvar=ENCRYPTION_KEY_FILE, help="The file with the log's encryption key."
     )
+    return of_digests(of_encryption(function))
 
 
-def _key_option(name: str, variable: str, what: str) -> Callable[[F], F]:
-    def remember(context: click.Context, _: click.Parameter, value: str) -> None:
-        context.meta[variable] = value
-
-    return click.option(
-        name,
-        metavar="FILE",
-        default="",
-        envvar=variable,
-        show_envvar=True,
-        expose_value=False,
-        callback=remember,
-        help=what,
-    )
+def _remember(context: click.Context, option: click.Parameter, value: str) -> None:
+    context.meta[str(option.envvar)] = value
 
 
 def log_keys() -> tuple[bytes | None, bytes | None]:
@@ -59,13 +47,11 @@ def log_keys() -> tuple[bytes | None, bytes | None]:
     return _key(KEY_FILE), _key(ENCRYPTION_KEY_FILE)
 
 
-def keyed_log(path: str) -> EventLog | str:
-    """Return the log to write with its keys, or the path itself if there are no keys."""
+def keyed_log(path: str) -> EventLog:
+    """Return the log to write, with its keys."""
     from callboard.runtime.log.opening import open_log  # here: commands that only read need no asyncio
 
     key, encryption_key = log_keys()
-    if key is None and encryption_key is None:
-        return path
     return open_log(path, key=key, encryption_key=encryption_key)
 
 

@@ -25,20 +25,17 @@ KEYS: Final = (
     "enter, n, space, ↓  next    p, ↑  back    12 enter  event 12    g, G  ends\n"
     "b  all of a long message    s  all of the actor's state    q  leave"
 )
+# Key -> the event that it leads to from an event; `_go` keeps it within the session.
 _MOVES: Final[dict[str, Callable[[int], int]]] = {
     "g": lambda at: 1,
     "G": lambda at: sys.maxsize,
     **dict.fromkeys(("\r", "\n", "n", " ", "j", "\x1b[B", "\x1b[C", "\x1bOB", "\x1bOC"), lambda at: at + 1),
     **dict.fromkeys(("p", "k", "\x7f", "\b", "\x1b[A", "\x1b[D", "\x1bOA", "\x1bOD"), lambda at: at - 1),
 }
-"""Key -> the event that it leads to from an event; `_go` keeps it within the session."""
-
 _ENTER: Final = frozenset({"\r", "\n"})
 _SHOWS: Final = frozenset({"b", "s"})
 _LEAVE: Final = frozenset({"q", "Q", "\x04", "\x1b", ""})
-_AROUND_BODY: Final = 8
-"""Lines of the terminal that a message cannot have: those above and below it, and the prompt."""
-
+_AROUND_BODY: Final = 8  # lines of the terminal above and below a message, and the prompt
 _LISTED: Final = 6
 _LABEL: Final = 10
 

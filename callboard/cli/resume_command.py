@@ -138,8 +138,8 @@ def _limits(past: RecordedSession, pairs: tuple[str, ...]) -> Limits | None:
     """Return the recorded limits with the named ones changed; None for no change."""
     if not pairs:
         return None
-    bodies = (event.body for event in past.events if isinstance(event.body, SessionOpened | Resumed))
-    recorded = [body.limits for body in bodies if body.limits is not None]
+    bodies = [event.body for event in past.events if isinstance(event.body, SessionOpened | Resumed)]
+    recorded = list(filter(None, (body.limits for body in bodies)))
     named = parse_limits(pairs)
     stated = {name: value for name, value in asdict(named).items() if value is not None}
     return replace(recorded[-1], **stated) if recorded else named

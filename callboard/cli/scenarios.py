@@ -43,20 +43,14 @@ def _load(spec: str) -> Subject:
             raise broken(f"{spec}()", error) from error
 
 
-class Named:
-    """A scenario by its name on the command line, which another process can load again."""
-
-    def __init__(self, spec: str) -> None:
-        self.spec = spec
-
-    def __call__(self) -> Parts:
-        """Return the parts of the scenario. Raises MisuseError where `load_subject` raises Failure."""
-        if multiprocessing.parent_process() is not None:
-            sys.stdout = sys.stderr  # the first process prints the results
-        try:
-            return load_subject(self.spec)()
-        except Failure as failure:
-            raise MisuseError(failure.message) from failure
+def load_parts(spec: str) -> Parts:
+    """Load a scenario in any process. Raises MisuseError where `load_subject` raises Failure."""
+    if multiprocessing.parent_process() is not None:
+        sys.stdout = sys.stderr  # the first process prints the results
+    try:
+        return load_subject(spec)()
+    except Failure as failure:
+        raise MisuseError(failure.message) from failure
 
 
 def _scenarios_in(module: ModuleType) -> str:

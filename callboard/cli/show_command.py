@@ -17,7 +17,7 @@ from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
-from callboard.cli.output import console_on, emit_json, emit_lines, fields, table, talk
+from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, table, talk
 from callboard.cli.recordings import open_reader, open_recording
 from callboard.cli.terminal_escape import safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
@@ -25,8 +25,8 @@ from callboard.replay.recording import Recording
 from callboard.replay.tree import Node, Tree
 from callboard.runtime.log.protocol import LogReader, SessionRow
 
+# Events read from the end: after an ask's end only stragglers and the close follow.
 _TAIL_EVENTS = 32
-"""Events read from the end: after an ask's end only stragglers and the close follow."""
 
 
 class End(NamedTuple):
@@ -254,7 +254,7 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
         "title": title,
         "started": _utc(found.started),
         "last": _utc(found.last),
-        **{name: getattr(found, name) for name in ("is_closed", "host", "model", "agents", "tools")},
+        **attributes(found, "is_closed", "host", "model", "agents", "tools"),
         "usage": usage_json(found.usage),
         "events": recording.head.seq,
         "head": _head(recording),
@@ -279,9 +279,7 @@ def _turn_json(turn: Turn) -> dict[str, object]:
             "seq": turn.ended_seq,
             "at": utc(turn.ended_at),
             "status": STATUS[end.kind],
-            "kind": end.kind,
-            "detail": end.detail,
-            "text": end.text,
+            **attributes(end, "kind", "detail", "text"),
             "structured_output": end.value,
             "usage": usage_json(end.usage),
         },
@@ -293,7 +291,7 @@ def _node_json(grown: Tree, node: Node) -> dict[str, object]:
     return {
         "address": node.address,
         "agent": node.profile,
-        **{name: getattr(node, name) for name in own},
+        **attributes(node, *own),
         "kind": node.kind or None,
         "usage": usage_json(node.usage),
         "usage_with_children": usage_json(grown.usage_of(node.address)),

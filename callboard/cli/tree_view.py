@@ -1,12 +1,7 @@
 """The delegation tree as lines of a terminal, live or recorded: one agent a line, the sum below.
 
-Pure: a tree, a width, a height and the time in, lines out. The columns are
-
-    agent  state  turns  tools  tokens  cost  time  [its prompt, or the reason of its failure]
-
-The last column appears from 110 columns on, the cost only if there is any. Figures are each agent's own; the
-last line sums all agents up. If the tree is higher than the terminal, agents that ended `ok` are left out
-first, then those that wait; a line says how many are left out.
+Figures are each agent's own; the last line sums all agents up. If the tree is higher than the terminal,
+agents that ended `ok` are left out first, then those that wait; a line says how many are left out.
 """
 
 from collections import Counter
@@ -30,14 +25,9 @@ _MARKS: Final = {"ok": "✓", "failed": "✗", "cancelled": "○", "running": "�
 _ASCII_MARKS: Final = {"ok": "+", "failed": "x", "cancelled": "-", "running": "*"}
 _GUIDES: Final = ("├─ ", "└─ ", "│  ", "   ")
 _ASCII_GUIDES: Final = ("|- ", "`- ", "|  ", "   ")
-_NUMBERS_FROM: Final = 60
-"""Columns from which there is room for all numbers."""
-
-_NOTE_FROM: Final = 110
-"""Columns from which there is room for an agent's prompt."""
-
-_NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}
-"""Columns of numbers, and their widths."""
+_NUMBERS_FROM: Final = 60  # columns from which there is room for all numbers
+_NOTE_FROM: Final = 110  # columns from which there is room for an agent's prompt
+_NUMBERS: Final = {"turns": 5, "tools": 5, "tokens": 6, "cost": 8, "time": 6}  # widths
 
 
 @dataclass(frozen=True)
@@ -86,20 +76,14 @@ def usage_of(order: Sequence[tuple[int, Node]]) -> Usage:
 
 
 def choose(order: Sequence[tuple[int, Node]], room: int) -> tuple[list[tuple[int, Node]], list[Node]]:
-    """Choose the agents that get a line. Returns them in the order of the tree, and those left out.
-
-    room: the lines that there are. An agent is chosen only with all above it. One line is kept for the number
-    of agents that are left out.
-    """
+    """Choose the agents that get one of `room` lines; return them in the tree's order, and the others."""
     if len(order) <= room:
         return list(order), []
     by_address = {node.address: node for _, node in order}
     kept: set[str] = {HOST}
     for node in sorted(by_address.values(), key=_urgency):
-        if len(kept) >= room - 1:
-            break
         line = _missing_line(node.address, kept, by_address)
-        if len(kept) + len(line) <= room - 1:
+        if len(kept) + len(line) <= room - 1:  # one line is kept for the number of the others
             kept.update(line)
     chosen_nodes = [(depth, node) for depth, node in order if node.address in kept]
     return chosen_nodes, [node for _, node in order if node.address not in kept]

@@ -20,11 +20,10 @@ from callboard.replay.testing.rules.requests import check_requests
 from callboard.runtime.log.protocol import Head, LogReader
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 
+# The result of one session, as JSON. result: "ok", or one of those below.
 Found: TypeAlias = dict[str, object]
-"""The result of one session, as JSON. result: "ok", or one of those below."""
-
+# The worst result first: it decides the exit code.
 _CODES: Final = {"corrupt": CORRUPT, "diverged": DIVERGED, "broken": FAILED}
-"""The worst result first: it decides the exit code."""
 
 
 @click.command("verify")

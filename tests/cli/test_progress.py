@@ -46,8 +46,8 @@ def test_a_glance_is_one_line_with_what_matters_most_first() -> None:
 def test_on_a_terminal_the_line_is_drawn_over_itself_cut_and_wiped_away() -> None:
     screen = Screen()
     shows = Progress(screen, 10_000)
-    assert shows.glance(GLANCE)
-    assert shows.glance(GLANCE)
+    assert shows.begins(GLANCE)
+    assert shows.begins(GLANCE)
     first, second = screen.getvalue().split("\x1b[K")[:2]
     assert first.startswith("\r1,204 of 10,000 runs, ")
     assert (len(first), second[:7]) == (80, "\r1,204 ")
@@ -76,7 +76,7 @@ def test_ctrl_c_once_stops_the_campaign_and_twice_leaves() -> None:
     before = signal.getsignal(signal.SIGINT)
     with os.fdopen(theirs, "wb"), reporting(Progress(Screen(theirs))) as shows:
         signal.raise_signal(signal.SIGINT)
-        assert (shows.is_stopped, shows.begins(Statistics()), shows.glance(GLANCE)) == (True, False, False)
+        assert (shows.is_stopped, shows.begins(Statistics()), shows.begins(GLANCE)) == (True, False, False)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before

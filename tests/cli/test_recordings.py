@@ -6,6 +6,7 @@ import click
 import pytest
 
 from callboard.cli.recordings import ENCRYPTION_KEY_FILE, KEY_FILE, keyed_log, read_key
+from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 
@@ -54,7 +55,7 @@ def test_without_keys_the_path_is_left_as_it_is(folder: Path, monkeypatch: pytes
     assert isinstance(keyed_log("log.db"), SQLiteLog)
     monkeypatch.delenv(KEY_FILE)
     monkeypatch.delenv(ENCRYPTION_KEY_FILE)
-    assert keyed_log(":memory:") == ":memory:"
+    assert isinstance(keyed_log(":memory:"), MemoryLog)
 
 
 @pytest.mark.parametrize(

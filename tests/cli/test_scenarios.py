@@ -6,7 +6,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.errors import USAGE, Failure
-from callboard.cli.scenarios import Named, load_subject
+from callboard.cli.scenarios import load_parts, load_subject
 
 MODULE = """
 from callboard import Agent, say
@@ -60,10 +60,10 @@ def test_a_scenario_that_is_not_there_is_answered_with_those_that_are() -> None:
 
 
 def test_a_named_scenario_is_made_again_and_its_errors_are_told() -> None:
-    make_world, monitors = Named("talks:talk")()
+    make_world, monitors = load_parts("talks:talk")
     assert make_world().moves()
     assert monitors
     out = sys.stdout
     with pytest.raises(MisuseError, match="talks has no 'other'"):
-        Named("talks:other")()
+        load_parts("talks:other")
     assert sys.stdout is out
