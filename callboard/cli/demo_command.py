@@ -67,12 +67,10 @@ def _host(folder: Path) -> Agent:
 
 async def _run(host: Agent, log: str) -> tuple[Outcome, Path, int]:
     runtime, where = await _opened(log)
-    try:
+    async with contextlib.aclosing(runtime):
         session = await runtime.open(host, title=PROMPT)
         title = f"session {session.session_id}"
         outcome, code = await attend(session, lambda: session.ask(PROMPT), title=title)
-    finally:
-        await runtime.aclose()
     return outcome, where, code
 
 

@@ -284,22 +284,17 @@ def _nondeterministic(job: Job, error: Nondeterminism, as_json: bool) -> int:
 
 def _check_writable(path: Path) -> None:
     """Check before the campaign starts that a log can be written there."""
-    place = path if path.exists() else path.parent
-    for is_wrong, why in (
-        (not path.parent.is_dir(), f"the folder {path.parent} does not exist; make it first"),
-        (path.is_dir(), "this is a folder; name a file"),
-        (not os.access(place, os.W_OK), "this file cannot be written; name another"),
-    ):
-        refuse_if(is_wrong, f"--save {path}: {why}")
+    place, where = path if path.exists() else path.parent, f"--save {path}:"
+    refuse_if(not path.parent.is_dir(), f"{where} the folder {path.parent} does not exist; make it first")
+    refuse_if(path.is_dir(), f"{where} this is a folder; name a file")
+    refuse_if(not os.access(place, os.W_OK), f"{where} this file cannot be written; name another")
     if path.is_file():
         try:
             with path.open("rb") as file:
                 begun = file.read(len(_SQLITE))
         except OSError as error:
-            raise misused(f"--save {path}: {error}") from None
-        refuse_if(
-            begun not in (b"", _SQLITE), f"--save {path}: this file is not a log; name a log or a new file"
-        )
+            raise misused(f"{where} {error}") from None
+        refuse_if(begun not in (b"", _SQLITE), f"{where} this file is not a log; name a log or a new file")
 
 
 def _save(job: Job, text: str, path: str) -> None:

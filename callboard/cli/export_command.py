@@ -64,18 +64,14 @@ def export_sessions(
                 source.check()  # before the first line: a printed line cannot be taken back
             export(form, job, sys.stdout.buffer)
         else:
-            _save(form, job, target)
+            try:
+                export(form, job, target)
+            except OSError as error:
+                raise misused(f"{target} cannot be written: {error.strerror}") from None
             events = sum(source.head.seq for source in sources)
             talk(f"{counted(len(rows), 'session')}, {counted(events, 'event')} written to {target}")
     if parsed:
         talk("bodies are objects: digests cannot be computed from this export; leave --parsed out for that")
-
-
-def _save(form: str, job: Job, target: Path) -> None:
-    try:
-        export(form, job, target)
-    except OSError as error:
-        raise misused(f"{target} cannot be written: {error.strerror}") from None
 
 
 def _checked_target(output: str, log: str, force: bool) -> Path:

@@ -1,5 +1,6 @@
 """Numbers and times for people, narrow enough for columns."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 
@@ -44,14 +45,12 @@ def duration(milliseconds: int) -> str:
 
 def local(at_ms: int) -> str:
     """Return a moment in local time, to the second."""
-    moment = _moment(at_ms)
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else f"{at_ms} ms"
+    return _formatted(at_ms, lambda moment: moment.astimezone().strftime("%Y-%m-%d %H:%M:%S"))
 
 
 def local_time(at_ms: int) -> str:
     """Return the local time of day of a moment, to the millisecond."""
-    moment = _moment(at_ms)
-    return moment.astimezone().strftime("%H:%M:%S.%f")[:-3] if moment else f"{at_ms} ms"
+    return _formatted(at_ms, lambda moment: moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
 
 
 def utc(at_ms: int) -> str:
@@ -60,8 +59,7 @@ def utc(at_ms: int) -> str:
     >>> utc(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
     """
-    moment = _moment(at_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else f"{at_ms} ms"
+    return _formatted(at_ms, lambda moment: moment.isoformat(timespec="milliseconds")[:-6] + "Z")
 
 
 def counted(count: int, noun: str) -> str:
@@ -73,9 +71,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def _moment(at_ms: int) -> datetime | None:
-    """Convert milliseconds since 1970 to a moment; None if it is outside the calendar."""
+def _formatted(at_ms: int, form: Callable[[datetime], str]) -> str:
+    """Format milliseconds since 1970; the number itself if it is outside the calendar."""
     try:  # a damaged log may hold any number
-        return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
+        return form(datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000))
     except (ValueError, OverflowError, OSError):
-        return None
+        return f"{at_ms} ms"

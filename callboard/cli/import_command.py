@@ -18,11 +18,10 @@ from callboard.cli.recordings import find_session, key_options, keyed_log, log_k
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
-from callboard.runtime.log.protocol import Append, EventLog, Head, SessionRow
+from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.reading import file_of
 
 _BATCH_EVENTS: Final = 500
-_SUFFIXES: Final = ("", "-wal", "-shm", ".lock")
 
 
 @click.command("import")
@@ -62,7 +61,7 @@ def _import(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]
         return asyncio.run(_write(lines, where, address))
     except BaseException:
         if is_new:
-            for suffix in _SUFFIXES:
+            for suffix in ("", "-wal", "-shm", ".lock"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         raise
 
@@ -208,20 +207,14 @@ def delete(session: str, yes: bool, log: str) -> None:
     with open_reader(log) as reader:
         row = find_session(reader, session)
     if not yes:
-        _ask(row)
+        is_heard = is_terminal(sys.stdin)
+        why = "stdin is not a terminal, so the question cannot be asked; --yes deletes without it"
+        refuse_if(not is_heard, why)
+        what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
+        is_sure = click.confirm(f"Delete session {what} permanently?", err=True)
+        refuse_if(not is_sure, "nothing was deleted")
     count = asyncio.run(_delete(log, row.session_id))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
-
-
-def _ask(row: SessionRow) -> None:
-    """Ask the user to confirm. Raises Failure if the answer is no, or if stdin is not a terminal."""
-    is_heard = is_terminal(sys.stdin)
-    refuse_if(
-        not is_heard, "stdin is not a terminal, so the question cannot be asked; --yes deletes without it"
-    )
-    what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-    is_sure = click.confirm(f"Delete session {what} permanently?", err=True)
-    refuse_if(not is_sure, "nothing was deleted")
 
 
 async def _delete(address: str, session_id: str) -> int:

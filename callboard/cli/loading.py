@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
-from callboard.cli.errors import FAILED, Failure, misused, not_found
+from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.models.protocol import Model
@@ -83,8 +83,8 @@ def _file_module(path: Path) -> ModuleType:
     file = getattr(known, "__file__", None) or ""
     if known is not None and file == str(path.resolve()):
         return known
-    if file.startswith(tuple(sysconfig.get_paths().values())):
-        raise misused(f"{path}: a module {name!r} is already loaded from {file}; rename the file")
+    is_installed = file.startswith(tuple(sysconfig.get_paths().values()))
+    refuse_if(is_installed, f"{path}: a module {name!r} is already loaded from {file}; rename the file")
     found = importlib.util.spec_from_file_location(name, path.resolve())
     if found is None or found.loader is None:
         raise misused(f"{path} is not a Python file; name one that ends in .py")

@@ -37,12 +37,10 @@ def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, objec
 
 def usage_text(usage: Usage) -> str:
     """Describe the usage in one line."""
-    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    cached, charged = usage.cache_read_tokens + usage.cache_write_tokens, usage.charged_tokens
     parts = [f"{tokens(usage.input_tokens)} in", f"{tokens(usage.output_tokens)} out"]
     parts += [f"{tokens(cached)} cache"] * bool(cached)
-    parts += [f"{tokens(usage.charged_tokens)} charged for calls without figures"] * bool(
-        usage.charged_tokens
-    )
+    parts += [f"{tokens(charged)} charged for calls without figures"] * bool(charged)
     said = f"{counted(usage.calls, 'model call')}, {usage.tokens:,} tokens ({', '.join(parts)})"
     return said + (f", {dollars(usage.cost)}" if usage.cost else "")
 

@@ -25,7 +25,6 @@ _UNSAFE_IN_JSON: Final = re.compile(
     "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
 _SPACE: Final = re.compile(r"\s+")
-_ELLIPSIS: Final = "…"
 
 
 def safe_text(text: str) -> str:
@@ -52,7 +51,7 @@ def safe_line(text: str, longest: int = 0) -> str:
     if longest:
         text = text[: 4 * longest]  # bounds the work: at most `longest` characters are shown
     line = _SPACE.sub(" ", safe_text(text)).strip()
-    return line if not longest or len(line) <= longest else line[: longest - 1] + _ELLIPSIS
+    return line if not longest or len(line) <= longest else line[: longest - 1] + "…"
 
 
 def safe_json(data: bytes) -> bytes:

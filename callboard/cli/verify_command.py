@@ -60,13 +60,13 @@ def verify(session: str, is_all: bool, head: str, log: str, as_json: bool) -> in
     with open_reader(log) as reader:
         damage = _damage(reader, is_quiet=as_json)
         try:
-            names = names_of(reader, session, is_all=is_all)
+            names = _names_of(reader, session, is_all=is_all)
         except Failure:
             if not damage:
                 raise
             names = []  # the session may be in the part of the file that cannot be read
-        found = check_each(names, lambda name: _verified(reader, name, kept), is_quiet=as_json)
-    return conclude(found, log, "not as recorded", is_all=is_all, as_json=as_json, damage=damage)
+        found = _check_each(names, lambda name: _verified(reader, name, kept), is_quiet=as_json)
+    return _conclude(found, log, "not as recorded", is_all=is_all, as_json=as_json, damage=damage)
 
 
 @click.command("check")
@@ -92,9 +92,9 @@ def check(session: str, is_all: bool, log: str, as_json: bool) -> int:
     """
     refuse_if(is_all and session, "--all checks every session: leave SESSION out")
     with open_reader(log) as reader:
-        names = names_of(reader, session, is_all=is_all)
-        found = check_each(names, lambda name: _checked(reader, name), is_quiet=as_json)
-    return conclude(found, log, "not as they should be", is_all=is_all, as_json=as_json)
+        names = _names_of(reader, session, is_all=is_all)
+        found = _check_each(names, lambda name: _checked(reader, name), is_quiet=as_json)
+    return _conclude(found, log, "not as they should be", is_all=is_all, as_json=as_json)
 
 
 def _checked(reader: LogReader, session_id: str) -> tuple[Found, list[str]]:
@@ -122,7 +122,7 @@ def _damage(reader: LogReader, *, is_quiet: bool) -> str:
         reader.check_wal()
     except CorruptLog as error:
         if not is_quiet:
-            emit(corrupt_line(error))
+            emit(_corrupt_line(error))
         return str(error)
     return ""
 
@@ -141,14 +141,13 @@ def _verified(reader: LogReader, session_id: str, head: Head | None) -> tuple[Fo
     return found, ["  " * line.startswith(" ") + safe_line(line) for line in checked.lines()]
 
 
-def names_of(reader: LogReader, session: str, *, is_all: bool) -> list[str]:
-    """Return the ids of all sessions, or of the one that is wanted."""
+def _names_of(reader: LogReader, session: str, *, is_all: bool) -> list[str]:
     if is_all:
         return [row.session_id for row in reader.sessions()]
     return [find_session(reader, session).session_id]
 
 
-def check_each(
+def _check_each(
     names: list[str], check: Callable[[str], tuple[Found, list[str]]], *, is_quiet: bool
 ) -> list[Found]:
     """Check sessions and print each result. check: returns it as JSON and as safe lines."""
@@ -158,25 +157,21 @@ def check_each(
             result, lines = check(name)
         except CorruptLog as error:
             result = {"session": name, "result": "corrupt", "seq": error.seq, "error": str(error)}
-            lines = [corrupt_line(error)]
+            lines = [_corrupt_line(error)]
         found.append(result)
         for line in [] if is_quiet else lines:
             emit(line)
     return found
 
 
-def corrupt_line(error: CorruptLog) -> str:
-    """Return the line for a corrupt log."""
+def _corrupt_line(error: CorruptLog) -> str:
     return f"corrupt: {safe_line(str(error))}"
 
 
-def conclude(
+def _conclude(
     found: list[Found], log: str, wrong: str, *, is_all: bool, as_json: bool, damage: str = ""
 ) -> int:
-    """Print the JSON, or the sum of all sessions, and return the exit code.
-
-    wrong: describes sessions that are not ok. damage: of the file as a whole, if there is any.
-    """
+    """Print the JSON, or the sum of all sessions, and return the exit code. damage: of the whole file."""
     if as_json:
         result = found[0] if found and not is_all else {"log": log, "sessions": found}
         emit_json({**result, "damage": damage} if damage else result)
