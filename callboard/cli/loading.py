@@ -183,6 +183,6 @@ def _modules_near(path: Path) -> str:
 def files_near(path: Path, what: str, *patterns: str) -> str:
     """List the files beside a path that does not exist, or in the current folder without its folder."""
     folder = path.parent if path.parent.is_dir() else Path.cwd()
-    paths = [one for pattern in patterns for one in sorted(folder.glob(pattern))]
-    names = [one.relative_to(folder).as_posix().replace("/__init__.py", "/") for one in paths[:_LISTED]]
-    return f"{what} in {folder.resolve()}: {', '.join(names) or 'none'}"
+    paths = [one.relative_to(folder) for pattern in patterns for one in sorted(folder.glob(pattern))]
+    names = ", ".join(map(Path.as_posix, paths[:_LISTED])).replace("/__init__.py", "/")
+    return f"{what} in {folder.resolve()}: {names or 'none'}"
