@@ -10,7 +10,7 @@ its name alone: the last part of its module, a colon, its own.
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Explored
@@ -55,7 +55,7 @@ def subject_of(value: object, name: str) -> Subject:
     """Return the scenario that a value is or makes. Raises MisuseError if it cannot be explored."""
     if isinstance(value, Scenario):
         return Subject(name, value, value.fingerprint, value)
-    if isinstance(value, type) or not callable(value) or not _takes_nothing(value):
+    if not _takes_nothing(value):
         raise MisuseError(f"{name} is of type {type(value).__name__}; {_WANTED}")
     made = value()
     if isinstance(made, Scenario):
@@ -103,9 +103,10 @@ def _is_parts(made: object) -> bool:
     return isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and isinstance(made[1], Sequence)
 
 
-def _takes_nothing(function: Callable[..., object]) -> bool:
+def _takes_nothing(value: object) -> TypeGuard[Callable[[], Any]]:
+    """Return whether a value is a function, no class, that can be called without arguments."""
     try:
-        inspect.signature(function).bind()
+        inspect.signature(value).bind()  # type: ignore[arg-type]  # TypeError if it cannot be called
     except (TypeError, ValueError):
         return False
-    return True
+    return not isinstance(value, type)

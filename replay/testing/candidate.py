@@ -18,7 +18,7 @@ import msgspec
 from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.run import FAIR_FACTOR, Bounds, Run, not_faults, perform
 from callboard.replay.testing.schedulers.sampling import Turns
-from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, W, by_strand
 
 COUNTED_MAX = 200
 """Steps in which overtakings are counted: their pairs are."""
@@ -66,10 +66,10 @@ class _Chooser:
 
     def first(self, offered: Sequence[Move]) -> Move | None:
         """Return the next move of the list that is offered."""
-        there = {move.strand: move for move in offered}
+        there = by_strand(offered)
         for index, strand in enumerate(self.left):
             if strand in there:
-                del self.left[index if self._waits else 0 : index + 1]
+                del self.left[index * self._waits : index + 1]
                 return self._note(there[strand], offered)
         owed = not_faults(offered)
         return self.second(owed) if self._waits and self.left and owed else None

@@ -192,9 +192,8 @@ class Campaign(Generic[W]):
         statistics.add(world, run)
         if is_sampled:
             statistics.look_closely(world, run.made, widest)
-        if run.violation is not None and run.violation.rule not in self._counterexamples:
-            found = self._counterexample(run, run.violation, conditions_of(world))
-            self._counterexamples[run.violation.rule] = found
+        if run.violation is not None:
+            self._keep(run, run.violation, conditions_of(world))
         return True
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
@@ -209,14 +208,17 @@ class Campaign(Generic[W]):
         end = max(seconds, watch.seconds + LATE_S)
         return lambda: watch.seconds >= end
 
-    def _counterexample(self, run: Run, violation: Violation, conditions: str) -> Counterexample:
+    def _keep(self, run: Run, violation: Violation, conditions: str) -> None:
+        """Keep the first counterexample of each rule, made small."""
+        if violation.rule in self._counterexamples:
+            return
         plan = self._plan
         small = Shrunk(run.schedule, violation)
         if plan.shrinks:
             small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
         replay_on(world, small.schedule, self._monitors)
-        return Counterexample(
+        self._counterexamples[violation.rule] = Counterexample(
             **msgspec.structs.asdict(small),
             steps=tuple(world.trace()),
             found=run.schedule,

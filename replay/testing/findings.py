@@ -33,7 +33,7 @@ def counterexample_lines(
     """Return the lines of one counterexample. command: prints the command for a schedule's text."""
     at = found.violation.at
     where = f"after step {at}" if at else "at the start"
-    marked = {step for pair in found.races for step in pair}
+    marked = set[int]().union(*found.races)
     small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
         f"broken {where}: {found.violation.rule}",

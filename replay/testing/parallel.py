@@ -51,36 +51,45 @@ def explore_in_parallel(
         processes.append(process)
         latest[ours] = CampaignProgress()
     try:
-        _collect(latest, plan, progress)
+        return _collect(latest, plan, progress)
     finally:
         for (connection, told), process in zip(latest.items(), processes, strict=True):
             connection.close()
             if isinstance(told, CampaignProgress):
                 process.terminate()
             process.join()
-    return [told for told in latest.values() if isinstance(told, ShardResult)]
 
 
 def _collect(
     latest: dict[Connection, CampaignProgress | ShardResult],
     plan: Plan,
     progress: Callable[[CampaignProgress], bool],
-) -> None:
-    """Receive progress and results into `latest` until every job has sent its result."""
-    is_told = False
+) -> list[ShardResult]:
+    """Receive progress and results into `latest` until every job has sent its result; return these."""
+    to_stop = [*latest]
     while working := [end for end, told in latest.items() if isinstance(told, CampaignProgress)]:
         for ready in wait(working, TOLD_EVERY_S):
             assert isinstance(ready, Connection)
             latest[ready] = _received(ready)
-        done = [told for told in latest.values() if isinstance(told, ShardResult)]
-        is_over = any(shard.counterexamples for shard in done) and not plan.keeps_going
         total = CampaignProgress(*map(sum, zip(*map(_progress, latest.values()), strict=True)))
-        goes_on = progress(total) and not is_over
-        if not goes_on and not is_told:
-            is_told = True
-            for connection in working:
-                with suppress(OSError):  # its process may have ended since
-                    connection.send("stop")
+        if not progress(total) or _is_over(plan, _done(latest)):
+            _stop(to_stop)
+    return _done(latest)
+
+
+def _done(latest: dict[Connection, CampaignProgress | ShardResult]) -> list[ShardResult]:
+    return [told for told in latest.values() if isinstance(told, ShardResult)]
+
+
+def _is_over(plan: Plan, done: list[ShardResult]) -> bool:
+    return not plan.keeps_going and any(shard.counterexamples for shard in done)
+
+
+def _stop(working: list[Connection]) -> None:
+    """Tell these jobs once to stop."""
+    while working:
+        with suppress(OSError):  # its process may have ended since
+            working.pop().send("stop")
 
 
 def _progress(told: CampaignProgress | ShardResult) -> CampaignProgress:

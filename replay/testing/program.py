@@ -304,10 +304,9 @@ class _Tracer(ProgramWorld):
         try:
             super().make(move)
         finally:
-            touched = tuple(sorted(self.touched())) if self.program.inbox == "actor" else ()
+            touched = tuple(sorted(self.touched()))
             self.steps.append(Step(seq, strand, move.kind, sender, name, move.label, cause, touched))
         routes = self.program.routes[name]
         for recipient, _ in self._posted:
             self._causes.setdefault(routes[recipient].strand, []).append(seq)
-        if self._wakes or self._awake_since:
-            self._awake_since = {strand: self._awake_since.get(strand, seq) for strand in self._wakes}
+        self._awake_since = {strand: self._awake_since.get(strand, seq) for strand in self._wakes}

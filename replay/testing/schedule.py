@@ -13,6 +13,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -25,6 +26,10 @@ STEPS_MAX = 200
 
 UNPACKED_BYTES_MAX = 50_000_000
 """What a text may unpack to: it may come from anywhere."""
+
+
+_Body: TypeAlias = tuple[list[str], list[Annotated[int, msgspec.Meta(ge=0)]], int | None, int]
+"""The names of the strands, the name of each step, and the rest of a `Schedule`."""
 
 
 class BadSchedule(MisuseError, ValueError):
@@ -93,13 +98,9 @@ def _unpack(packed: str) -> Schedule:
         plain = unpacker.decompress(raw, UNPACKED_BYTES_MAX)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise ValueError("too long, or cut off")
-        names, moves, healed_at, steps = msgspec.msgpack.decode(
-            plain, type=tuple[list[str], list[int], int | None, int]
-        )
-        if any(not 0 <= step < len(names) for step in moves):
-            raise ValueError("a step without a name")
-    except (ValueError, zlib.error, msgspec.MsgspecError) as error:
+        names, moves, healed_at, steps = msgspec.msgpack.decode(plain, type=_Body)
+        return Schedule(tuple(names[step] for step in moves), healed_at, steps)
+    except (ValueError, IndexError, zlib.error, msgspec.MsgspecError) as error:
         raise BadSchedule(
             f"the schedule is damaged ({error}); copy the whole line that the explorer printed"
         ) from error
-    return Schedule(tuple(names[step] for step in moves), healed_at, steps)

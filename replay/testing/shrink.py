@@ -131,15 +131,15 @@ class _Search(Generic[W]):
 
     def move_up(self) -> None:
         """Try each step where it could first have been made, or one place earlier."""
-        for b in range(1, len(self.best.strands)):
-            if b >= len(self.best.strands):  # the best run may have become shorter
-                break
+        b = 1
+        while b < len(self.best.strands):  # the best run may become shorter
             earliest = self.best.since[b]
             for index in dict.fromkeys((earliest, b - 1)):
                 strands = self.best.strands
                 moved = [*strands[:index], strands[b], *strands[index:b], *strands[b + 1 :]]
                 if earliest <= index < b and self.attempt(moved):
                     break
+            b += 1
 
     def races(self) -> Iterator[tuple[Pair, Reversal]]:
         """Return the races whose other order, made of these steps alone, keeps the rule."""

@@ -6,7 +6,7 @@ Rules
   - Coverage, width and strands are taken of the first runs and then of some: they cost as much as the run.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -28,13 +28,9 @@ MOSTS = ("longest", "widest", "strands")
 
 def order_hash(made: Sequence[Move]) -> bytes:
     """Return a hash of a run's partial order: equal where every actor handled the same in the same order."""
-    handled: dict[str, list[str]] = {}
+    handled: defaultdict[str, list[str]] = defaultdict(list)
     for move in made:
-        actor = move.actor
-        if actor in handled:
-            handled[actor].append(move.label)
-        else:
-            handled[actor] = [move.label]
+        handled[move.actor].append(move.label)
     text = "\1".join(["\0".join(handled[actor]) for actor in sorted(handled)])
     return blake2b(text.encode(), digest_size=8).digest()
 

@@ -205,7 +205,7 @@ def _cast(
 @st.composite
 def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tuple[Profile, ...], Script]:
     members = draw(_casts(most, reports, tools))
-    names = ["host", *(f"agent{number}" for number in range(1, len(members)))]
+    names = ["host", *map("agent{}".format, range(1, len(members)))]
     profiles, replies = [], {}
     for index, (name, member) in enumerate(zip(names, members, strict=True)):
         later = names[index + 1 :]
@@ -229,12 +229,13 @@ def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]
 
 def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
     """Return a call of an existing agent or tool; of an unknown tool if the profile has none."""
-    if "report" in call:
-        return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
-    if call == "tool" and tools:
-        return tools[number % len(tools)], {"path": "x"}
-    if call in _TASKS and may:
-        return TASK, {"agent": may[number % len(may)], "prompt": "work", **_TASKS[call]}
+    match call:
+        case "report" | "wrong report":
+            return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
+        case "tool" if tools:
+            return tools[number % len(tools)], {"path": "x"}
+        case "task" | "task with schema" | "race" if may:
+            return TASK, {"agent": may[number % len(may)], "prompt": "work", **_TASKS[call]}
     return "nonsense", {}
 
 

@@ -35,6 +35,11 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     kind: MoveKind = "deliver"
 
 
+def by_strand(moves: Sequence[Move]) -> dict[str, Move]:
+    """Return these moves, each by its strand."""
+    return {move.strand: move for move in moves}
+
+
 class Step(msgspec.Struct, frozen=True, gc=False):
     """A move that was made.
 

@@ -113,7 +113,7 @@ class LogChecker:
 
     def hear(self, event: Event) -> None:
         """Check the next event."""
-        self._has_gap = self._has_gap or event.seq != self._last + 1
+        self._has_gap |= event.seq != self._last + 1
         self._last = event.seq
         body = event.body
         if self._has_gap:  # the other rules cannot judge a log that lacks an event

@@ -47,6 +47,10 @@ _NO_WISH = TurnRequested(0)
 """Stands in for what a log does not hold; other rules find that."""
 
 
+_UNSTATED = {Finished: Settled(), Stopped: Settled()}
+"""An agent that ends without accounting is charged its reservation."""
+
+
 class Ledger(msgspec.Struct, eq=False):
     """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
 
@@ -75,23 +79,26 @@ class Ledger(msgspec.Struct, eq=False):
 
     def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Update the books by one decision of the supervisor: its event first, then its outputs."""
-        body, scope = event.body, self.scopes.get(event.sender)
+        body = event.body
         self.settled = self._settle(event)
         if isinstance(body, TurnRequested):
-            self.asked[event.sender] = body
-            if scope is not None:
-                self.wishes[event.sender] = body.need
-                if body.attempt == 1:
-                    scope.closing = NOTHING  # this is the turn that its delegations kept room for
+            self._ask(event.sender, body)
         elif isinstance(body, Delegate | Ask) and self.facts.is_taken_on(event, outputs):
-            if isinstance(body, Ask):
-                self.ask_spent = self.spent
-            else:
-                self._take_on(event.sender, body)
+            self._take_on(event.sender, body)
         for output in outputs:
             self._posted(output)
 
-    def _take_on(self, who: str, body: Delegate) -> None:
+    def _ask(self, who: str, body: TurnRequested) -> None:
+        self.asked[who] = body
+        if (scope := self.scopes.get(who)) is not None:
+            self.wishes[who] = body.need
+            if body.attempt == 1:
+                scope.closing = NOTHING  # this is the turn that its delegations kept room for
+
+    def _take_on(self, who: str, body: Delegate | Ask) -> None:
+        if isinstance(body, Ask):
+            self.ask_spent = self.spent
+            return
         if who in self.scopes:
             self.scopes[who].closing = body.closing
         if who in self.facts.lives:
@@ -100,9 +107,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
-        settled = getattr(body, "settled", None)
-        if isinstance(body, Finished | Stopped):
-            settled = settled or Settled()  # an agent that ends without accounting is charged its reservation
+        settled = getattr(body, "settled", None) or _UNSTATED.get(type(body))
         if settled is None or (grant := self.grants.pop(who, None)) is None:
             return None
         used = charge_of(grant.need, settled.usage)

@@ -134,15 +134,17 @@ class _Checker:
         """Check the request that a grant sends."""
         agent = self._agents[who]
         wish, agent.wish = agent.wish, TurnRequested(0)  # one wish allows one call
-        asked = None if request is None else (request.digest, request.turn, request.attempt)
-        if request is None or asked != (wish.digest, wish.turn, wish.attempt):
-            self._broken("granted", seq, f"{who} was granted a call that it did not request")
+        unasked = f"{who} was granted a call that it did not request"
+        if request is None:
+            self._broken("granted", seq, unasked)
+            return
+        if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
+            self._broken("granted", seq, unasked)
         elif why := _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
-        if request is not None:
-            self._check_appending(seq, agent, request)
-            self._check_sources(seq, agent, request)
-            agent.last = request
+        self._check_appending(seq, agent, request)
+        self._check_sources(seq, agent, request)
+        agent.last = request
 
     def _check_appending(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
         """Check that a request only grows within one life, and a conversation in all lives."""

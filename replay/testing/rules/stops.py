@@ -186,10 +186,10 @@ class Started(Invariant):
 
     def _why_false(self, request: int, status: str, was_interrupted: bool) -> str:
         """Return why this status is false; empty if it may be true."""
-        if was_interrupted:  # its first attempt may have acted, so that a second one is never `cancelled`
-            has_result = status != "interrupted" and request in self._waiting
-            is_false = status == "cancelled" or has_result
-            return f"was interrupted before and is told as {status}" if is_false else ""
-        if status == "cancelled":  # also of one that has started: it may have waited for the disk only
-            return ""
-        return f"had not started and is told as {status}" if request in self._waiting else ""
+        # The first attempt of an interrupted call may have acted, so a second one is never `cancelled`. Any
+        # other call may be, also one that has started: it may have waited for the disk only.
+        why, always = (
+            ("was interrupted before", "interrupted") if was_interrupted else ("had not started", "cancelled")
+        )
+        is_false = status != always and (status == "cancelled" or request in self._waiting)
+        return f"{why} and is told as {status}" if is_false else ""

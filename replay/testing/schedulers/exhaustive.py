@@ -21,7 +21,7 @@ import msgspec
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.schedulers.scheduler import Scheduler
-from callboard.replay.testing.world import Move, Touches, World
+from callboard.replay.testing.world import Move, Touches, World, by_strand
 
 
 class _Asleep(msgspec.Struct):
@@ -114,10 +114,9 @@ class Exhaustive(Scheduler):
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
         """Choose the move of the path, and beyond its end the first that does not sleep."""
-        if self._depth:
-            self._note_last()
+        self._note_last()
         if self._depth == len(self._nodes):
-            node = self._new_node({move.strand: move for move in offered})
+            node = self._new_node(by_strand(offered))
             if not node.tried:
                 return None
             self._nodes.append(node)
@@ -132,7 +131,9 @@ class Exhaustive(Scheduler):
         )
 
     def _note_last(self) -> None:
-        """Keep what the last move touched."""
+        """Keep what the last move touched, if there was one."""
+        if not self._depth:
+            return
         node = self._nodes[self._depth - 1]
         node.made = _Asleep(node.current.actor, frozenset(self._touched()))
 
@@ -165,7 +166,7 @@ class Exhaustive(Scheduler):
         self._note_last()
         steps = world.trace()
         has_gone_on = len(steps) > self._depth
-        self._nodes[-1].plan_vanished({} if has_gone_on else {move.strand: move for move in world.moves()})
+        self._nodes[-1].plan_vanished(by_strand(() if has_gone_on else world.moves()))
         order = Order(steps[: self._depth])
         for i, j in order.races(self._new_from):
             self._plan(order, i, j)

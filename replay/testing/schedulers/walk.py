@@ -53,7 +53,6 @@ class RandomWalk(Scheduler):
         self._path: list[tuple[_Branch, int]] = []
         self._at: _Child = None
         self._rest: list[int] = []
-        self._is_lost = False
         self.is_exhausted = False
 
     @property
@@ -67,7 +66,6 @@ class RandomWalk(Scheduler):
         self._path.clear()
         self._rest.clear()
         self._at = self._root
-        self._is_lost = False
         return not self.is_exhausted
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
@@ -79,8 +77,7 @@ class RandomWalk(Scheduler):
             index = int(self._random() * arity)
             self._rest.append(arity << 8 | index)
             return offered[index]
-        if self._left <= 0 and isinstance(self._at, array):
-            self._is_lost = True
+        if self._left <= 0 and isinstance(self._at, array):  # no room to unfold the row
             return offered[int(self._random() * arity)]
         return offered[self._within(arity)]
 
@@ -123,8 +120,6 @@ class RandomWalk(Scheduler):
 
     def finish(self, world: World) -> None:
         """Record the run: add the rest of it to the tree, and close the parts it has used up."""
-        if self._is_lost:
-            return
         if self._at is not None or not self._rest:
             self._close()
         elif self._left > 0 and max(self._rest) >> 8 <= _ARITY_MAX:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import CallModel, CallTool, TimerFired
+from callboard.actors.protocol.messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
@@ -238,7 +238,7 @@ class Board:
         given = next((one for one in self.requests.values() if one.event.seq == request.seq), None)
         if given is None or given.strand in self.offers:
             return
-        if given.strand in self.later and given.fault_mode == "never" and isinstance(request.body, CallTool):
+        if given.fault_mode == "never":  # a tool that cannot be stopped
             self.later[given.strand] = self.now + GRACE_MS
         else:
             self._due(given.strand)

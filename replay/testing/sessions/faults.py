@@ -108,7 +108,7 @@ class Faults(msgspec.Struct, frozen=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.kinds, str) or not isinstance(self.kinds, Set):
+        if not isinstance(self.kinds, Set):
             raise MisuseError(
                 f"kinds={self.kinds!r:.80}: give a set of kinds, or use faults('crash', 'cancel')"
             )

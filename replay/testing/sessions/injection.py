@@ -14,7 +14,7 @@ from typing import Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.limits import DEFAULTS, millis
+from callboard.actors.protocol.limits import fill, millis
 from callboard.actors.protocol.messages import CallModel, CallTool, Cancel, Close, SessionClosed
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
@@ -103,14 +103,16 @@ def _inject_into(world: ScriptedSession, request: Request, kind: str) -> None:
     if kind == "ignored":
         world.ignore(request)
     elif kind in ("slow", "never", "timeout"):
-        own = world.agent(owner_of(request.event)).limits
-        if isinstance(request.event.body, CallModel):
-            wait = millis(own.model_timeout_s or DEFAULTS.model_timeout_s)
-        else:
-            wait = millis(own.tool_timeout_s or DEFAULTS.tool_timeout_s)
-        world.delay(request, kind, wait // 2 if kind == "slow" else wait)
+        wait_ms = _timeout_ms(world, request)
+        world.delay(request, kind, wait_ms // 2 if kind == "slow" else wait_ms)
     else:
         world.reply(request.strand, kind)
+
+
+def _timeout_ms(world: ScriptedSession, request: Request) -> int:
+    limits = fill(world.agent(owner_of(request.event)).limits)
+    is_model = isinstance(request.event.body, CallModel)
+    return millis(limits.model_timeout_s if is_model else limits.tool_timeout_s)
 
 
 # --- the process ------------------------------------------------------------------------
@@ -144,9 +146,11 @@ def lose(world: ScriptedSession, how_much: str) -> None:
 
 def resume(world: ScriptedSession) -> None:
     """Start a new process that continues from the log."""
-    running, world.down = world.down or (), None
+    assert world.down is not None
+    running, world.down = world.down, None
     for request in running:
-        if request.waits_for <= len(world.log) and isinstance(request.event.body, CallTool):
+        if request.waits_for <= len(world.log):
+            assert isinstance(request.event.body, CallTool)
             world.act(request.event, request.event.body)
     world.offers.clear()
     world.durable = len(world.log)
