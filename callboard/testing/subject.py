@@ -1,10 +1,7 @@
 """The subject of an exploration from the command line or pytest: a scenario of any kind, and its name.
 
-    a session   a `Scenario`, or a function without arguments that makes one
-    a protocol  a function without arguments that gives how a world is made, and its rules
-
-A schedule belongs to a scenario. That of a session is told by all that it was given, that of a protocol by
-its name alone: the last part of its module, a colon, its own.
+A session is a `Scenario`, or a function without arguments that makes one. A protocol is a function without
+arguments that gives how a world is made, and its rules.
 """
 
 import inspect

@@ -2,15 +2,10 @@
 
     found = explore_twice(scenario, Plan(runs=1_000))        # raises Nondeterminism
 
-A replay of a log finds a decider that posts something else; this finds it before it posts anything. Deciders
-differ by the order of a set, a hash, an `id()`, a clock, chance, or a sum of floats in the order of a set; so
-the other processes have other hash seeds, other addresses and another time.
-
-Rules
-  - Runs are dealt to three processes, since a set of two is walked in one order under half of all seeds.
-  - A difference is not a broken rule: it ends the campaign, since no result of it can be relied on.
-  - The first step that differs counts, and in it: the state of the actor that handled a message, that of any
-    other, a message that was posted.
+A replay of a log finds a decider that posts something else; this finds it before it posts anything. The other
+processes have other hash seeds, addresses and times, since deciders differ by the order of a set, a hash, an
+`id()`, a clock or chance. A difference is not a broken rule: it ends the campaign, since no result of it can
+be relied on.
 """
 
 import os
@@ -30,7 +25,7 @@ from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.worker_process import start
 from callboard.replay.testing.world import MakeWorld, Scenario, Step, World
 
-PROCESSES = 3
+PROCESSES = 3  # a set of two is walked in one order under half of all seeds
 HASH_SEED = "PYTHONHASHSEED"
 
 

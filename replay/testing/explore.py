@@ -5,17 +5,15 @@
     assert found.is_ok, "\\n".join(lines(found))
 
 Rules
-  - A campaign is its plan: with the same one it makes the same runs and finds the same violation, as long as
-    it is bounded by runs and not by seconds; these bound shrinking too.
-  - It stops at the first violation, or goes on and keeps the first of every rule.
-  - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
-  - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
-  - However short its time, it makes one run: nothing is well because nothing was tried.
-  - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
+  - A campaign with the same plan makes the same runs and finds the same violation, as long as it is bounded
+    by runs and not by seconds; these bound shrinking too. However short its time, it makes one run.
+  - It fails if a rule is broken, if no run reached a goal (`sometimes`), or if every run was ended by its
+    bounds: then no rule of rest was ever looked at.
+  - Memory is flat: nothing is kept of a run but hashes, within limits, and the first violation of each rule.
 """
 
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import inf
 from random import Random
 from typing import Generic, NamedTuple
 
@@ -23,11 +21,10 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import unmet
-from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
+from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perform
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
@@ -40,6 +37,7 @@ from callboard.replay.testing.world import (
     W,
     World,
     conditions_of,
+    is_count,
 )
 
 RUNS = 10_000
@@ -112,16 +110,16 @@ class Plan(msgspec.Struct, frozen=True):
             raise MisuseError(
                 f"scheduler={self.scheduler!r:.80}: give a name, such as 'portfolio', or a Scheduler"
             )
-        if type(self.runs) is not int or self.runs < 1:
+        if not is_count(self.runs, 1):
             raise MisuseError(f"runs={self.runs!r}: a campaign has a number of runs, 1 or more")
-        if self.seconds is not None and not _is_time(self.seconds):
+        if not _is_time_or_none(self.seconds):
             raise MisuseError(
                 f"seconds={self.seconds!r}: give a number of seconds above 0, or None for no bound"
             )
 
 
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
+def _is_time_or_none(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and value is not True and 0 < value < inf)
 
 
 DEFAULT_PLAN = Plan()
@@ -203,9 +201,7 @@ class Campaign(Generic[W]):
     def _time_to_shrink(self) -> Callable[[], bool]:
         """Return the check for the end of the campaign's time, which grants a moment in any case."""
         watch, seconds = self._watch, self._plan.seconds
-        if seconds is None:
-            return lambda: False
-        end = max(seconds, watch.seconds + LATE_S)
+        end = inf if seconds is None else max(seconds, watch.seconds + LATE_S)
         return lambda: watch.seconds >= end
 
     def _keep(self, run: Run, violation: Violation, conditions: str) -> None:

@@ -1,11 +1,9 @@
 """What happened before what: the partial order of a run, and its races.
 
-Rules
-  - Step a happened before step b if b handled what a posted, if both are of one strand, if they conflict (one
-    actor, or something that both touched), or if there is a step between them in this sense.
-  - A race is a pair in conflict, with nothing in between, that could have gone the other way: neither posted
-    the other's message, and they are of different strands.
-  - A set of steps is the bits of a number: step 1 is bit 0.
+Step a happened before step b if b handled what a posted, if both are of one strand, if they conflict (one
+actor, or something that both touched), or if there is a step between them in this sense. A race is a pair in
+conflict, with nothing in between, that could have gone the other way: neither posted the other's message, and
+they are of different strands. A set of steps is the bits of a number: step 1 is bit 0.
 """
 
 from collections.abc import Iterable, Sequence

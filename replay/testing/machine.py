@@ -5,8 +5,7 @@
 
     TestMySession = MySession.TestCase
 
-After every step the log is held against the rules that a prefix can break, and at the end, when nothing moves
-any more, against all. Add rules and invariants of your own; `self.world` is the session.
+Add rules and invariants of your own; `self.world` is the session.
 """
 
 from dataclasses import replace

@@ -4,25 +4,45 @@ Rules
   - A run has two parts. The first belongs to the scheduler, faults and all, and ends at rest or after N
     steps. Then the world heals: no fault is chosen any more, and the other moves are chosen fairly, until it
     is at rest or 10 N steps were made (both figures from Coyote).
-  - A world with a method `heal` (`Heals`) gets its second part even at rest: healing may offer moves.
   - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
     beginning of a run look at it (`JudgesUnfinished`).
-  - An exception of a decider or of the world is a violation of its own at that step; the text of an
-    assertion is the rule.
+  - An exception of a decider or of the world is a violation of its own at that step.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule
-from callboard.replay.testing.world import Heals, JudgesUnfinished, Monitor, Move, Violation, W
+from callboard.replay.testing.world import Heals, JudgesUnfinished, Monitor, Move, Violation, W, World
 
 FAIR_FACTOR = 10
 
 Choose: TypeAlias = Callable[[Sequence[Move]], Move | None]
+
+
+class Scheduler(Protocol):
+    """Picks the moves of all runs of a campaign, one run after the other, and learns from them.
+
+    It sees moves, and of the world what its moves touched: neither states nor messages. Its chance comes
+    from the `random.Random` it is given; two schedulers with equal seeds make equal runs.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name by which it is requested and reported."""
+
+    def begin(self, world: World) -> bool:
+        """Start a run of `world`. Return False if everything has been tried."""
+
+    def choose(self, offered: Sequence[Move]) -> Move | None:
+        """Choose one of `offered`, which is not empty. None: an earlier run has tried all that follows."""
+
+    def finish(self, world: World) -> None:
+        """Learn from the run, as far as this scheduler does; others may have chosen its last moves."""
+        return
 
 
 class Bounds(msgspec.Struct, frozen=True):

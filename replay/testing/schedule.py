@@ -1,12 +1,8 @@
 """A schedule as text: the whole of a run, short enough for a command line, refused where it does not fit.
 
-Rules
-  - A run is the strands that moved, in order, and the step after which its faults were over. Nothing else: no
-    seed, no scheduler; so a schedule outlives every change of the explorer.
-  - The text is `1.FINGERPRINT.BODY`: the version of the format; eight hex digits of the scenario, so that
-    it is not replayed on another one; the strands, packed. It has no character that a shell would change.
-  - Code that has changed is tried anyway (that is how one sees that a bug is gone), and the first step
-    that the world does not offer is an error that names it.
+A run is the strands that moved, in order, and the step after which its faults were over: no seed and no
+scheduler, so a schedule outlives every change of the explorer. The text is `1.FINGERPRINT.BODY`: the version
+of the format; eight hex digits of the scenario; the strands, packed. No shell would change a character of it.
 """
 
 import base64

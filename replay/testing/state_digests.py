@@ -1,10 +1,7 @@
 """What a run did, step by step, to be compared with the same run elsewhere.
 
-Rules
-  - After each step a digest is noted of every state that changed and of every event that was posted, with its
-    place in the log. Worlds that show no states are noted by their own digest.
-  - The states are kept too until the next run: they are values, so that costs a reference. A difference is
-    then looked up in the very run in which it came up.
+After each step a digest is noted of every state that changed and of every event that was posted. The states
+are kept too until the next run: a difference is looked up in the very run in which it came up.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,7 @@
 """What a campaign saw, in numbers that can be added up and memory that does not grow.
 
-Rules
-  - Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
-    hashes in sets of a limited size: a full one says "at least".
-  - Coverage, width and strands are taken of the first runs and then of some: they cost as much as the run.
+Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
+hashes in sets of a limited size: a full one says "at least".
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +17,7 @@ from callboard.replay.testing.world import Covers, Move, World
 
 DISTINCT_MAX = 100_000
 FAULTS_MAX = 1_000
-SAMPLED_FIRST = 100
+SAMPLED_FIRST = 100  # coverage, width and strands of a run cost as much as the run
 SAMPLED_EVERY = 64
 
 SUMS = ("runs", "steps", "at_rest", "cut", "unfinished")

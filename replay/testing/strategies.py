@@ -1,11 +1,9 @@
 """Hypothesis strategies for sessions: agents, limits, replies, faults and orders.
 
-    @given(delegation_plans(), fault_plans(), orders())
-    def test_no_session_breaks_a_rule(plan, wrong, order):
-        world = SessionWorld(plan.scenario(wrong)).run(order)
-        assert breaches_of(world) == []
-
-Drawn values print as data, and shrink to one agent that answers "done" at once, first come, first served.
+@given(delegation_plans(), fault_plans(), orders())
+def test_no_session_breaks_a_rule(plan, wrong, order):
+    world = SessionWorld(plan.scenario(wrong)).run(order)
+    assert breaches_of(world) == []
 """
 
 from collections.abc import Sequence
@@ -108,9 +106,7 @@ _flags = st.booleans().map(lambda flag: SchemaCase({"type": "boolean"}, flag, "t
 
 
 def _object(cases: dict[str, SchemaCase]) -> SchemaCase:
-    """Draw an object schema with these properties, all required; a wrong value lacks the only one of them,
-    or has the last one wrong.
-    """
+    """Make an object schema; a wrong value lacks its only property, or has the last one wrong."""
     properties = {name: case.schema for name, case in cases.items()}
     right = {name: case.right for name, case in cases.items()}
     last = list(cases)[-1]
@@ -184,10 +180,8 @@ def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Mem
 
 @cache
 def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member]]:
-    """Draw some agents, the host first.
-
-    In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
-    """
+    """Draw some agents, the host first."""
+    # In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
     asks = _members(reports, tools, True)
     one = st.one_of(_members(reports, tools, False), asks)
     firsts = [[one], *[[asks, one]] * 3 * (most > 1), *[[asks, asks, one]] * 4 * (most > 2)]

@@ -1,13 +1,11 @@
 """What can be explored: a world offers moves, makes the one that is chosen, and tells what happened.
 
 Rules
-  - Everything that a run does is the order in which moves are made. A world has no clock and no chance of its
-    own: the same moves from the same start lead to the same states.
+  - A world has no clock and no chance of its own: the same moves from the same start lead to the same states.
   - A strand is totally ordered: at any moment it offers at most one move. Two answers of one port request
     that exclude each other (it answers, it fails) are two strands. So a schedule is a list of strand names.
   - Names are the same in every schedule: strands, actors and labels are built from what an actor did (the
-    third turn of host.1), never from what all actors did together (event 17). Schedules shrink, and partial
-    orders are counted, by these names.
+    third turn of host.1), never from what all actors did together (event 17).
   - Two moves conflict (their order may matter) if they have the same actor, or if their steps touch the same
     thing. All other moves commute.
   - A fault is never owed: a world is at rest when it offers nothing but faults.
@@ -68,19 +66,15 @@ class World(Protocol):
         It is called before every step, so a world keeps the list up to date and hands it out. Callers change
         nothing in it, and read it only until the next move.
         """
-        ...
 
     def make(self, move: Move) -> None:
         """Let one of `moves()` happen."""
-        ...
 
     def digest(self) -> bytes:
         """Return a digest of all actors' states and all pending work: equal states, equal digests."""
-        ...
 
     def trace(self) -> Sequence[Step]:
         """Return one step for each move made, in order. Called rarely; may be computed then."""
-        ...
 
 
 @runtime_checkable
@@ -89,7 +83,6 @@ class Heals(Protocol):
 
     def heal(self) -> None:
         """Stop all faults. Called once in a run, or never."""
-        ...
 
 
 @runtime_checkable
@@ -98,7 +91,6 @@ class Covers(Protocol):
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
         """Return (role of the actor, tag of its state, tag of the message) for every handled message."""
-        ...
 
 
 def conditions_of(world: object) -> str:
@@ -113,7 +105,11 @@ class Touches(Protocol):
 
     def touched(self) -> Collection[str]:
         """Return what the order of the last move decides apart from its actor's state: see `Step.touched`."""
-        ...
+
+
+def is_count(value: object, least: int = 0) -> bool:
+    """Return whether a value is a whole number, `least` or more, and no bool."""
+    return type(value) is int and value >= least
 
 
 W_contra = TypeVar("W_contra", bound=World, contravariant=True)
@@ -135,15 +131,12 @@ class Monitor(Protocol[W_contra]):
 
     def begin(self, steps: int) -> None:
         """Begin a run with `steps` steps before its faults are over: forget the last one."""
-        ...
 
     def after(self, world: W_contra, at: int, fair_steps: int) -> Violation | None:
         """Look at the world after step `at`; 0 is the start. fair_steps: steps since the faults were over."""
-        ...
 
     def at_rest(self, world: W_contra, at: int) -> Violation | None:
         """Look at the world when nothing more is going to happen in it."""
-        ...
 
 
 @runtime_checkable
@@ -152,7 +145,6 @@ class JudgesUnfinished(Protocol[W_contra]):
 
     def unfinished(self, world: W_contra, at: int) -> Violation | None:
         """Look at the world as far as it came, to step `at`: a missing message might still have come."""
-        ...
 
 
 Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]

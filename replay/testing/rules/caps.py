@@ -151,16 +151,12 @@ class Deserved(Invariant):
     def _has_reason(self, life: Life, kind: str) -> bool:
         """Return whether an agent has reached the limit that an end of this kind names."""
         has_no_turns = life.turns >= life.most("max_iterations")
-        match kind:
-            case "iteration_cap":
-                return has_no_turns
-            case "invalid_report":
-                least = 1 if has_no_turns else life.most("max_report_attempts", 1)
-                return life.invalid >= least
-            case "model_error":
-                return _is_final(self.facts.replies.get(life.address), life.most("max_model_attempts", 1))
-            case _:
-                return True
+        if kind == "iteration_cap":
+            return has_no_turns
+        if kind == "model_error":
+            return _is_final(self.facts.replies.get(life.address), life.most("max_model_attempts", 1))
+        least = 1 if has_no_turns else life.most("max_report_attempts", 1)
+        return kind != "invalid_report" or life.invalid >= least
 
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Check the reason of a delegation that ends at once."""

@@ -1,8 +1,7 @@
 """The facts of a session after each event of its log, kept once for all invariants.
 
-The supervisor handles its inbox in the order of the log, and its posts name the handled event as their
-cause. So a log tells when each event was handled, also those that were answered with nothing: they were
-handled before any later one. That is all this uses; it asks no decider.
+The supervisor handles its inbox in the order of the log, and its posts name the handled event as their cause.
+So a log tells when each event was handled, also those that were answered with nothing. No decider is asked.
 """
 
 from collections import deque
@@ -137,9 +136,7 @@ class Facts(msgspec.Struct, eq=False):
         return skipped
 
     def rest(self, *, is_cut: bool) -> Sequence[Handled]:
-        """Return the last decision, and the events that were handled without an answer.
-        is_cut: the log may end in the middle of a decision, which then shows nothing.
-        """
+        """Return the last decision, unless it may be cut, and the events handled without an answer."""
         if self._current is None:
             return self._skip_to(1 << 62)
         return [] if is_cut else [self._close(self._current), *self._skip_to(1 << 62)]
@@ -180,15 +177,12 @@ class Facts(msgspec.Struct, eq=False):
         return not self.closed_by and bytes(schema) in self._looked_at.values()
 
     def _take_ordinals(self, event: Event, first: Event | None) -> None:
-        """Give each profile of a `Delegate` an ordinal, unless its sender has ended.
-        A denied one takes ordinals too; the empty address of the answer says that the sender has ended.
-        first: the first answer to it; None if it waits for a check that is already under way.
-        """
+        """Give each profile of a `Delegate` an ordinal, also if it is denied. first: its first answer."""
         body = event.body
         if not isinstance(body, Delegate):
             return
         if first is not None and isinstance(first.body, DelegationEnded) and not first.body.address:
-            return
+            return  # the empty address says that the sender has ended
         call = (event.sender, body.turn, body.call)
         start = self._next_ordinal.get(event.sender, 1)
         self._next_ordinal[event.sender] = end = start + len(body.profiles)

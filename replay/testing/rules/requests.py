@@ -71,13 +71,7 @@ def check_requests(
         requests = requests_of(events)
     checker = _Checker(_forgetful(events))
     for event in events:
-        body = event.body
-        if isinstance(body, TurnRequested):
-            checker.asks(event.sender, body)
-        elif isinstance(body, CallModel):
-            checker.check(event.seq, body.agent, requests.get(event.seq))
-        elif type(body) in PARTS_OF:
-            checker.tells(event)
+        checker.hear(event, requests)
     return sorted(checker.found, key=lambda breach: breach.seq)
 
 
@@ -117,21 +111,21 @@ class _Checker:
         self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._unnamed: dict[int, list[Part]] = {}
 
-    def tells(self, event: Event) -> None:
-        """Record content that is told to an agent."""
-        agent = self._agents[event.recipient]
-        if isinstance(event.body, Begin):
-            agent.life = event.seq
-        parts = self._unnamed[event.seq] = PARTS_OF[type(event.body)](event.body)
-        agent.known.update(parts)
+    def hear(self, event: Event, requests: Mapping[int, ModelRequest]) -> None:
+        """Record a wish or content for an agent, or check the request that a grant sends."""
+        body = event.body
+        if isinstance(body, TurnRequested):
+            self._agents[event.sender].wish = body
+            self._agents[event.sender].named += body.new
+        elif isinstance(body, CallModel):
+            self._check(event.seq, body.agent, requests.get(event.seq))
+        elif (parts_of := PARTS_OF.get(type(body))) is not None:
+            agent = self._agents[event.recipient]
+            agent.life = event.seq if isinstance(body, Begin) else agent.life
+            self._unnamed[event.seq] = parts_of(body)
+            agent.known.update(self._unnamed[event.seq])
 
-    def asks(self, who: str, wish: TurnRequested) -> None:
-        """Record a wish."""
-        self._agents[who].wish = wish
-        self._agents[who].named += wish.new
-
-    def check(self, seq: int, who: str, request: ModelRequest | None) -> None:
-        """Check the request that a grant sends."""
+    def _check(self, seq: int, who: str, request: ModelRequest | None) -> None:
         agent = self._agents[who]
         wish, agent.wish = agent.wish, TurnRequested(0)  # one wish allows one call
         unasked = f"{who} was granted a call that it did not request"

@@ -1,15 +1,13 @@
 """Every run there is, or one of each partial order: depth first, and never two that differ in nothing.
 
 Rules
-  - Runs that differ only in the order of moves that commute end the same. With reduction, a run is made,
-    its races are looked for, and for each race one run is planned in which it goes the other way (source
-    sets); moves whose every order was tried sleep until something in conflict with them happens (sleep
-    sets). Source: Abdulla, Aronsson, Jonsson, Sagonas, "Optimal dynamic partial order reduction", POPL
-    2014; that two deliveries conflict if they have one receiver: TransDPOR (Tasharofi et al., 2012).
+  - With reduction, a run is made, its races are looked for, and for each race one run is planned in which it
+    goes the other way (source sets); moves whose every order was tried sleep until something in conflict with
+    them happens (sleep sets). Source: Abdulla, Aronsson, Jonsson, Sagonas, "Optimal dynamic partial order
+    reduction", POPL 2014; that two deliveries conflict if they have one receiver: TransDPOR (Tasharofi et
+    al., 2012). It is only as right as the world is about what its moves touch.
   - A move that another move makes impossible (a message is lost or delivered) is in no run beside it, so no
     race shows it: it is planned where it vanished.
-  - Reduction is only as right as the world is about what its moves touch. It asks after every step: a world
-    that can say so at once (`Touches`) is explored faster than one that is asked for its trace.
   - `preemptions` bounds how often an actor that could go on is left for another. Two or three find most
     bugs (Musuvathi, Qadeer, PLDI 2007).
 """
@@ -20,7 +18,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.run import Scheduler
 from callboard.replay.testing.world import Move, Touches, World, by_strand
 
 
@@ -51,6 +49,11 @@ class _Node(msgspec.Struct):
     @property
     def current(self) -> Move:
         return self.offered[self.tried[-1]]
+
+    def sleeping(self) -> dict[str, _Asleep]:
+        """Return the moves that sleep on after the current one."""
+        made = self.made
+        return {strand: one for strand, one in self.asleep.items() if made and not one.conflicts(made)}
 
     def plan(self, strand: str) -> None:
         if strand not in self.todo and strand not in self.tried:
@@ -93,7 +96,7 @@ class Exhaustive(Scheduler):
 
     def begin(self, world: World) -> bool:
         """Go back to the last node with something to do."""
-        if self._reduces:
+        if self._reduces:  # a trace is slow
             self._touched = world.touched if isinstance(world, Touches) else lambda: world.trace()[-1].touched
         self.is_exhausted = not self._is_first and not self._next()
         self._is_first = False
@@ -142,8 +145,8 @@ class Exhaustive(Scheduler):
         if not self._reduces:
             return self._full_node(moves, parent)
         asleep: dict[str, _Asleep] = {}
-        if parent is not None and (made := parent.made) is not None:
-            asleep = {strand: one for strand, one in parent.asleep.items() if not one.conflicts(made)}
+        if parent is not None:
+            asleep = parent.sleeping()
             parent.plan_vanished(moves)
         awake = [strand for strand in moves if strand not in asleep]
         return _Node(moves, [], awake[:1], asleep)

@@ -1,7 +1,4 @@
-"""Replay: a schedule chooses step by step, and is refused where it does not fit.
-
-A run that is over where the schedule is over has been replayed.
-"""
+"""Replay: a schedule chooses step by step, and is refused where it does not fit."""
 
 from collections.abc import Sequence
 
@@ -11,9 +8,7 @@ from callboard.replay.testing.world import MakeWorld, Monitor, Move, W
 
 
 def choice_of(schedule: Schedule) -> Choose:
-    """Return a function that chooses the schedule's moves in turn, and None at its end.
-    The function raises ScheduleMisfit for a step that is not offered.
-    """
+    """Return a function that chooses the schedule's moves, then None; it raises ScheduleMisfit."""
     wanted = enumerate(schedule.strands, 1)
 
     def choose(offered: Sequence[Move]) -> Move | None:

@@ -18,7 +18,7 @@ bounds points the first in the queue is sent to the back. Most bugs need one or 
 from collections.abc import Callable, Sequence
 from random import Random
 
-from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.run import Scheduler
 from callboard.replay.testing.world import Move, World
 
 DEPTHS = (1, 2, 3)

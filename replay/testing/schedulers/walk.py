@@ -1,12 +1,8 @@
 """Random walks that never repeat: each step picks evenly among the moves, less those that are used up.
 
-Rules
-  - A tree of the runs made so far is kept, and a branch whose every run was made is closed. So a small
-    program is exhausted, which is a proof, and `begin` says so. (To see each of 1,000 equally likely runs
-    once takes 7,500 draws with repetition.)
-  - At most `remembered` rows and branches are kept at a time. When there is no more room, runs may repeat
-    below the kept part, and `is_exhausted` is never True too early.
-  - The tree finds out a world that is not deterministic: the same moves then offer another number of moves.
+A tree of the runs made so far is kept, and a branch whose every run was made is closed. So a small program
+is exhausted, which is a proof. (To see each of 1,000 equally likely runs once takes 7,500 draws with
+repetition.) When the tree has no more room, runs may repeat below the kept part.
 """
 
 from array import array
@@ -15,7 +11,7 @@ from random import Random
 from typing import TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.run import Scheduler
 from callboard.replay.testing.world import Move, World
 
 REMEMBERED = 50_000

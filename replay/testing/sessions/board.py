@@ -1,11 +1,8 @@
 """The board of a simulated session: it drives the session core with one thread, no disk and no tasks.
 
-Same deciders, same step function, same gate. The live board leaves some steps to the event loop, to tasks and
-to the system's clock; each of them is an offer here, a move that a caller may make. All other steps happen at
-once, as they do live: posting, delivery into inboxes, refusals, and forgetting a sub-agent at rest.
-
-The clock stands still while any other move is possible. When none is, it jumps to the next due time: of a
-timer, or of a port that takes its time.
+The steps that the live board leaves to the event loop, to tasks and to the system's clock are offers here,
+moves that a caller may make. All others happen at once, as they do live. The clock stands still while any
+other move is possible; then it jumps to the next due time of a timer, or of a port that takes its time.
 """
 
 from collections import deque
@@ -150,10 +147,7 @@ class Board:
     # --- deciding -------------------------------------------------------------------
 
     def deliver(self, address: str, error: str = "") -> None:
-        """Let an actor handle the head of its inbox.
-
-        error: the class of the exception that a fault makes the decider raise, or ''.
-        """
+        """Let an actor handle the head of its inbox. error: the exception that a fault raises, or ''."""
         core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
         self.situations.add((address, core.state_of(address).phase, type(event.body)))

@@ -96,9 +96,7 @@ def _call_of(event: Event) -> _Call | None:
 def _is_settled(
     request: Event, answer: ModelReplied | ToolReturned | None, has_started: bool, was_cut: bool
 ) -> bool:
-    """Return whether an old call has the answer that a crash leaves.
-    was_cut: the call was interrupted once before.
-    """
+    """Return whether an old call has the answer that a crash leaves. was_cut: it was interrupted before."""
     if isinstance(request.body, CallModel):
         is_lost = answer is not None and answer.status in ("lost", "cancelled")
         return is_lost and isinstance(answer, ModelReplied) and answer.usage is None

@@ -1,8 +1,7 @@
 """The digest of a simulated session: equal for two orders that come to the same.
 
-States and messages hold numbers that depend on the order of everything: seqs of events, tickets, numbers of
-checks and timers. Here an event has its title (see `names`), and the other numbers have their rank, so that
-two orders that differ in nothing else have one digest.
+States and messages hold numbers that depend on the order of everything. Here an event has its title (see
+`names`), and other such numbers have their rank or are left out.
 """
 
 from collections.abc import Mapping

@@ -11,15 +11,11 @@
     the process       crash (and a new one resumes, with part of the log lost)
     the store         refuse (the session fail-stops)  fence (another process has taken the session over)
 
-Rules
-  - A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". So a schedule
-    holds them, and dropping one leaves the others where they are.
-  - In a *fault mix* a few kinds are on, each at a rate, and at most one fault is offered before each step. A
-    world that can break in thirty places would do nothing but break otherwise. The first move of a run
-    chooses its mix; every eighth is calm. (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out
-    finds more than mixing all of them.)
-  - Without a mix every fault is offered all the time, so that every run of any mix is a run without it too.
-    That is how a counterexample shrinks: the mix is dropped first.
+A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". The first move of a
+run chooses its *fault mix*, in which a few kinds are on, each at a rate, and at most one fault is offered
+before each step (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out finds more than mixing all
+of them). Without a mix every fault is offered all the time, so that every run of any mix is a run without it
+too. That is how a counterexample shrinks: the mix is dropped first.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -30,7 +26,7 @@ import msgspec
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.world import Move
+from callboard.replay.testing.world import Move, is_count
 
 FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     MODEL: (
@@ -114,7 +110,7 @@ class Faults(msgspec.Struct, frozen=True):
             )
         for name in ("most", "fault_mixes"):
             number = getattr(self, name)
-            if type(number) is not int or number < 0:
+            if not is_count(number):
                 raise MisuseError(f"{name}={number!r:.80}: give a number, 0 or more")
         if unknown := sorted(self.kinds - KINDS):
             raise MisuseError(

@@ -1,12 +1,8 @@
 """Faults as moves: the faults that can be injected now, and their effect.
 
-What must be durable at any moment is known: up to where tools with effects were told to start, and what the
-client was shown. A crash keeps at least that. How much of the rest it loses is chosen after it: "lose one"
-and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
-
-A `write` or `idempotent` tool that was under way has had its effect, so far as its start survives: that is
-the worst that can have happened. A process that has lost its session to another one can append no more; the
-rule is the store's own (`runtime.log.protocol.refusal`).
+A crash keeps what must be durable: all up to where tools with effects were told to start, and what the client
+was shown. How much of the rest it loses is chosen after it: "lose one" and "lose half" as often as one likes,
+also in the middle of a decision. Then "resume".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -148,6 +144,7 @@ def resume(world: ScriptedSession) -> None:
     """Start a new process that continues from the log."""
     assert world.down is not None
     running, world.down = world.down, None
+    # A tool that was under way has had its effect, if its start survives: the worst that can have happened.
     for request in running:
         if request.waits_for <= len(world.log):
             assert isinstance(request.event.body, CallTool)
@@ -167,10 +164,9 @@ def refuse(world: ScriptedSession) -> None:
 
 
 def fence(world: ScriptedSession) -> None:
-    """Let another process take over the session, so that this one can append no more.
-    Raises AssertionError if the store's own rule would let the loser append.
-    """
+    """Let another process take over the session, so that this one can append no more."""
     staged = Append("simulated", world.durable, 1, world.log[world.durable :])
+    # The rule is the store's own.
     assert refusal(staged, 2, world.durable) is not None, "a fenced writer may append"
     crash(world)
     world.log = world.log[: world.durable]

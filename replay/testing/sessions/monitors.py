@@ -4,6 +4,7 @@ A rule that is broken is one `Violation`; `breaches_of(world)` tells the details
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from callboard.actors.protocol.errors import StoreFailed
@@ -26,13 +27,13 @@ Breaks: TypeAlias = Callable[[SessionWorld], str]
 """Returns how a session breaks a rule, or ''."""
 
 
+@dataclass(eq=False)
 class SessionMonitor:
     """A rule that holds at rest."""
 
-    def __init__(self, name: str, rule: str, breach: Breaks = lambda world: "") -> None:
-        self.name = name
-        self.rule = rule
-        self.breach = breach
+    name: str
+    rule: str
+    breach: Breaks = lambda world: ""
 
     def begin(self, steps: int) -> None:
         """Begin a run; nothing is kept from the last."""
@@ -52,18 +53,11 @@ class SessionMonitor:
         return [Breach(self.name, self.rule, len(world.log), how)] if how else []
 
 
+@dataclass(eq=False)
 class StepMonitor(SessionMonitor):
     """A rule that holds after each step. is_broken: looks at the step that was made last."""
 
-    def __init__(
-        self,
-        name: str,
-        rule: str,
-        is_broken: Callable[[SessionWorld], bool],
-        breach: Breaks = lambda world: "",
-    ) -> None:
-        super().__init__(name, rule, breach)
-        self.is_broken = is_broken
+    is_broken: Callable[[SessionWorld], bool] = field(kw_only=True)
 
     def after(self, world: SessionWorld, at: int, fair_steps: int) -> Violation | None:
         """Return the rule if the last step broke it."""
@@ -186,8 +180,8 @@ NOTHING_LEFT: Final = SessionMonitor(
 NO_RESCUE: Final = StepMonitor(
     "no-rescue",
     "A session whose ports all answer ends without the help of a deadline.",
-    lambda world: bool(world.rescued),
     lambda world: f"only {world.rescued!r} could end the remaining work" if world.rescued else "",
+    is_broken=lambda world: bool(world.rescued),
 )
 EFFECTS: Final = SessionMonitor(
     "effects", "No write tool runs twice for one call, or without its start in the log.", wrong_effect
@@ -196,12 +190,14 @@ FAILS_BY_FAULT: Final = SessionMonitor(
     "fails-by-fault", "A session fails only where the store does.", _own_failure
 )
 GIVEN_UP: Final = StepMonitor(
-    "given-up", "When an agent is stopped, every call in progress for it is given up.", has_kept_call
+    "given-up",
+    "When an agent is stopped, every call in progress for it is given up.",
+    is_broken=has_kept_call,
 )
 RESUMES: Final = StepMonitor(
     "resumes",
     "After a crash, cut-off model calls are charged, and write tools are `interrupted` if they had started.",
-    is_badly_resumed,
+    is_broken=is_badly_resumed,
 )
 
 

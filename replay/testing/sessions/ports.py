@@ -1,10 +1,7 @@
 """The answers of scripted ports: of a policy for the model, of functions for tools and schema checks.
 
-Rules
-  - A port answers as a live one does: a policy that raises is a failed call, a tool that raises an error that
-    the model reads, a call that was given up is `cancelled`, or `interrupted` if its tool may have acted.
-  - A fault makes another answer, one that a real service, tool or checker could have given. It makes none
-    that the boundary would refuse.
+A port answers as a live one does: a policy that raises is a failed call, a tool that raises an error that the
+model reads. A fault makes another answer, one that the boundary would not refuse.
 """
 
 from collections.abc import Callable

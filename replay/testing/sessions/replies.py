@@ -47,9 +47,7 @@ class Reply(msgspec.Struct, frozen=True):
         return Usage((need.tokens - max_tokens) * self.percent // 100, max_tokens * self.percent // 100)
 
     def blocks(self, turn: int) -> Json:
-        """Return the content blocks, as the Messages API has them; ids of calls are unique in an agent's
-        life.
-        """
+        """Return the content blocks, as in the Messages API; ids of calls are unique in an agent's life."""
         if self.content is not None:
             return Json(self.content)
         parts: list[dict[str, object]] = [{"type": "text", "text": self.text}] if self.text else []

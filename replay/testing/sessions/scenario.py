@@ -1,8 +1,7 @@
 """A session that can be simulated: agents, model replies, tool results and the prompts of the client.
 
-A scenario is a value: any number of worlds are made of it, and each starts alike. Everything in it that is
-called (policy, tools, schema checks) is given from outside and must be a pure function for a run to be
-replayed; nothing here can reach a model or a file.
+A scenario is a value: any number of worlds are made of it, and each starts alike. The functions in it must be
+pure for a run to be replayed; nothing here can reach a model or a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence

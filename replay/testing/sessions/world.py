@@ -9,8 +9,7 @@
     resume                   a new process continues the session, after a crash
     fault timeout model host.1/3, ...   see `faults`
 
-The world starts where the session is open and the first ask is posted. It is at rest when no move is left
-and nothing is due. Every log it leaves verifies, in any order and with any faults.
+The world starts where the session is open and the first ask is posted. Every log it leaves verifies.
 
     world = SessionWorld(Scenario([profile("host")], lambda request: Reply("done"), asks=[ask()]))
     world.run().ended.text

@@ -10,8 +10,17 @@ from callboard.actors.protocol.codec import decode
 from callboard.actors.protocol.errors import SessionNotFound
 from callboard.actors.protocol.messages import Ask, Cancel, Finished, SessionOpened, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
-from callboard.replay.testing.stores.events import added, event, events, json_text, large, on_loops, same
-from callboard.replay.testing.stores.store_place import StorePlace, opened
+from callboard.replay.testing.stores.events import (
+    StorePlace,
+    added,
+    event,
+    events,
+    json_text,
+    large,
+    on_loops,
+    opened,
+    same,
+)
 
 _ODD = {
     "1 MiB": json_text(1_048_576),
