@@ -32,9 +32,8 @@ from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import chart, no_command
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.run import Bounds, Scheduler
+from callboard.replay.testing.run import Bounds, Scheduler, replay_on
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
-from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS

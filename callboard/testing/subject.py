@@ -13,9 +13,8 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Explored
 from callboard.replay.testing.findings import chart
 from callboard.replay.testing.findings import lines as lines_of
-from callboard.replay.testing.run import Run
+from callboard.replay.testing.run import Run, replay_on
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of
 from callboard.testing.runs import Scenario
 
@@ -25,15 +24,12 @@ Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A scenario to explore. session: it, if it is one of a session; None for a protocol.
-
-    name: for people. fingerprint: what its schedules belong to. parts: makes worlds and rules, both new.
-    """
+    """A scenario to explore."""
 
     name: str
-    session: Scenario | None
-    fingerprint: str
-    parts: Callable[[], Parts]
+    session: Scenario | None  # None for a protocol
+    fingerprint: str  # what its schedules belong to
+    parts: Callable[[], Parts]  # makes worlds and rules, both new
 
     def __call__(self) -> Parts:
         """Return the function that makes worlds, and the rules."""

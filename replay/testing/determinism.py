@@ -18,8 +18,8 @@ from typing import Any
 from callboard.actors.protocol.errors import CallboardError
 from callboard.replay.divergence import clipped_json, first_difference
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
+from callboard.replay.testing.run import replay, replay_on
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
-from callboard.replay.testing.schedulers.replayed import replay, replay_on
 from callboard.replay.testing.state_digests import StepDigest, StepDigests
 from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.worker_process import start
@@ -93,21 +93,15 @@ class Replica:
 
 
 class Twins:
-    """The other processes: they take turns to make each run again and compare its states.
-
-    notes: a monitor for the runs that are made here, to come before all others.
-    """
+    """The other processes: they take turns to make each run again and compare its states."""
 
     def __init__(self, replicas: Sequence[Replica], name: str) -> None:
-        self.notes = StepDigests()
+        self.notes = StepDigests()  # a monitor for the runs that are made here, before all others
         self._name = name
         self._replicas = cycle(replicas)
 
     def compare(self, world: World, steps: int) -> None:
-        """Compare the run that `world` has made, with `notes` taken of it. steps: N of its bounds.
-
-        Raises Nondeterminism.
-        """
+        """Compare the run that `world` has made, as `notes` has it, or raise Nondeterminism. steps: N."""
         made = world.trace()
         schedule = Schedule(tuple(step.strand for step in made), self.notes.healed_at, steps)
         replica = next(self._replicas)

@@ -21,10 +21,9 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import unmet
-from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perform
+from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
-from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
@@ -153,10 +152,7 @@ class Campaign(Generic[W]):
         begins: Callable[[Statistics], bool] = lambda statistics: True,
         finishes: Callable[[World], None] = lambda world: None,
     ) -> ShardResult:
-        """Make runs until the plan is fulfilled.
-
-        begins: asked before each run, whether to go on. finishes: told of each run before it is counted.
-        """
+        """Make runs until the plan is fulfilled, or `begins` says no; tell `finishes` of each."""
         is_exhausted = False
         while not is_exhausted and self._goes_on() and begins(self.statistics):
             is_exhausted = not self.one(finishes)

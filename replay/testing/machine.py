@@ -28,10 +28,9 @@ PICKS = st.integers(0, 63)
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """A session that Hypothesis drives.
+    """A session, `world`, that Hypothesis drives.
 
     scenario: of `callboard.testing`; its own prompts are not used. prompts: Hypothesis chooses among these.
-    world: the session.
     """
 
     scenario: ClassVar[Any] = None

@@ -15,8 +15,17 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.schedule import STEPS_MAX, Schedule
-from callboard.replay.testing.world import Heals, JudgesUnfinished, Monitor, Move, Violation, W, World
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule, ScheduleMisfit
+from callboard.replay.testing.world import (
+    Heals,
+    JudgesUnfinished,
+    MakeWorld,
+    Monitor,
+    Move,
+    Violation,
+    W,
+    World,
+)
 
 FAIR_FACTOR = 10
 
@@ -211,3 +220,38 @@ def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None
     found = (monitor.unfinished(world, len(run.made)) for monitor in judges)
     run.violation = next(filter(None, found), None)
     run.is_broken_unfinished = run.violation is not None
+
+
+# --- replay: a schedule chooses step by step, and is refused where it does not fit ----------
+
+
+def choice_of(schedule: Schedule) -> Choose:
+    """Return a function that chooses the schedule's moves, then None; it raises ScheduleMisfit."""
+    wanted = enumerate(schedule.strands, 1)
+
+    def choose(offered: Sequence[Move]) -> Move | None:
+        at, strand = next(wanted, (0, ""))
+        if not at:
+            return None
+        for move in offered:
+            if move.strand == strand:
+                return move
+        raise ScheduleMisfit(at, strand, offered)
+
+    return choose
+
+
+def replay(make_world: MakeWorld[W], schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
+    """Make the run that `schedule` is. Raises ScheduleMisfit if the code does not offer it any more."""
+    return replay_on(make_world(), schedule, monitors)
+
+
+def replay_on(world: W, schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
+    """Replay on a world at its start that the caller keeps."""
+    choose = choice_of(schedule)
+    length = len(schedule.strands)
+    heal_at = length + 1 if schedule.healed_at is None else schedule.healed_at
+    run = perform(world, monitors, choose, choose, Bounds(schedule.steps, length + 1), heal_at)
+    if not run.violation and len(run.made) < length:
+        raise ScheduleMisfit(len(run.made) + 1, schedule.strands[len(run.made)], ())
+    return run

@@ -19,9 +19,8 @@ from typing import Generic, NamedTuple, TypeAlias
 import msgspec
 
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.run import FAIR_FACTOR, Bounds, Run, not_faults, perform
+from callboard.replay.testing.run import FAIR_FACTOR, Bounds, Run, not_faults, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.schedulers.sampling import Turns
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation, W, by_strand
 
@@ -31,14 +30,11 @@ COUNTED_MAX = 200
 
 
 class Candidate(msgspec.Struct):
-    """The run made from a list of strands. left: strands that were not made.
-
-    since: for each move, the number of moves made before it was first offered.
-    """
+    """The run made from a list of strands."""
 
     run: Run
-    since: list[int]
-    left: list[str]
+    since: list[int]  # for each move, the number of moves made before it was first offered
+    left: list[str]  # strands that were not made
 
     @property
     def strands(self) -> list[str]:
@@ -144,12 +140,10 @@ Pair: TypeAlias = tuple[int, int]
 
 
 class Shrunk(msgspec.Struct, frozen=True):
-    """A run that breaks a rule and is small.
+    """A run that breaks a rule and is small. tries: runs made for it. is_minimal: the budget was enough.
 
-    tries: runs made for it.
     races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
-    whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
-    enough.
+    whose other order keeps every rule, with all else made and the run completed.
     """
 
     schedule: Schedule

@@ -29,10 +29,7 @@ class StepDigest(NamedTuple):
 
 
 class StepDigests:
-    """A monitor that finds nothing wrong. of_steps: a note of the start, and of each step.
-
-    healed_at: after how many steps the faults were over, as far as steps were made since.
-    """
+    """A monitor that finds nothing wrong. of_steps: a note of the start, and of each step."""
 
     def __init__(self) -> None:
         self.begin(0)
@@ -40,7 +37,7 @@ class StepDigests:
     def begin(self, steps: int) -> None:
         """Begin a run."""
         self.of_steps: list[StepDigest] = []
-        self.healed_at: int | None = None
+        self.healed_at: int | None = None  # the steps before the faults were over
         self._known: dict[str, object] = {}
         self._log: Sequence[Event] = ()
         self._read = 0

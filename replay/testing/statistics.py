@@ -96,25 +96,20 @@ class Statistics:
         self.faults += other.faults
 
     def bound(self, depth: int) -> float:
-        """Return the least probability with which a run of PCT at this depth hits a bug of that depth.
-
-        It holds for runs no longer and no wider than those that were seen; see `pct`.
-        """
+        """Return the least probability with which a run of PCT at this depth hits a bug of that depth."""
+        # For runs no longer and no wider than those that were seen.
         strands, steps = max(self.widest**2, self.strands, 1), max(self.longest, 1)
         return 1.0 / (strands * float(steps) ** (depth - 1))
 
 
 class CampaignProgress(NamedTuple):
-    """How far a campaign is, in a few numbers that another process can send often.
-
-    faults: how many struck; the choice of a fault mix is none. kinds: how many different ones.
-    """
+    """How far a campaign is, in a few numbers that another process can send often."""
 
     runs: int = 0
     orders: int = 0
     situations: int = 0
-    faults: int = 0
-    kinds: int = 0
+    faults: int = 0  # that struck
+    kinds: int = 0  # of these
 
     @classmethod
     def at(cls, statistics: Statistics) -> "CampaignProgress":

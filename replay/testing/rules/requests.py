@@ -83,26 +83,21 @@ def _forgetful(events: Iterable[Event]) -> set[str]:
 
 
 class _Agent(msgspec.Struct, eq=False):
-    """The wish of an agent, the content it was told, and its last request. owed: calls without a result.
-
-    named: events in `new` since its last request. life: its Begin; last_life: that of its last request.
-    """
+    """The wish of an agent, the content it was told, and its last request."""
 
     wish: TurnRequested = TurnRequested(0)
-    named: list[int] = []
+    named: list[int] = []  # events in `new` since its last request
     known: set[Part] = set()
-    life: int = 0
+    life: int = 0  # its Begin
     last_life: int = 0
     last: ModelRequest | None = None
     read: int = 0
-    owed: list[object] = []
+    owed: list[object] = []  # calls without a result
 
 
 class _Checker:
     """Compares each granted request with the one before, and what it adds with the events it names.
-
-    Only new messages are read. forgetful: agents that may have lost their conversation, and with it the
-    events not named yet.
+    forgetful: agents that may have lost their conversation, and with it the events not named yet.
     """
 
     def __init__(self, forgetful: Set[str]) -> None:

@@ -104,14 +104,11 @@ class OnlyDrains(Invariant):
 
 
 class TransitiveStop(Invariant):
-    """Trees end as trees, and races as races.
-
-    An agent runs from its Begin until it finished, won or was stopped, as the supervisor's decisions tell.
-    """
+    """Trees end as trees, and races as races."""
 
     name = "transitive-stop"
     rule = "An agent that ends stops its descendants, deepest first; a delegation that ends stops its agents."
-    _running: set[str] = set()
+    _running: set[str] = set()  # from their Begin until they finished, won or were stopped
     _below: Counter[str] = field(default_factory=Counter)  # so that few agents are searched for descendants
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:

@@ -33,18 +33,15 @@ class _Asleep(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """A state on the current path. todo: strands to try, in order. tried: those that were.
-
-    made: what the last of them touched. after: the actor that moved before. preemptions: on the way here.
-    """
+    """A state on the current path."""
 
     offered: dict[str, Move]
-    todo: list[str]
+    todo: list[str]  # strands to try, in order
     tried: list[str]
     asleep: dict[str, _Asleep]
-    made: _Asleep | None = None
-    after: str = ""
-    preemptions: int = 0
+    made: _Asleep | None = None  # what the last of `tried` touched
+    after: str = ""  # the actor that moved before
+    preemptions: int = 0  # on the way here
 
     @property
     def current(self) -> Move:

@@ -33,28 +33,22 @@ RESCUES: Final = ("timer deadline", "timer grace")
 
 
 class Request(NamedTuple):
-    """A port request that has no answer.
-
-    waits_for: the seq up to which the log must be durable before the port acts; 0 if it need not wait.
-    fault_mode: the fault of its answer, or ''.
-    """
+    """A port request that has no answer."""
 
     event: Event
     strand: str
-    waits_for: int
-    fault_mode: str = ""
+    waits_for: int  # the seq up to which the log must be durable before the port acts; or 0
+    fault_mode: str = ""  # the fault of its answer
 
 
 class Board:
     """One simulated session in progress.
 
     offers: what can happen next, by strand. later: what can happen once the clock is there, in milliseconds
-    since 1970. requests: those without an answer, by strand. asked: what models were asked, by the seq of the
-    grant. aborted: the seqs of requests that were given up. timers: the strands of those set, by number.
-    running: the id of the ask in progress, or ''. rescued: the first timer that had to end the session.
-    situations: (address, phase, kind of message) of every decision.
-    step: which one is being made; posters: by which step each event of the log was posted.
-    failure: why the session can go no further, as a live one would say it.
+    since 1970. asked: what models were asked, by the seq of the grant. aborted: the seqs of requests that
+    were given up. running: the id of the ask in progress, or ''. rescued: the first timer that had to end the
+    session. posters: by which step each event of the log was posted. failure: why the session can go no
+    further, as a live one would say it.
     """
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
@@ -80,7 +74,7 @@ class Board:
         self.is_continued = False
         self.failure: Exception | None = None
         self.rescued = ""
-        self.situations: set[tuple[str, str, type]] = set()
+        self.situations: set[tuple[str, str, type]] = set()  # address, phase, kind of message
         self.step = 0
         self.posters = [0]
 

@@ -60,15 +60,11 @@ _BIG: Final = 1 << 32
 
 
 class FaultMix(msgspec.Struct, frozen=True):
-    """A choice of faults for one run.
-
-    rate: before which part of the steps a fault is offered. shares: by kind, from 0 to 1, how often one that
-    comes up is let through; kinds that are not listed are off.
-    """
+    """A choice of faults for one run; kinds that have no share are off."""
 
     number: int
-    rate: float
-    shares: Mapping[str, float]
+    rate: float  # before which part of the steps a fault is offered
+    shares: Mapping[str, float]  # by kind, from 0 to 1: how often one that comes up is let through
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {share:g}" for kind, share in self.shares.items())

@@ -89,10 +89,7 @@ class Memory:
 
 
 class BreachCache:
-    """Breaches that a rule found, by the identity of the objects that it was given.
-
-    Only for a rule that is a function of these: a log, and the requests that models got.
-    """
+    """Breaches that a rule found, by the identity of the objects that it is a pure function of."""
 
     def __init__(self, most: int = OBJECTS_MAX) -> None:
         self._most = most

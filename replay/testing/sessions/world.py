@@ -169,10 +169,7 @@ class SessionWorld(ScriptedSession):
         return self
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
-        """Go on until nothing moves; `choose` picks one of n moves, the oldest if nothing is said.
-
-        Raises AssertionError if it does not come to rest.
-        """
+        """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
         for _ in range(steps):
             moves = self.moves()
             if not moves:

@@ -24,8 +24,8 @@ from callboard.replay.testing.determinism import (
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.program import Actor, Posts, Program, Send
+from callboard.replay.testing.run import replay
 from callboard.replay.testing.schedule import Schedule, parse
-from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import session_monitors

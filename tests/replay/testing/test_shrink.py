@@ -7,8 +7,7 @@ from msgspec import structs
 from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.monitors import always, at_rest, eventually
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
-from callboard.replay.testing.run import Bounds, perform
-from callboard.replay.testing.schedulers.replayed import replay
+from callboard.replay.testing.run import Bounds, perform, replay
 from callboard.replay.testing.shrink import Candidate, Reversal, Shrunk, reversal_of, run_candidate, shrink
 from callboard.replay.testing.world import MakeWorld, Monitor, Move, Step
 from tests.replay.testing.programs import collect
