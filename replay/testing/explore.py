@@ -89,20 +89,16 @@ class Explored(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The options of a campaign. scheduler: its name, or one that you made. scenario: the name of the world.
+    """The options of a campaign. Raises MisuseError if nothing would be run, or without end."""
 
-    keeps_going: do not stop at the first violation. shrinks: make counterexamples small. Raises MisuseError
-    for bounds under which nothing would be run, or without end.
-    """
-
-    scheduler: str | Scheduler = "portfolio"
+    scheduler: str | Scheduler = "portfolio"  # its name, or one that you made
     runs: int = RUNS
     seconds: float | None = None
     seed: int | str = 0
     bounds: Bounds = DEFAULT
-    scenario: str = ""
-    keeps_going: bool = False
-    shrinks: bool = True
+    scenario: str = ""  # the name of the world
+    keeps_going: bool = False  # beyond the first violation
+    shrinks: bool = True  # makes counterexamples small
 
     def __post_init__(self) -> None:
         if not isinstance(self.scheduler, str) and not hasattr(self.scheduler, "choose"):

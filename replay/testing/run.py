@@ -74,19 +74,15 @@ DEFAULT = Bounds()
 
 
 class Run(msgspec.Struct):
-    """What one run did. made: its moves. healed_at: the steps before its faults were over, if they were.
-
-    is_at_rest: nothing more was going to happen. is_cut: the scheduler had seen the rest before.
-    steps: N of its bounds. is_broken_unfinished: the rule was looked at without the end of the run.
-    """
+    """What one run did."""
 
     made: list[Move]
-    steps: int = STEPS_MAX
+    steps: int = STEPS_MAX  # N of its bounds
     violation: Violation | None = None
-    healed_at: int | None = None
-    is_at_rest: bool = False
-    is_cut: bool = False
-    is_broken_unfinished: bool = False
+    healed_at: int | None = None  # the steps before its faults were over, if they were
+    is_at_rest: bool = False  # nothing more was going to happen
+    is_cut: bool = False  # the scheduler had seen the rest before
+    is_broken_unfinished: bool = False  # the rule was looked at without the end of the run
 
     @property
     def is_unfinished(self) -> bool:

@@ -47,15 +47,11 @@ class ScheduleMisfit(MisuseError):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The moves of a run. strands: who moved, step by step.
+    """The moves of a run."""
 
-    healed_at: the number of steps after which the faults were over; None: never. steps: the number after
-    which they would have been; rules that may be broken for a while are measured by it.
-    """
-
-    strands: tuple[str, ...]
-    healed_at: int | None = None
-    steps: int = STEPS_MAX
+    strands: tuple[str, ...]  # who moved, step by step
+    healed_at: int | None = None  # the steps after which the faults were over, if they were
+    steps: int = STEPS_MAX  # those after which they would have been: the measure of rules that may be broken
 
     def text(self, scenario: str = "") -> str:
         """Return the schedule as text, for this scenario."""

@@ -140,17 +140,14 @@ Pair: TypeAlias = tuple[int, int]
 
 
 class Shrunk(msgspec.Struct, frozen=True):
-    """A run that breaks a rule and is small. tries: runs made for it. is_minimal: the budget was enough.
-
-    races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
-    whose other order keeps every rule, with all else made and the run completed.
-    """
+    """A run that breaks a rule and is small."""
 
     schedule: Schedule
     violation: Violation
-    tries: int = 0
-    is_minimal: bool = False
-    races: tuple[Pair, ...] = ()
+    tries: int = 0  # runs made for it
+    is_minimal: bool = False  # the budget was enough
+    races: tuple[Pair, ...] = ()  # steps that race, and that these steps alone need in this order
+    # Those of them whose other order keeps every rule, with all else made and the run completed.
     decided_by: tuple[Pair, ...] = ()
 
 

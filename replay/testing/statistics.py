@@ -35,21 +35,16 @@ def order_hash(made: Sequence[Move]) -> bytes:
 
 @dataclass
 class Statistics:
-    """The figures of a campaign so far.
-
-    longest: steps of the longest run. widest: most moves offered at once. strands: most of them in one run.
-    cut: runs given up because the rest was known. at_rest: runs that came to their end. unfinished: runs
-    that a bound ended before. orders, ends: hashes.
-    """
+    """The figures of a campaign so far."""
 
     runs: int = 0
     steps: int = 0
-    longest: int = 0
-    widest: int = 0
-    strands: int = 0
-    cut: int = 0
-    at_rest: int = 0
-    unfinished: int = 0
+    longest: int = 0  # steps of the longest run
+    widest: int = 0  # most moves offered at once
+    strands: int = 0  # most of them in one run
+    cut: int = 0  # runs given up because the rest was known
+    at_rest: int = 0  # runs that came to their end
+    unfinished: int = 0  # runs that a bound ended before
     orders: set[bytes] = field(default_factory=set)
     ends: set[bytes] = field(default_factory=set)
     coverage: set[tuple[str, str, str]] = field(default_factory=set)

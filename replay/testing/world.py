@@ -20,16 +20,11 @@ MoveKind: TypeAlias = Literal["deliver", "port", "client", "fault"]
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
-    """One thing that can happen next.
+    """One thing that can happen next."""
 
-    strand: its sequence: an actor's inbox ("inbox host.1"), one port request with its answer
-    ("model host.1/3"), a client, a fault. actor: whose state it changes.
-    label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
-    """
-
-    strand: str
-    actor: str
-    label: str
+    strand: str  # an actor's inbox ("inbox host.1"), one port request ("model host.1/3"), a client, a fault
+    actor: str  # whose state it changes
+    label: str  # for people, charts and the counting of orders ("host.1 handles ModelReplied 3")
     kind: MoveKind = "deliver"
 
 
@@ -39,23 +34,17 @@ def by_strand(moves: Sequence[Move]) -> dict[str, Move]:
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A move that was made.
+    """A move that was made. sender, recipient: of the message that it delivered."""
 
-    seq: its place in the run, from 1. strand, kind, label: of the move. actor: of the move; empty: the
-    recipient. sender and recipient: of the message that it delivered. cause: the seq of the step that posted
-    that message; 0 if it was there from the start. touched: the other things that its order decides, such as
-    an inbox or a budget that other actors share.
-    """
-
-    seq: int
+    seq: int  # its place in the run, from 1
     strand: str
     kind: MoveKind
     sender: str
     recipient: str
     label: str
-    cause: int = 0
-    touched: tuple[str, ...] = ()
-    actor: str = ""
+    cause: int = 0  # the step that posted the message; 0 if it was there from the start
+    touched: tuple[str, ...] = ()  # the other things that its order decides: a shared inbox or budget
+    actor: str = ""  # of the move, if it is not the recipient
 
 
 class World(Protocol):

@@ -54,10 +54,9 @@ class _Waiting(NamedTuple):
 class FirstCome(Invariant):
     """First come, first served.
 
-    The exhausted scopes change while an agent waits, and the supervisor does not look at an agent again
-    before there is room where it waits. So an earlier agent is overtaken in two cases: all scopes that hold
-    it now are above the granted one; or one of them is, and has held it since it took its place behind no
-    other agent.
+    The supervisor does not look at an agent again before there is room where it waits. So an earlier agent is
+    overtaken in two cases: all scopes that hold it now are above the granted one; or one of them is, and has
+    held it since it took its place behind no other agent.
     """
 
     name = "first-come"

@@ -45,21 +45,17 @@ Handled: TypeAlias = tuple[Event, Sequence[Event]]
 
 
 class Life(msgspec.Struct, eq=False):
-    """One life of an agent: from its Begin, of this seq, to its Finished or Stopped.
-
-    call: the delegation or ask that it works on. ended_by: the seq of the event whose handling ended it, as
-    far as the log tells by now; 0 while it runs. turns, invalid: its turns and its invalid reports so far.
-    """
+    """One life of an agent: from its Begin, of this seq, to its Finished or Stopped."""
 
     address: str
     seq: int
     begin: Begin
     profile: Profile
-    call: Call
-    ended_by: int = 0
+    call: Call  # the delegation or ask that it works on
+    ended_by: int = 0  # the event whose handling ended it, as far as the log tells by now; 0 while it runs
     is_over: bool = False
     turns: int = 0
-    invalid: int = 0
+    invalid: int = 0  # its invalid reports so far
 
     def most(self, limit: str, default: int = 0) -> int:
         """Return a limit that its Begin states."""
@@ -67,25 +63,19 @@ class Life(msgspec.Struct, eq=False):
 
 
 class Facts(msgspec.Struct, eq=False):
-    """The session up to an event of its log: `settle` the event, then `hear` it, then read the facts.
-
-    lives: the latest life of every agent that ever began. works_on: the delegation of every address that was
-    taken. delegates: the requested delegations, by call. asks: those without an outcome, in their order.
-    stops: the first Stop of each agent's latest life. replies: the latest answer of each agent's model.
-    failed: the event on which the decider of an agent failed last. closed_by: the end of the session, or 0.
-    """
+    """The session up to an event of its log: `settle` the event, then `hear` it, then read the facts."""
 
     opened: SessionOpened | None = None
     profiles: dict[str, tuple[Profile, bytes]] = {}
-    lives: dict[str, Life] = {}
-    works_on: dict[str, Call] = {}
+    lives: dict[str, Life] = {}  # the latest of every agent that ever began
+    works_on: dict[str, Call] = {}  # the delegation of every address that was taken
     delegates: dict[Call, Delegate] = {}
     copies: dict[Call, list[str]] = {}
-    asks: dict[str, tuple[Event, Ask]] = {}
-    stops: dict[str, int] = {}
-    replies: dict[str, ModelReplied] = {}
-    failed: dict[str, int] = {}
-    closed_by: int = 0
+    asks: dict[str, tuple[Event, Ask]] = {}  # those without an outcome, in their order
+    stops: dict[str, int] = {}  # the first Stop of each agent's latest life
+    replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
+    failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
+    closed_by: int = 0  # the end of the session
     _waiting: dict[int, Call] = {}  # delegations that may begin without a check: one of their schema runs
     _looked_at: dict[int, bytes] = {}
     _next_ordinal: dict[str, int] = {}

@@ -52,23 +52,18 @@ _UNSTATED = {Finished: Settled(), Stopped: Settled()}
 
 
 class Ledger(msgspec.Struct, eq=False):
-    """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
-
-    asked: the latest turn that each agent requested. agents: those that ever began, racers included.
-    children: so many of them by parent and turn. has_budgets: whether some scope ever had a limit.
-    ask_spent: the charges when the running ask began.
-    settled: the wish whose grant the last event settled, if any, and the usage that it states.
-    """
+    """The scopes, the grants that are open and the wishes of a session, after each event that was handled."""
 
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
-    asked: dict[str, TurnRequested] = {}
+    asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
     wishes: dict[str, Need] = {}
-    agents: int = 1
-    children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
-    has_budgets: bool = False
-    ask_spent: Usage = ZERO
+    agents: int = 1  # that ever began, racers included
+    children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
+    has_budgets: bool = False  # whether some scope ever had a limit
+    ask_spent: Usage = ZERO  # the charges when the running ask began
+    # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
 
     @property

@@ -24,21 +24,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One reply: text, calls, stop reason, usage.
-
-    usage: None for an unknown usage, which is charged in full. failure: the call failed.
-    content: the reply's blocks as they are, instead of text and calls. percent: instead of usage, so much of
-    what the call may use at most. is_lost: to a crash.
-    """
+    """One reply."""
 
     text: str = ""
     calls: tuple[Use, ...] = ()
     stop_reason: str = "end_turn"
-    usage: Usage | None = NOMINAL
+    usage: Usage | None = NOMINAL  # an unknown one is charged in full
     failure: ModelFailure | None = None
-    content: bytes | None = None
-    percent: int | None = None
-    is_lost: bool = False
+    content: bytes | None = None  # the blocks as they are, instead of text and calls
+    percent: int | None = None  # instead of usage, so much of what the call may use at most
+    is_lost: bool = False  # to a crash
 
     def used(self, need: Need, max_tokens: int) -> Usage | None:
         """Return the usage of a call whose bound is `need`, of which max_tokens are the answer's."""
