@@ -42,14 +42,7 @@ class Request(NamedTuple):
 
 
 class Board:
-    """One simulated session in progress.
-
-    offers: what can happen next, by strand. later: what can happen once the clock is there, in milliseconds
-    since 1970. asked: what models were asked, by the seq of the grant. aborted: the seqs of requests that
-    were given up. running: the id of the ask in progress, or ''. rescued: the first timer that had to end the
-    session. posters: by which step each event of the log was posted. failure: why the session can go no
-    further, as a live one would say it.
-    """
+    """One simulated session in progress."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
         event, state = scenario.opened
@@ -64,19 +57,19 @@ class Board:
         self.core.seq = 1
         self.core.keep(SUPERVISOR, state)
         self.now = START_MS
-        self.offers: dict[str, Move] = {}
-        self.later: dict[str, int] = {}
+        self.offers: dict[str, Move] = {}  # what can happen next, by strand
+        self.later: dict[str, int] = {}  # what can happen once the clock is there, in milliseconds since 1970
         self.requests: dict[str, Request] = {}
-        self.asked: dict[int, ModelRequest] = {}
-        self.aborted: set[int] = set()
+        self.asked: dict[int, ModelRequest] = {}  # by the seq of the grant
+        self.aborted: set[int] = set()  # the requests that were given up
         self.timers: dict[int, str] = {}
-        self.running = ""
+        self.running = ""  # the id of the ask in progress
         self.is_continued = False
-        self.failure: Exception | None = None
-        self.rescued = ""
+        self.failure: Exception | None = None  # why the session can go no further, as a live one would say it
+        self.rescued = ""  # the first timer that had to end the session
         self.situations: set[tuple[str, str, type]] = set()  # address, phase, kind of message
         self.step = 0
-        self.posters = [0]
+        self.posters = [0]  # by which step each event of the log was posted
 
     @property
     def states(self) -> dict[str, ActorState]:

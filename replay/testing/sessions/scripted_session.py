@@ -40,18 +40,15 @@ class Effect(NamedTuple):
 
 
 class ScriptedSession(Board):
-    """A session in progress, with all that faults can touch.
-
-    durable: up to which seq the log is on disk for sure. effects: tools that ran. injected: the faults so
-    far. down: None, or after the end of its process the requests of tools with effects that were under way.
-    """
+    """A session in progress, with all that faults can touch."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
         super().__init__(scenario, memory)
         self.fault_mix: FaultMix | None = None
         self.injected: list[str] = []
-        self.durable = 0
-        self.effects: list[Effect] = []
+        self.durable = 0  # up to which seq the log is on disk for sure
+        self.effects: list[Effect] = []  # tools that ran
+        # After the end of its process: the requests of tools with effects that were under way.
         self.down: tuple[Request, ...] | None = None
         self.is_closed = False
         self._told = 0

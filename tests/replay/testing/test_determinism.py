@@ -18,6 +18,7 @@ from callboard.replay.testing.determinism import (
     HASH_SEED,
     Nondeterminism,
     Replica,
+    StepDigests,
     check_schedule,
     explore_twice,
 )
@@ -32,7 +33,6 @@ from callboard.replay.testing.sessions.monitors import session_monitors
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import Worlds
-from callboard.replay.testing.state_digests import StepDigests
 from callboard.replay.testing.world import MakeWorld, Monitor
 from tests.replay.testing.programs import collector
 from tests.session_plans import Plan as SessionPlan
