@@ -34,7 +34,7 @@ _HOMES = {
     "replay.testing.sessions.resumes": ("check_resumes",),
     "replay.testing.sessions.world": ("SessionWorld",),
     "replay.testing.stores.contract": ("StoreContract",),
-    "replay.testing.stores.store_place": ("StorePlace",),
+    "replay.testing.stores.events": ("StorePlace",),
     "testing.runs": ("Exploration", "RuleBroken", "Scenario", "Simulation", "explore", "simulate"),
 }
 

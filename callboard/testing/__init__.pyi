@@ -22,7 +22,7 @@ from callboard.replay.testing.sessions.faults import faults as faults
 from callboard.replay.testing.sessions.resumes import check_resumes as check_resumes
 from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
 from callboard.replay.testing.stores.contract import StoreContract as StoreContract
-from callboard.replay.testing.stores.store_place import StorePlace as StorePlace
+from callboard.replay.testing.stores.events import StorePlace as StorePlace
 from callboard.testing.runs import Exploration as Exploration
 from callboard.testing.runs import RuleBroken as RuleBroken
 from callboard.testing.runs import Scenario as Scenario

@@ -43,11 +43,8 @@ class Explorer:
         """Explore a `callboard.testing.Scenario`, or a function that returns worlds and rules.
 
         Fail the test if a rule is broken, a goal never reached, or no run comes to rest. If one run of this
-        scenario was asked for, make that run alone.
-
-        runs, seconds, seed, scheduler: for this campaign; options of pytest and the environment override
-        them.
-        steps: the steps of a run with faults; it then has ten times as many to come to rest.
+        scenario was asked for, make that run alone. Options of pytest and the environment override those
+        given here. steps: of a run with faults; it then has ten times as many to come to rest.
         """
         __tracebackhide__ = True
         subject = subject_of(scenario, _name(scenario))

@@ -23,6 +23,7 @@ import msgspec
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.replay.recording import Recording
@@ -31,10 +32,8 @@ from callboard.replay.testing.explore import explore as explore_worlds
 from callboard.replay.testing.findings import chart, no_command
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
-from callboard.replay.testing.run import Bounds
+from callboard.replay.testing.run import Bounds, Scheduler, replay_on
 from callboard.replay.testing.schedule import STEPS_MAX, Schedule, parse
-from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS
@@ -98,8 +97,7 @@ class Scenario:
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
         scenario = scenario_of(agent, policy, tools, approve)
-        schema = schema_json(output_schema)
-        asks = [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(_prompts_of(prompt), 1)]
+        asks = _asks_of(prompt, schema_json(output_schema))
         self.name = name or agent.name
         self.monitors = _monitors_of(monitors)
         self.pure = replace(
@@ -171,13 +169,12 @@ def faults_of(given: FaultsLike) -> Faults:
     return faults(*kinds) if kinds else NO_FAULTS
 
 
-def _prompts_of(given: str | Sequence[str]) -> list[str]:
-    """Return the client's prompts, in order. Raises MisuseError if they are no text and no list of texts."""
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, Sequence) or not given:
+def _asks_of(given: str | Sequence[str], schema: Json) -> list[Ask]:
+    """Return the client's asks, in order. Raises MisuseError if they are no text and no list of texts."""
+    prompts = [given] if isinstance(given, str) else given
+    if not isinstance(prompts, Sequence) or not prompts:
         raise MisuseError(f"prompt={given!r:.80}: give a text, or a list of texts, asked one after the other")
-    return list(given)
+    return [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
 
 
 def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
@@ -186,12 +183,16 @@ def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[Sessio
         raise MisuseError(f"monitors={given!r:.80}: give a list, [always(...)]")
     monitors = tuple(given)
     for one in monitors:
-        if isinstance(one, type) or not all(hasattr(one, name) for name in ("begin", "after", "at_rest")):
+        if not _is_rule(one):
             raise MisuseError(
                 f"monitors has {one!r:.80}: a rule is always(sentence, function of the world), or at_rest, "
                 "eventually, sometimes"
             )
     return monitors
+
+
+def _is_rule(one: object) -> bool:
+    return not isinstance(one, type) and all(hasattr(one, name) for name in ("begin", "after", "at_rest"))
 
 
 @dataclass(eq=False, repr=False)

@@ -4,9 +4,8 @@
               `ScriptedModel` itself. Agents with a model of their own use that.
     tools     fakes by name: functions of the call's arguments. Without one a `read` tool runs for real, and
               any other is not run and says so.
-    schemas   checked as a live session checks them, each pair of schema and value once
 
-Nothing here waits: a policy or tool that does not answer at once is refused, since a simulation has no time.
+A policy or tool that does not answer at once is refused, since a simulation has no time.
 """
 
 import inspect
@@ -68,10 +67,7 @@ _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for 
 def scenario_of(
     host: Agent, policy: Script | None, tools: Fakes | None, approve: Approver | None
 ) -> Scenario:
-    """Return all agents that a host can reach, as a scenario in which nothing is asked yet.
-
-    Its functions are pure, if those that they are made of are.
-    """
+    """Return all agents that a host can reach, as a scenario in which nothing is asked yet."""
     agents = roster(host)
     model = _model(host, policy)
     return Scenario(
@@ -128,9 +124,7 @@ def _says(answer: object) -> Reply:
 
 
 def _at_once(value: object, who: str, instead: str) -> object:
-    """Return the result of an async function that never waits. Raises MisuseError if it waits.
-    A wait on asyncio itself (a sleep, a thread, a socket) fails before it can wait, since no loop runs.
-    """
+    """Return the result of an async function that never waits. Raises MisuseError if it waits."""
     if not inspect.isawaitable(value):
         return value
     work: Iterator[object] = value.__await__()
@@ -138,7 +132,7 @@ def _at_once(value: object, who: str, instead: str) -> object:
         next(work)
     except StopIteration as end:
         return end.value
-    except RuntimeError as error:
+    except RuntimeError as error:  # asyncio fails before it can wait, since no loop runs
         if not _wants_a_loop(error):
             raise
     finally:
@@ -164,9 +158,7 @@ def _wants_a_loop(error: BaseException | None) -> bool:
 
 
 def tool_of(agents: Mapping[str, Agent], fakes: Fakes) -> PureTool:
-    """Return a function that answers for the tools of a session.
-    Raises MisuseError for a fake of an unknown tool, and for one that is no function.
-    """
+    """Return a function that answers for the tools of a session. Raises MisuseError for a wrong fake."""
     tools = {name: tool for agent in agents.values() for name, tool in agent.tools.items()}
     if unknown := sorted(set(fakes) - set(tools)):
         raise MisuseError(f"no agent has a tool {unknown[0]!r}; tools: {', '.join(sorted(tools)) or 'none'}")

@@ -1,24 +1,20 @@
 """The subject of an exploration from the command line or pytest: a scenario of any kind, and its name.
 
-    a session   a `Scenario`, or a function without arguments that makes one
-    a protocol  a function without arguments that gives how a world is made, and its rules
-
-A schedule belongs to a scenario. That of a session is told by all that it was given, that of a protocol by
-its name alone: the last part of its module, a colon, its own.
+A session is a `Scenario`, or a function without arguments that makes one. A protocol is a function without
+arguments that gives how a world is made, and its rules.
 """
 
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Explored
 from callboard.replay.testing.findings import chart
 from callboard.replay.testing.findings import lines as lines_of
-from callboard.replay.testing.run import Run
+from callboard.replay.testing.run import Run, replay_on
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.schedulers.replayed import replay_on
 from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of
 from callboard.testing.runs import Scenario
 
@@ -28,15 +24,12 @@ Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A scenario to explore. session: it, if it is one of a session; None for a protocol.
-
-    name: for people. fingerprint: what its schedules belong to. parts: makes worlds and rules, both new.
-    """
+    """A scenario to explore."""
 
     name: str
-    session: Scenario | None
-    fingerprint: str
-    parts: Callable[[], Parts]
+    session: Scenario | None  # None for a protocol
+    fingerprint: str  # what its schedules belong to
+    parts: Callable[[], Parts]  # makes worlds and rules, both new
 
     def __call__(self) -> Parts:
         """Return the function that makes worlds, and the rules."""
@@ -55,7 +48,7 @@ def subject_of(value: object, name: str) -> Subject:
     """Return the scenario that a value is or makes. Raises MisuseError if it cannot be explored."""
     if isinstance(value, Scenario):
         return Subject(name, value, value.fingerprint, value)
-    if isinstance(value, type) or not callable(value) or not _takes_nothing(value):
+    if not _takes_nothing(value):
         raise MisuseError(f"{name} is of type {type(value).__name__}; {_WANTED}")
     made = value()
     if isinstance(made, Scenario):
@@ -103,9 +96,10 @@ def _is_parts(made: object) -> bool:
     return isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and isinstance(made[1], Sequence)
 
 
-def _takes_nothing(function: Callable[..., object]) -> bool:
+def _takes_nothing(value: object) -> TypeGuard[Callable[[], Any]]:
+    """Return whether a value is a function, no class, that can be called without arguments."""
     try:
-        inspect.signature(function).bind()
+        inspect.signature(value).bind()  # type: ignore[arg-type]  # TypeError if it cannot be called
     except (TypeError, ValueError):
         return False
-    return True
+    return not isinstance(value, type)

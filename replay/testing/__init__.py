@@ -5,8 +5,8 @@ Public as `callboard.testing`. Each module opens with its rules; this is their o
   worlds      world (the interface of the explorer), program (any protocol as a world), canonical (bytes)
   one run     schedulers, schedule (a run as text), run, monitors (its rules), happens_before (its races)
   a campaign  explore, statistics, parallel (in several processes)
-  a finding   candidate and shrink (make a run small), findings (show it)
-  processes   determinism and state_digests (every run again), worker_process
+  a finding   shrink (make a run small), findings (show it)
+  processes   determinism (every run again), worker_process
 
 The folders: sessions (of agents, as worlds), rules (of their logs), stores (the contract of a store).
 """

@@ -1,10 +1,8 @@
 """Bytes of any frozen value, the same in every process: equal values have equal bytes.
 
-Rules
-  - Sets and mappings are sorted by the bytes of their members, since their order is chance.
-  - Structs, dataclasses and enums carry the name of their class; named tuples are tuples, which they equal;
-    True is 1 and 2.0 is 2, which they equal.
-  - Anything else is refused: its bytes would be those of a memory address.
+Sets and mappings are sorted by the bytes of their members. Structs, dataclasses and enums carry the name of
+their class; named tuples are tuples, True is 1 and 2.0 is 2, which they equal. Anything else is refused: its
+bytes would be those of a memory address.
 """
 
 import dataclasses

@@ -2,35 +2,39 @@
 
     found = explore_twice(scenario, Plan(runs=1_000))        # raises Nondeterminism
 
-A replay of a log finds a decider that posts something else; this finds it before it posts anything. Deciders
-differ by the order of a set, a hash, an `id()`, a clock, chance, or a sum of floats in the order of a set; so
-the other processes have other hash seeds, other addresses and another time.
-
-Rules
-  - Runs are dealt to three processes, since a set of two is walked in one order under half of all seeds.
-  - A difference is not a broken rule: it ends the campaign, since no result of it can be relied on.
-  - The first step that differs counts, and in it: the state of the actor that handled a message, that of any
-    other, a message that was posted.
+A replay of a log finds a decider that posts something else; this finds it before it posts anything. The other
+processes have other hash seeds, addresses and times, since deciders differ by the order of a set, a hash, an
+`id()`, a clock or chance. A difference is not a broken rule: it ends the campaign, since no result of it can
+be relied on.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from hashlib import blake2b
 from itertools import cycle, zip_longest
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
+
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CallboardError
+from callboard.actors.protocol.events import Event
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.replay.digests import state_digest, to_jsonable
 from callboard.replay.divergence import clipped_json, first_difference
+from callboard.replay.testing.canonical import canonical
 from callboard.replay.testing.explore import Campaign, Plan, ShardResult
+from callboard.replay.testing.run import replay, replay_on
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit
-from callboard.replay.testing.schedulers.replayed import replay, replay_on
-from callboard.replay.testing.state_digests import StepDigest, StepDigests
+from callboard.replay.testing.sessions.board import Board
 from callboard.replay.testing.statistics import Statistics
 from callboard.replay.testing.worker_process import start
-from callboard.replay.testing.world import MakeWorld, Scenario, Step, World
+from callboard.replay.testing.world import MakeWorld, Scenario, Step, Violation, World
 
-PROCESSES = 3
+PROCESSES = 3  # a set of two is walked in one order under half of all seeds
 HASH_SEED = "PYTHONHASHSEED"
 
 
@@ -53,6 +57,111 @@ class Nondeterminism(CallboardError):
             f"{field} is {here} here, and {there} in a process with {HASH_SEED}={hash_seed}. "
             "Look for a set that is walked, hash(), id(), a clock or chance in what decides this"
         )
+
+
+# --- the notes of a run ---------------------------------------------------------------
+
+
+class StepDigest(NamedTuple):
+    """What there is after a step. digest: of all that is new. states: that changed. posts: new events."""
+
+    digest: bytes
+    states: Mapping[str, object]
+    posts: Sequence[Any]
+
+
+class StepDigests:
+    """A monitor that finds nothing wrong. of_steps: a note of the start, and of each step."""
+
+    def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """Begin a run."""
+        self.of_steps: list[StepDigest] = []
+        self.healed_at: int | None = None  # the steps before the faults were over
+        self._known: dict[str, object] = {}
+        self._log: Sequence[Event] = ()
+        self._read = 0
+
+    @property
+    def digests(self) -> list[bytes]:
+        """Return the digests of the start and of each step."""
+        return [note.digest for note in self.of_steps]
+
+    def record(self, step: int) -> StepDigest:
+        """Return a step with its states and posts as JSON values; empty for a step that was not made."""
+        if step >= len(self.of_steps):
+            return StepDigest(b"", {}, [])
+        digest, states, posts = self.of_steps[step]
+        told = {name: plain(state) for name, state in states.items()}
+        return StepDigest(digest, told, [plain_event(event) for event in posts])
+
+    def after(self, world: World, at: int, fair_steps: int) -> Violation | None:
+        """Note what there is now."""
+        if fair_steps and self.healed_at is None:
+            self.healed_at = at - fair_steps
+        states: Mapping[str, object] = getattr(world, "states", {})
+        known = self._known
+        changed = {name: state for name, state in states.items() if known.get(name) is not state}
+        posts = self._new(world)
+        self._known = dict(states)
+        self.of_steps.append(StepDigest(_digest(world, changed, posts), changed, posts))
+        return None
+
+    def at_rest(self, world: World, at: int) -> Violation | None:
+        """Ignore the end: nothing has changed since the last step."""
+        return None
+
+    def _new(self, world: World) -> Sequence[Event]:
+        """Return the events since the step before; after a crash the log is another, and all of it is new."""
+        if not isinstance(world, Board):
+            return ()
+        read = self._read if world.log is self._log else 0
+        self._log, self._read = world.log, len(world.log)
+        return world.log[read:]
+
+
+def _digest(world: World, changed: Mapping[str, object], posts: Sequence[Event]) -> bytes:
+    found = blake2b(digest_size=8)
+    for name in sorted(changed):
+        found.update(f"{name}\0".encode() + _state_digest(changed[name]))
+    for event in posts:
+        head = f"{event.seq} {event.at} {event.sender} {event.recipient} {event.cause}\0"
+        found.update(head.encode() + encode(event.body))
+    if not isinstance(world, Board):
+        found.update(world.digest())
+    return found.digest()
+
+
+def _state_digest(state: object) -> bytes:
+    if isinstance(state, AgentState | SupervisorState):
+        return state_digest(state).encode()
+    return canonical(state)
+
+
+def plain(value: object) -> Any:
+    """Return a state or message as JSON values; as text, if it cannot be JSON."""
+    told = to_jsonable(value) if isinstance(value, AgentState | SupervisorState) else value
+    for order in _ORDERS:
+        try:
+            return msgspec.json.decode(msgspec.json.encode(told, order=order))
+        except (TypeError, ValueError, msgspec.MsgspecError):
+            continue
+    return repr(value)
+
+
+_ORDERS: Final[tuple[Literal["deterministic"] | None, ...]] = ("deterministic", None)
+"""Sets in order; where keys are no texts, that is refused."""
+
+
+def plain_event(event: Event) -> dict[str, object]:
+    """Return an event as JSON values."""
+    envelope = {name: getattr(event, name) for name in ("at", "sender", "recipient", "cause")}
+    return {**envelope, event.kind: plain(event.body)}
+
+
+# --- the other processes --------------------------------------------------------------
 
 
 class Replica:
@@ -98,21 +207,15 @@ class Replica:
 
 
 class Twins:
-    """The other processes: they take turns to make each run again and compare its states.
-
-    notes: a monitor for the runs that are made here, to come before all others.
-    """
+    """The other processes: they take turns to make each run again and compare its states."""
 
     def __init__(self, replicas: Sequence[Replica], name: str) -> None:
-        self.notes = StepDigests()
+        self.notes = StepDigests()  # a monitor for the runs that are made here, before all others
         self._name = name
         self._replicas = cycle(replicas)
 
     def compare(self, world: World, steps: int) -> None:
-        """Compare the run that `world` has made, with `notes` taken of it. steps: N of its bounds.
-
-        Raises Nondeterminism.
-        """
+        """Compare the run that `world` has made, as `notes` has it, or raise Nondeterminism. steps: N."""
         made = world.trace()
         schedule = Schedule(tuple(step.strand for step in made), self.notes.healed_at, steps)
         replica = next(self._replicas)

@@ -5,17 +5,15 @@
     assert found.is_ok, "\\n".join(lines(found))
 
 Rules
-  - A campaign is its plan: with the same one it makes the same runs and finds the same violation, as long as
-    it is bounded by runs and not by seconds; these bound shrinking too.
-  - It stops at the first violation, or goes on and keeps the first of every rule.
-  - A goal (`sometimes`) that no run reached is a failure of the campaign, unless a rule was broken before.
-  - So is that every run was ended by its bounds: then no rule of rest was ever looked at.
-  - However short its time, it makes one run: nothing is well because nothing was tried.
-  - Memory is flat: nothing is kept of a run but hashes, within limits, and the violations.
+  - A campaign with the same plan makes the same runs and finds the same violation, as long as it is bounded
+    by runs and not by seconds; these bound shrinking too. However short its time, it makes one run.
+  - It fails if a rule is broken, if no run reached a goal (`sometimes`), or if every run was ended by its
+    bounds: then no rule of rest was ever looked at.
+  - Memory is flat: nothing is kept of a run but hashes, within limits, and the first violation of each rule.
 """
 
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import inf
 from random import Random
 from typing import Generic, NamedTuple
 
@@ -23,11 +21,9 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import unmet
-from callboard.replay.testing.run import DEFAULT, Bounds, Run, perform
+from callboard.replay.testing.run import DEFAULT, Bounds, Run, Scheduler, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
-from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.shrink import Shrunk, shrink
 from callboard.replay.testing.statistics import Figures, Statistics
 from callboard.replay.testing.stopwatch import Stopwatch
@@ -40,6 +36,7 @@ from callboard.replay.testing.world import (
     W,
     World,
     conditions_of,
+    is_count,
 )
 
 RUNS = 10_000
@@ -92,36 +89,32 @@ class Explored(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The options of a campaign. scheduler: its name, or one that you made. scenario: the name of the world.
+    """The options of a campaign. Raises MisuseError if nothing would be run, or without end."""
 
-    keeps_going: do not stop at the first violation. shrinks: make counterexamples small. Raises MisuseError
-    for bounds under which nothing would be run, or without end.
-    """
-
-    scheduler: str | Scheduler = "portfolio"
+    scheduler: str | Scheduler = "portfolio"  # its name, or one that you made
     runs: int = RUNS
     seconds: float | None = None
     seed: int | str = 0
     bounds: Bounds = DEFAULT
-    scenario: str = ""
-    keeps_going: bool = False
-    shrinks: bool = True
+    scenario: str = ""  # the name of the world
+    keeps_going: bool = False  # beyond the first violation
+    shrinks: bool = True  # makes counterexamples small
 
     def __post_init__(self) -> None:
         if not isinstance(self.scheduler, str) and not hasattr(self.scheduler, "choose"):
             raise MisuseError(
                 f"scheduler={self.scheduler!r:.80}: give a name, such as 'portfolio', or a Scheduler"
             )
-        if type(self.runs) is not int or self.runs < 1:
+        if not is_count(self.runs, 1):
             raise MisuseError(f"runs={self.runs!r}: a campaign has a number of runs, 1 or more")
-        if self.seconds is not None and not _is_time(self.seconds):
+        if not _is_time_or_none(self.seconds):
             raise MisuseError(
                 f"seconds={self.seconds!r}: give a number of seconds above 0, or None for no bound"
             )
 
 
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
+def _is_time_or_none(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and value is not True and 0 < value < inf)
 
 
 DEFAULT_PLAN = Plan()
@@ -155,10 +148,7 @@ class Campaign(Generic[W]):
         begins: Callable[[Statistics], bool] = lambda statistics: True,
         finishes: Callable[[World], None] = lambda world: None,
     ) -> ShardResult:
-        """Make runs until the plan is fulfilled.
-
-        begins: asked before each run, whether to go on. finishes: told of each run before it is counted.
-        """
+        """Make runs until the plan is fulfilled, or `begins` says no; tell `finishes` of each."""
         is_exhausted = False
         while not is_exhausted and self._goes_on() and begins(self.statistics):
             is_exhausted = not self.one(finishes)
@@ -192,9 +182,8 @@ class Campaign(Generic[W]):
         statistics.add(world, run)
         if is_sampled:
             statistics.look_closely(world, run.made, widest)
-        if run.violation is not None and run.violation.rule not in self._counterexamples:
-            found = self._counterexample(run, run.violation, conditions_of(world))
-            self._counterexamples[run.violation.rule] = found
+        if run.violation is not None:
+            self._keep(run, run.violation, conditions_of(world))
         return True
 
     def _any(self, offered: Sequence[Move]) -> Move | None:
@@ -204,19 +193,20 @@ class Campaign(Generic[W]):
     def _time_to_shrink(self) -> Callable[[], bool]:
         """Return the check for the end of the campaign's time, which grants a moment in any case."""
         watch, seconds = self._watch, self._plan.seconds
-        if seconds is None:
-            return lambda: False
-        end = max(seconds, watch.seconds + LATE_S)
+        end = inf if seconds is None else max(seconds, watch.seconds + LATE_S)
         return lambda: watch.seconds >= end
 
-    def _counterexample(self, run: Run, violation: Violation, conditions: str) -> Counterexample:
+    def _keep(self, run: Run, violation: Violation, conditions: str) -> None:
+        """Keep the first counterexample of each rule, made small."""
+        if violation.rule in self._counterexamples:
+            return
         plan = self._plan
         small = Shrunk(run.schedule, violation)
         if plan.shrinks:
             small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
         replay_on(world, small.schedule, self._monitors)
-        return Counterexample(
+        self._counterexamples[violation.rule] = Counterexample(
             **msgspec.structs.asdict(small),
             steps=tuple(world.trace()),
             found=run.schedule,

@@ -1,12 +1,11 @@
 """What a campaign or a run did, as lines for a terminal.
 
-Rules
-  - A counterexample is: the rule in one sentence, the chart of the small run, which step overtook which, and
-    the command that shows it again. A campaign that found nothing says how likely it would have.
-  - A chart has a lane for each actor, and a step where its message is handled: an arrow from the lane of the
-    sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault.
-  - 80 columns where possible: lanes become narrower down to 6, names that do not fit are numbered and listed
-    below. Beyond that there are no lanes, and each line names sender and recipient.
+A counterexample is: the rule in one sentence, the chart of the small run, which step overtook which, and the
+command that shows it again. A campaign that found nothing says how likely it would have.
+
+A chart has a lane for each actor, and a step where its message is handled: an arrow from the lane of the
+sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault. Lanes
+become narrower down to 6; names that do not fit are numbered; beyond that each line names both actors.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,7 +32,7 @@ def counterexample_lines(
     """Return the lines of one counterexample. command: prints the command for a schedule's text."""
     at = found.violation.at
     where = f"after step {at}" if at else "at the start"
-    marked = {step for pair in found.races for step in pair}
+    marked = set[int]().union(*found.races)
     small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
         f"broken {where}: {found.violation.rule}",

@@ -1,11 +1,9 @@
 """What happened before what: the partial order of a run, and its races.
 
-Rules
-  - Step a happened before step b if b handled what a posted, if both are of one strand, if they conflict (one
-    actor, or something that both touched), or if there is a step between them in this sense.
-  - A race is a pair in conflict, with nothing in between, that could have gone the other way: neither posted
-    the other's message, and they are of different strands.
-  - A set of steps is the bits of a number: step 1 is bit 0.
+Step a happened before step b if b handled what a posted, if both are of one strand, if they conflict (one
+actor, or something that both touched), or if there is a step between them in this sense. A race is a pair in
+conflict, with nothing in between, that could have gone the other way: neither posted the other's message, and
+they are of different strands. A set of steps is the bits of a number: step 1 is bit 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,15 +47,14 @@ class Order:
 
     def races(self, since: int = 0) -> list[tuple[int, int]]:
         """Pairs of indices (i, j) that race, with j >= since; the later races first."""
-        found = []
-        for j in range(len(self.steps) - 1, since - 1, -1):
-            step = self.steps[j]
-            for i in self._direct[j]:
-                other, rest = self.steps[i], self._with_earlier(k for k in self._direct[j] if k != i)
-                is_ordered = rest >> i & 1 or step.cause == i + 1 or other.strand == step.strand
-                if not is_ordered and in_conflict(other, step):
-                    found.append((i, j))
-        return found
+        last = len(self.steps) - 1
+        return [(i, j) for j in range(last, since - 1, -1) for i in self._direct[j] if self._is_race(i, j)]
+
+    def _is_race(self, i: int, j: int) -> bool:
+        step, other = self.steps[j], self.steps[i]
+        rest = self._with_earlier(k for k in self._direct[j] if k != i)
+        is_ordered = rest >> i & 1 or step.cause == i + 1 or other.strand == step.strand
+        return not is_ordered and in_conflict(other, step)
 
     def without(self, i: int, j: int) -> list[int]:
         """Return the steps between i and j that do not follow i, then j: they can replace i."""

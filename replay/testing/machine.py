@@ -5,8 +5,7 @@
 
     TestMySession = MySession.TestCase
 
-After every step the log is held against the rules that a prefix can break, and at the end, when nothing moves
-any more, against all. Add rules and invariants of your own; `self.world` is the session.
+Add rules and invariants of your own; `self.world` is the session.
 """
 
 from dataclasses import replace
@@ -29,10 +28,9 @@ PICKS = st.integers(0, 63)
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """A session that Hypothesis drives.
+    """A session, `world`, that Hypothesis drives.
 
     scenario: of `callboard.testing`; its own prompts are not used. prompts: Hypothesis chooses among these.
-    world: the session.
     """
 
     scenario: ClassVar[Any] = None

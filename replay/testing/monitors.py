@@ -1,14 +1,9 @@
 """Rules that runs must keep: always, at rest, eventually; and goals that a campaign must reach: sometimes.
 
-Rules
-  - always: holds at the start and after every step.
-  - at_rest: holds when nothing more is going to happen.
-  - eventually: a rule that may be broken for a while (the monitor is hot) but must come to hold (cold). Hot
-    at rest is a violation. So is hot for longer than 5 N steps of the fair part of a run, N being the steps
-    of the unfair part and 10 N the most a run may have (the rule of Coyote,
-    https://microsoft.github.io/coyote/how-to/liveness-checking).
-  - sometimes: no rule for a run. A campaign in which no run reached the goal has not explored enough.
-  - A rule is one sentence that is true of a good run: "No two leaders have one term".
+A rule is one sentence that is true of a good run: "No two leaders have one term". One that must hold
+`eventually` may be broken for a while (the monitor is hot) but must come to hold (cold). Hot at rest is a
+violation. So is hot for longer than 5 N steps of the fair part of a run, N being the steps of the unfair part
+and 10 N the most a run may have (https://microsoft.github.io/coyote/how-to/liveness-checking).
 """
 
 from collections.abc import Callable, Iterable

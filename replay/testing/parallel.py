@@ -2,13 +2,9 @@
 
     shards = explore_in_parallel(scenario, Plan(runs=100_000), 4, progress)
 
-Rules
-  - Job k has the seed "SEED/k": a campaign of n jobs makes the same runs every time, if it is bounded by runs
-    and goes on at a violation.
-  - progress is called a few times a second with the progress of all jobs; False stops them.
-  - The first job that breaks a rule stops the others, unless the plan keeps going. A job that is stopped ends
-    its run or its shrinking, and hands in its results. Which job is first depends on the system, so the
-    example may differ from one campaign to the next of the same seed.
+Job k has the seed "SEED/k": a campaign of n jobs makes the same runs every time, if it is bounded by runs and
+goes on at a violation. Else the first job that breaks a rule stops the others, which end their run or their
+shrinking and hand in their results; which job is first depends on the system, and so may the example.
 """
 
 from collections.abc import Callable
@@ -36,8 +32,8 @@ def explore_in_parallel(
 ) -> list[ShardResult]:
     """Run a campaign in `jobs` processes, or as many as there are runs.
 
-    Raises MisuseError for less than one, and for a scenario that they cannot find; CallboardError if one of
-    them fails.
+    progress: called a few times a second with the progress of all jobs; False stops them. Raises MisuseError
+    for less than one job, or a scenario that they cannot find; CallboardError if one of them fails.
     """
     if jobs < 1:
         raise MisuseError(f"jobs={jobs}: a campaign has 1 process or more")
@@ -51,36 +47,49 @@ def explore_in_parallel(
         processes.append(process)
         latest[ours] = CampaignProgress()
     try:
-        _collect(latest, plan, progress)
+        return _collect(latest, plan, progress)
     finally:
         for (connection, told), process in zip(latest.items(), processes, strict=True):
             connection.close()
             if isinstance(told, CampaignProgress):
                 process.terminate()
             process.join()
-    return [told for told in latest.values() if isinstance(told, ShardResult)]
 
 
 def _collect(
     latest: dict[Connection, CampaignProgress | ShardResult],
     plan: Plan,
     progress: Callable[[CampaignProgress], bool],
-) -> None:
-    """Receive progress and results into `latest` until every job has sent its result."""
-    is_told = False
-    while working := [end for end, told in latest.items() if isinstance(told, CampaignProgress)]:
-        for ready in wait(working, TOLD_EVERY_S):
+) -> list[ShardResult]:
+    """Receive progress and results into `latest` until every job has sent its result; return these."""
+    to_stop = [*latest]
+    while len(_done(latest)) < len(latest):
+        for ready in wait(_working(latest), TOLD_EVERY_S):
             assert isinstance(ready, Connection)
             latest[ready] = _received(ready)
-        done = [told for told in latest.values() if isinstance(told, ShardResult)]
-        is_over = any(shard.counterexamples for shard in done) and not plan.keeps_going
         total = CampaignProgress(*map(sum, zip(*map(_progress, latest.values()), strict=True)))
-        goes_on = progress(total) and not is_over
-        if not goes_on and not is_told:
-            is_told = True
-            for connection in working:
-                with suppress(OSError):  # its process may have ended since
-                    connection.send("stop")
+        if not progress(total) or _is_over(plan, _done(latest)):
+            _stop(to_stop)
+    return _done(latest)
+
+
+def _working(latest: dict[Connection, CampaignProgress | ShardResult]) -> list[Connection]:
+    return [end for end, told in latest.items() if isinstance(told, CampaignProgress)]
+
+
+def _done(latest: dict[Connection, CampaignProgress | ShardResult]) -> list[ShardResult]:
+    return [told for told in latest.values() if isinstance(told, ShardResult)]
+
+
+def _is_over(plan: Plan, done: list[ShardResult]) -> bool:
+    return not plan.keeps_going and any(shard.counterexamples for shard in done)
+
+
+def _stop(working: list[Connection]) -> None:
+    """Tell these jobs once to stop."""
+    while working:
+        with suppress(OSError):  # its process may have ended since
+            working.pop().send("stop")
 
 
 def _progress(told: CampaignProgress | ShardResult) -> CampaignProgress:

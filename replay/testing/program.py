@@ -6,16 +6,8 @@
     program = Program({"alice": Actor(0, step), ...}, starts=[Send("client", "alice", "go")])
     explore(program.world, [always("...", lambda world: world.states["alice"] < 3)])
 
-Rules
-  - States and messages are frozen values; a step changes nothing and reads nothing but its arguments. A
-    message is a struct, a text, or a plain tuple with its name first: ("put", 3).
-  - inbox="channel": messages from one sender to one recipient stay in order, all others race; a channel is
-    a strand ("alice>bob"). inbox="actor": a recipient has one inbox in the order of posting, as in a
-    session, and the inbox is the strand.
-  - `wakes(state)` are messages that an actor may send itself at any time while it is in that state: timeouts,
-    retries, decisions of its own. `faults(state)` are those that need not come. Each is a strand of its own
-    ("bob wakes Timeout"), named by the message.
-  - A message from a sender of `clients` is a client's move.
+States and messages are frozen values. A message is a struct, a text, or a plain tuple with its name first:
+("put", 3). The messages that an actor sends itself are each a strand of their own ("bob wakes Timeout").
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,7 +31,8 @@ NO_POSTS: Final[Posts] = ()
 class Actor(NamedTuple, Generic[S, M]):
     """initial: its state. step(state, sender, message): the next state and the posts. role: for coverage.
 
-    wakes(state), faults(state): the messages that it may send itself in that state.
+    wakes(state): the messages that it may send itself in that state: timeouts, retries, decisions of its own.
+    faults(state): those that need not come.
     """
 
     initial: S
@@ -58,7 +51,12 @@ class Send(NamedTuple):
 
 
 class Program:
-    """Actors, the messages under way at the start, and the order of delivery. It never changes."""
+    """Actors, the messages under way at the start, and the order of delivery. It never changes.
+
+    inbox: "channel": messages from one sender to one recipient stay in order, all others race; a channel is a
+    strand ("alice>bob"). "actor": a recipient has one inbox in the order of posting, as in a session, and
+    that is the strand. clients: senders whose messages are a client's moves.
+    """
 
     def __init__(
         self,
@@ -304,10 +302,9 @@ class _Tracer(ProgramWorld):
         try:
             super().make(move)
         finally:
-            touched = tuple(sorted(self.touched())) if self.program.inbox == "actor" else ()
+            touched = tuple(sorted(self.touched()))
             self.steps.append(Step(seq, strand, move.kind, sender, name, move.label, cause, touched))
         routes = self.program.routes[name]
         for recipient, _ in self._posted:
             self._causes.setdefault(routes[recipient].strand, []).append(seq)
-        if self._wakes or self._awake_since:
-            self._awake_since = {strand: self._awake_since.get(strand, seq) for strand in self._wakes}
+        self._awake_since = {strand: self._awake_since.get(strand, seq) for strand in self._wakes}

@@ -4,25 +4,54 @@ Rules
   - A run has two parts. The first belongs to the scheduler, faults and all, and ends at rest or after N
     steps. Then the world heals: no fault is chosen any more, and the other moves are chosen fairly, until it
     is at rest or 10 N steps were made (both figures from Coyote).
-  - A world with a method `heal` (`Heals`) gets its second part even at rest: healing may offer moves.
   - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
     beginning of a run look at it (`JudgesUnfinished`).
-  - An exception of a decider or of the world is a violation of its own at that step; the text of an
-    assertion is the rule.
+  - An exception of a decider or of the world is a violation of its own at that step.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.schedule import STEPS_MAX, Schedule
-from callboard.replay.testing.world import Heals, JudgesUnfinished, Monitor, Move, Violation, W
+from callboard.replay.testing.schedule import STEPS_MAX, Schedule, ScheduleMisfit
+from callboard.replay.testing.world import (
+    Heals,
+    JudgesUnfinished,
+    MakeWorld,
+    Monitor,
+    Move,
+    Violation,
+    W,
+    World,
+)
 
 FAIR_FACTOR = 10
 
 Choose: TypeAlias = Callable[[Sequence[Move]], Move | None]
+
+
+class Scheduler(Protocol):
+    """Picks the moves of all runs of a campaign, one run after the other, and learns from them.
+
+    It sees moves, and of the world what its moves touched: neither states nor messages. Its chance comes
+    from the `random.Random` it is given; two schedulers with equal seeds make equal runs.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name by which it is requested and reported."""
+
+    def begin(self, world: World) -> bool:
+        """Start a run of `world`. Return False if everything has been tried."""
+
+    def choose(self, offered: Sequence[Move]) -> Move | None:
+        """Choose one of `offered`, which is not empty. None: an earlier run has tried all that follows."""
+
+    def finish(self, world: World) -> None:
+        """Learn from the run, as far as this scheduler does; others may have chosen its last moves."""
+        return
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -45,19 +74,15 @@ DEFAULT = Bounds()
 
 
 class Run(msgspec.Struct):
-    """What one run did. made: its moves. healed_at: the steps before its faults were over, if they were.
-
-    is_at_rest: nothing more was going to happen. is_cut: the scheduler had seen the rest before.
-    steps: N of its bounds. is_broken_unfinished: the rule was looked at without the end of the run.
-    """
+    """What one run did."""
 
     made: list[Move]
-    steps: int = STEPS_MAX
+    steps: int = STEPS_MAX  # N of its bounds
     violation: Violation | None = None
-    healed_at: int | None = None
-    is_at_rest: bool = False
-    is_cut: bool = False
-    is_broken_unfinished: bool = False
+    healed_at: int | None = None  # the steps before its faults were over, if they were
+    is_at_rest: bool = False  # nothing more was going to happen
+    is_cut: bool = False  # the scheduler had seen the rest before
+    is_broken_unfinished: bool = False  # the rule was looked at without the end of the run
 
     @property
     def is_unfinished(self) -> bool:
@@ -191,3 +216,38 @@ def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None
     found = (monitor.unfinished(world, len(run.made)) for monitor in judges)
     run.violation = next(filter(None, found), None)
     run.is_broken_unfinished = run.violation is not None
+
+
+# --- replay: a schedule chooses step by step, and is refused where it does not fit ----------
+
+
+def choice_of(schedule: Schedule) -> Choose:
+    """Return a function that chooses the schedule's moves, then None; it raises ScheduleMisfit."""
+    wanted = enumerate(schedule.strands, 1)
+
+    def choose(offered: Sequence[Move]) -> Move | None:
+        at, strand = next(wanted, (0, ""))
+        if not at:
+            return None
+        for move in offered:
+            if move.strand == strand:
+                return move
+        raise ScheduleMisfit(at, strand, offered)
+
+    return choose
+
+
+def replay(make_world: MakeWorld[W], schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
+    """Make the run that `schedule` is. Raises ScheduleMisfit if the code does not offer it any more."""
+    return replay_on(make_world(), schedule, monitors)
+
+
+def replay_on(world: W, schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
+    """Replay on a world at its start that the caller keeps."""
+    choose = choice_of(schedule)
+    length = len(schedule.strands)
+    heal_at = length + 1 if schedule.healed_at is None else schedule.healed_at
+    run = perform(world, monitors, choose, choose, Bounds(schedule.steps, length + 1), heal_at)
+    if not run.violation and len(run.made) < length:
+        raise ScheduleMisfit(len(run.made) + 1, schedule.strands[len(run.made)], ())
+    return run

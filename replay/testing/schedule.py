@@ -1,18 +1,15 @@
 """A schedule as text: the whole of a run, short enough for a command line, refused where it does not fit.
 
-Rules
-  - A run is the strands that moved, in order, and the step after which its faults were over. Nothing else: no
-    seed, no scheduler; so a schedule outlives every change of the explorer.
-  - The text is `1.FINGERPRINT.BODY`: the version of the format; eight hex digits of the scenario, so that
-    it is not replayed on another one; the strands, packed. It has no character that a shell would change.
-  - Code that has changed is tried anyway (that is how one sees that a bug is gone), and the first step
-    that the world does not offer is an error that names it.
+A run is the strands that moved, in order, and the step after which its faults were over: no seed and no
+scheduler, so a schedule outlives every change of the explorer. The text is `1.FINGERPRINT.BODY`: the version
+of the format; eight hex digits of the scenario; the strands, packed. No shell would change a character of it.
 """
 
 import base64
 import hashlib
 import zlib
 from collections.abc import Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -25,6 +22,10 @@ STEPS_MAX = 200
 
 UNPACKED_BYTES_MAX = 50_000_000
 """What a text may unpack to: it may come from anywhere."""
+
+
+_Body: TypeAlias = tuple[list[str], list[Annotated[int, msgspec.Meta(ge=0)]], int | None, int]
+"""The names of the strands, the name of each step, and the rest of a `Schedule`."""
 
 
 class BadSchedule(MisuseError, ValueError):
@@ -46,15 +47,11 @@ class ScheduleMisfit(MisuseError):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The moves of a run. strands: who moved, step by step.
+    """The moves of a run."""
 
-    healed_at: the number of steps after which the faults were over; None: never. steps: the number after
-    which they would have been; rules that may be broken for a while are measured by it.
-    """
-
-    strands: tuple[str, ...]
-    healed_at: int | None = None
-    steps: int = STEPS_MAX
+    strands: tuple[str, ...]  # who moved, step by step
+    healed_at: int | None = None  # the steps after which the faults were over, if they were
+    steps: int = STEPS_MAX  # those after which they would have been: the measure of rules that may be broken
 
     def text(self, scenario: str = "") -> str:
         """Return the schedule as text, for this scenario."""
@@ -93,13 +90,9 @@ def _unpack(packed: str) -> Schedule:
         plain = unpacker.decompress(raw, UNPACKED_BYTES_MAX)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise ValueError("too long, or cut off")
-        names, moves, healed_at, steps = msgspec.msgpack.decode(
-            plain, type=tuple[list[str], list[int], int | None, int]
-        )
-        if any(not 0 <= step < len(names) for step in moves):
-            raise ValueError("a step without a name")
-    except (ValueError, zlib.error, msgspec.MsgspecError) as error:
+        names, moves, healed_at, steps = msgspec.msgpack.decode(plain, type=_Body)
+        return Schedule(tuple(names[step] for step in moves), healed_at, steps)
+    except (ValueError, IndexError, zlib.error, msgspec.MsgspecError) as error:
         raise BadSchedule(
             f"the schedule is damaged ({error}); copy the whole line that the explorer printed"
         ) from error
-    return Schedule(tuple(names[step] for step in moves), healed_at, steps)

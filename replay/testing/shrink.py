@@ -1,50 +1,153 @@
 """Shrink a run that breaks a rule: to the fewest faults and client moves, then steps, then overtakings.
 
 Rules
+  - A candidate is a list of strands: their moves are made as far as they are offered, then everyone in turn.
   - Only what breaks the same rule counts; another violation met on the way is another bug.
   - First faults and client moves are dropped, even where the rule is then broken later; then all of one
     strand, then stretches of steps from long to single (delta debugging: Zeller, Hildebrandt, TSE 2002; in
     the order of DEMi: Scott et al., NSDI 2016, whose results are 1 to 4.6 times the size of the smallest).
   - Then a move that could have been made earlier is, as long as the rule stays broken. So an overtaking that
     is still there is one that matters.
-  - A schedule is found by making it, so the result replays exactly. It is minimal in this sense: no single
-    step can be dropped, no single one moved up. When the budget of steps or the time (`is_over`) is used up,
-    the best run so far is the result.
-  - That the order of two steps decides is only said where the other order was tried with all else in it.
+  - The result is minimal in this sense: no single step can be dropped, no single one moved up. When the
+    budget of steps or the time (`is_over`) is used up, it is the best run so far.
+  - That the order of two steps decides is only said where the other order was tried and lost no step.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard.replay.testing.candidate import Candidate, Reversal, reversal_of, run_candidate
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.run import Run
+from callboard.replay.testing.run import FAIR_FACTOR, Bounds, Run, not_faults, perform, replay_on
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.schedulers.replayed import replay_on
-from callboard.replay.testing.world import MakeWorld, Monitor, Violation, W
+from callboard.replay.testing.schedulers.sampling import Turns
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation, W, by_strand
 
 BUDGET_STEPS = 500_000
+COUNTED_MAX = 200
+"""Steps in which overtakings are counted: their pairs are."""
+
+
+class Candidate(msgspec.Struct):
+    """The run made from a list of strands."""
+
+    run: Run
+    since: list[int]  # for each move, the number of moves made before it was first offered
+    left: list[str]  # strands that were not made
+
+    @property
+    def strands(self) -> list[str]:
+        """Return the moves made."""
+        return [move.strand for move in self.run.made]
+
+    def is_simpler_than(self, other: "Candidate") -> bool:
+        """Compare the moves from outside, then the steps, then the overtakings: fewer is simpler."""
+        mine, others = self._size(), other._size()
+        return mine < others or (mine == others and self.overtakings() < other.overtakings())
+
+    def _size(self) -> tuple[int, int]:
+        made = self.run.made
+        return sum(move.kind in ("fault", "client") for move in made), len(made)
+
+    def overtakings(self) -> int:
+        """Pairs of moves made in another order than they came up in; not counted in long runs."""
+        since = self.since[:COUNTED_MAX]
+        return sum(since[b] < since[a] for b in range(len(since)) for a in range(b))
+
+
+class _Chooser:
+    """Chooses by a list, and notes since when each move was offered."""
+
+    def __init__(self, strands: Sequence[str], waits: bool) -> None:
+        self.left = list(strands)
+        self.since: list[int] = []
+        self._waits = waits
+        self._turns = Turns()
+        self._offered_since: dict[str, int] = {}
+
+    def first(self, offered: Sequence[Move]) -> Move | None:
+        """Return the next move of the list that is offered."""
+        there = by_strand(offered)
+        for index, strand in enumerate(self.left):
+            if strand in there:
+                del self.left[index * self._waits : index + 1]
+                return self._note(there[strand], offered)
+        owed = not_faults(offered)
+        return self.second(owed) if self._waits and self.left and owed else None
+
+    def second(self, offered: Sequence[Move]) -> Move:
+        """Return the move that has waited longest."""
+        return self._note(self._turns.first(offered), offered)
+
+    def _note(self, chosen: Move, offered: Sequence[Move]) -> Move:
+        now, known = len(self.since), self._offered_since
+        self._offered_since = {move.strand: known.get(move.strand, now) for move in offered}
+        self.since.append(self._offered_since.pop(chosen.strand))
+        self._turns.first(offered)  # gives new strands their places in the queue
+        self._turns.to_back(chosen)
+        return chosen
+
+
+def run_candidate(
+    make_world: MakeWorld[W],
+    strands: Sequence[str],
+    monitors: Sequence[Monitor[W]],
+    *,
+    steps: int,
+    completes: bool,
+    waits: bool = False,
+) -> Candidate:
+    """Make the run of a list. steps: N of its bounds.
+
+    completes: where the list ends, the second part of the run begins, as rules about the end need it: no
+    faults, first come, first served, until it is at rest. waits: a move that is not offered yet is not left
+    out but waited for; meanwhile others are made, the one that has waited longest first.
+    """
+    chooser = _Chooser(strands, waits)
+    length = len(strands) + steps if waits else max(len(strands), steps)
+    bounds = Bounds(steps, FAIR_FACTOR * steps + length if waits else 0)
+    run = perform(make_world(), monitors, chooser.first, chooser.second, bounds, length, goes_on=completes)
+    return Candidate(run, chooser.since, chooser.left)
+
+
+class Reversal(NamedTuple):
+    """A run with one race reversed. strands: in order. head: how many of them end with the race."""
+
+    strands: list[str]
+    head: int
+
+    def is_in(self, found: Candidate) -> bool:
+        """Return whether a run reverses the race."""
+        return found.strands[: self.head] == self.strands[: self.head]
+
+    def holds(self, found: Candidate) -> bool:
+        """Return whether a run reverses the race, loses no step, and keeps every rule to the end."""
+        run = found.run
+        return run.violation is None and run.is_at_rest and not found.left and self.is_in(found)
+
+
+def reversal_of(order: Order, i: int, j: int) -> Reversal:
+    """Return the run of `order` in which the step at index j, with all it needs, comes before that at i."""
+    instead = order.without(i, j)
+    rest = [k for k in range(i, len(order.steps)) if k not in instead]
+    strands = [order.steps[k].strand for k in (*range(i), *instead, *rest)]
+    return Reversal(strands, i + len(instead))
+
 
 Pair: TypeAlias = tuple[int, int]
 """Two steps, by their place in the run, the earlier first."""
 
 
 class Shrunk(msgspec.Struct, frozen=True):
-    """A run that breaks a rule and is small.
-
-    tries: runs made for it.
-    races: pairs of steps that race, and that these steps alone need in this order. decided_by: those of them
-    whose other order keeps every rule, with all else made and the run completed. is_minimal: the budget was
-    enough.
-    """
+    """A run that breaks a rule and is small."""
 
     schedule: Schedule
     violation: Violation
-    tries: int = 0
-    is_minimal: bool = False
-    races: tuple[Pair, ...] = ()
+    tries: int = 0  # runs made for it
+    is_minimal: bool = False  # the budget was enough
+    races: tuple[Pair, ...] = ()  # steps that race, and that these steps alone need in this order
+    # Those of them whose other order keeps every rule, with all else made and the run completed.
     decided_by: tuple[Pair, ...] = ()
 
 
@@ -131,15 +234,15 @@ class _Search(Generic[W]):
 
     def move_up(self) -> None:
         """Try each step where it could first have been made, or one place earlier."""
-        for b in range(1, len(self.best.strands)):
-            if b >= len(self.best.strands):  # the best run may have become shorter
-                break
+        b = 1
+        while b < len(self.best.strands):  # the best run may become shorter
             earliest = self.best.since[b]
             for index in dict.fromkeys((earliest, b - 1)):
                 strands = self.best.strands
                 moved = [*strands[:index], strands[b], *strands[index:b], *strands[b + 1 :]]
                 if earliest <= index < b and self.attempt(moved):
                     break
+            b += 1
 
     def races(self) -> Iterator[tuple[Pair, Reversal]]:
         """Return the races whose other order, made of these steps alone, keeps the rule."""

@@ -1,12 +1,10 @@
 """What a campaign saw, in numbers that can be added up and memory that does not grow.
 
-Rules
-  - Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
-    hashes in sets of a limited size: a full one says "at least".
-  - Coverage, width and strands are taken of the first runs and then of some: they cost as much as the run.
+Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
+hashes in sets of a limited size: a full one says "at least".
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,7 +17,7 @@ from callboard.replay.testing.world import Covers, Move, World
 
 DISTINCT_MAX = 100_000
 FAULTS_MAX = 1_000
-SAMPLED_FIRST = 100
+SAMPLED_FIRST = 100  # coverage, width and strands of a run cost as much as the run
 SAMPLED_EVERY = 64
 
 SUMS = ("runs", "steps", "at_rest", "cut", "unfinished")
@@ -28,34 +26,25 @@ MOSTS = ("longest", "widest", "strands")
 
 def order_hash(made: Sequence[Move]) -> bytes:
     """Return a hash of a run's partial order: equal where every actor handled the same in the same order."""
-    handled: dict[str, list[str]] = {}
+    handled: defaultdict[str, list[str]] = defaultdict(list)
     for move in made:
-        actor = move.actor
-        if actor in handled:
-            handled[actor].append(move.label)
-        else:
-            handled[actor] = [move.label]
+        handled[move.actor].append(move.label)
     text = "\1".join(["\0".join(handled[actor]) for actor in sorted(handled)])
     return blake2b(text.encode(), digest_size=8).digest()
 
 
 @dataclass
 class Statistics:
-    """The figures of a campaign so far.
-
-    longest: steps of the longest run. widest: most moves offered at once. strands: most of them in one run.
-    cut: runs given up because the rest was known. at_rest: runs that came to their end. unfinished: runs
-    that a bound ended before. orders, ends: hashes.
-    """
+    """The figures of a campaign so far."""
 
     runs: int = 0
     steps: int = 0
-    longest: int = 0
-    widest: int = 0
-    strands: int = 0
-    cut: int = 0
-    at_rest: int = 0
-    unfinished: int = 0
+    longest: int = 0  # steps of the longest run
+    widest: int = 0  # most moves offered at once
+    strands: int = 0  # most of them in one run
+    cut: int = 0  # runs given up because the rest was known
+    at_rest: int = 0  # runs that came to their end
+    unfinished: int = 0  # runs that a bound ended before
     orders: set[bytes] = field(default_factory=set)
     ends: set[bytes] = field(default_factory=set)
     coverage: set[tuple[str, str, str]] = field(default_factory=set)
@@ -102,25 +91,20 @@ class Statistics:
         self.faults += other.faults
 
     def bound(self, depth: int) -> float:
-        """Return the least probability with which a run of PCT at this depth hits a bug of that depth.
-
-        It holds for runs no longer and no wider than those that were seen; see `pct`.
-        """
+        """Return the least probability with which a run of PCT at this depth hits a bug of that depth."""
+        # For runs no longer and no wider than those that were seen.
         strands, steps = max(self.widest**2, self.strands, 1), max(self.longest, 1)
         return 1.0 / (strands * float(steps) ** (depth - 1))
 
 
 class CampaignProgress(NamedTuple):
-    """How far a campaign is, in a few numbers that another process can send often.
-
-    faults: how many struck; the choice of a fault mix is none. kinds: how many different ones.
-    """
+    """How far a campaign is, in a few numbers that another process can send often."""
 
     runs: int = 0
     orders: int = 0
     situations: int = 0
-    faults: int = 0
-    kinds: int = 0
+    faults: int = 0  # that struck
+    kinds: int = 0  # of these
 
     @classmethod
     def at(cls, statistics: Statistics) -> "CampaignProgress":

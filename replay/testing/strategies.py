@@ -1,11 +1,9 @@
 """Hypothesis strategies for sessions: agents, limits, replies, faults and orders.
 
-    @given(delegation_plans(), fault_plans(), orders())
-    def test_no_session_breaks_a_rule(plan, wrong, order):
-        world = SessionWorld(plan.scenario(wrong)).run(order)
-        assert breaches_of(world) == []
-
-Drawn values print as data, and shrink to one agent that answers "done" at once, first come, first served.
+@given(delegation_plans(), fault_plans(), orders())
+def test_no_session_breaks_a_rule(plan, wrong, order):
+    world = SessionWorld(plan.scenario(wrong)).run(order)
+    assert breaches_of(world) == []
 """
 
 from collections.abc import Sequence
@@ -108,9 +106,7 @@ _flags = st.booleans().map(lambda flag: SchemaCase({"type": "boolean"}, flag, "t
 
 
 def _object(cases: dict[str, SchemaCase]) -> SchemaCase:
-    """Draw an object schema with these properties, all required; a wrong value lacks the only one of them,
-    or has the last one wrong.
-    """
+    """Make an object schema; a wrong value lacks its only property, or has the last one wrong."""
     properties = {name: case.schema for name, case in cases.items()}
     right = {name: case.right for name, case in cases.items()}
     last = list(cases)[-1]
@@ -184,10 +180,8 @@ def _members(reports: bool, tools: bool, delegates: bool) -> SearchStrategy[_Mem
 
 @cache
 def _casts(most: int, reports: bool, tools: bool) -> SearchStrategy[list[_Member]]:
-    """Draw some agents, the host first.
-
-    In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
-    """
+    """Draw some agents, the host first."""
+    # In seven of eight there is an agent to ask, and the host does so at once; in four the second does too.
     asks = _members(reports, tools, True)
     one = st.one_of(_members(reports, tools, False), asks)
     firsts = [[one], *[[asks, one]] * 3 * (most > 1), *[[asks, asks, one]] * 4 * (most > 2)]
@@ -205,7 +199,7 @@ def _cast(
 @st.composite
 def _parties(draw: st.DrawFn, most: int, reports: bool, tools: bool) -> tuple[tuple[Profile, ...], Script]:
     members = draw(_casts(most, reports, tools))
-    names = ["host", *(f"agent{number}" for number in range(1, len(members)))]
+    names = ["host", *map("agent{}".format, range(1, len(members)))]
     profiles, replies = [], {}
     for index, (name, member) in enumerate(zip(names, members, strict=True)):
         later = names[index + 1 :]
@@ -229,12 +223,13 @@ def _reply(made: Reply | list[tuple[str, int]], may: list[str], tools: list[str]
 
 def _use(call: str, number: int, may: list[str], tools: list[str]) -> Use:
     """Return a call of an existing agent or tool; of an unknown tool if the profile has none."""
-    if "report" in call:
-        return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
-    if call == "tool" and tools:
-        return tools[number % len(tools)], {"path": "x"}
-    if call in _TASKS and may:
-        return TASK, {"agent": may[number % len(may)], "prompt": "work", **_TASKS[call]}
+    match call:
+        case "report" | "wrong report":
+            return REPORT_BACK, dict(REPORTS[call.startswith("wrong")])
+        case "tool" if tools:
+            return tools[number % len(tools)], {"path": "x"}
+        case "task" | "task with schema" | "race" if may:
+            return TASK, {"agent": may[number % len(may)], "prompt": "work", **_TASKS[call]}
     return "nonsense", {}
 
 

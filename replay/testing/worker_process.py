@@ -1,10 +1,4 @@
-"""Starting a process that makes runs for a campaign.
-
-Rules
-  - The scenario must be found there by its name: a function at the top of a module.
-  - Ctrl-C, which a terminal sends to all of a command's processes, is for the campaign alone: they ignore it
-    from their first moment on.
-"""
+"""Starting a process that makes runs for a campaign, for a scenario that is found there by its name."""
 
 import os
 import pickle
@@ -52,21 +46,20 @@ def _check_named(scenario: object) -> None:
 
 @contextmanager
 def _environment(more: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in more}
+    before = {name: os.environ[name] for name in more if name in os.environ}
     os.environ.update(more)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in more:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Ignore Ctrl-C in the processes that start here: a new process ignores what its parent ignored."""
+    """Ignore Ctrl-C, which is for the campaign alone, in the processes that start here."""
+    # A new process ignores what its parent ignored, from its first moment on.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

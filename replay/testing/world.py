@@ -1,13 +1,11 @@
 """What can be explored: a world offers moves, makes the one that is chosen, and tells what happened.
 
 Rules
-  - Everything that a run does is the order in which moves are made. A world has no clock and no chance of its
-    own: the same moves from the same start lead to the same states.
+  - A world has no clock and no chance of its own: the same moves from the same start lead to the same states.
   - A strand is totally ordered: at any moment it offers at most one move. Two answers of one port request
     that exclude each other (it answers, it fails) are two strands. So a schedule is a list of strand names.
   - Names are the same in every schedule: strands, actors and labels are built from what an actor did (the
-    third turn of host.1), never from what all actors did together (event 17). Schedules shrink, and partial
-    orders are counted, by these names.
+    third turn of host.1), never from what all actors did together (event 17).
   - Two moves conflict (their order may matter) if they have the same actor, or if their steps touch the same
     thing. All other moves commute.
   - A fault is never owed: a world is at rest when it offers nothing but faults.
@@ -22,37 +20,31 @@ MoveKind: TypeAlias = Literal["deliver", "port", "client", "fault"]
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
-    """One thing that can happen next.
+    """One thing that can happen next."""
 
-    strand: its sequence: an actor's inbox ("inbox host.1"), one port request with its answer
-    ("model host.1/3"), a client, a fault. actor: whose state it changes.
-    label: for people, charts and the counting of orders ("host.1 handles ModelReplied 3").
-    """
-
-    strand: str
-    actor: str
-    label: str
+    strand: str  # an actor's inbox ("inbox host.1"), one port request ("model host.1/3"), a client, a fault
+    actor: str  # whose state it changes
+    label: str  # for people, charts and the counting of orders ("host.1 handles ModelReplied 3")
     kind: MoveKind = "deliver"
 
 
+def by_strand(moves: Sequence[Move]) -> dict[str, Move]:
+    """Return these moves, each by its strand."""
+    return {move.strand: move for move in moves}
+
+
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A move that was made.
+    """A move that was made. sender, recipient: of the message that it delivered."""
 
-    seq: its place in the run, from 1. strand, kind, label: of the move. actor: of the move; empty: the
-    recipient. sender and recipient: of the message that it delivered. cause: the seq of the step that posted
-    that message; 0 if it was there from the start. touched: the other things that its order decides, such as
-    an inbox or a budget that other actors share.
-    """
-
-    seq: int
+    seq: int  # its place in the run, from 1
     strand: str
     kind: MoveKind
     sender: str
     recipient: str
     label: str
-    cause: int = 0
-    touched: tuple[str, ...] = ()
-    actor: str = ""
+    cause: int = 0  # the step that posted the message; 0 if it was there from the start
+    touched: tuple[str, ...] = ()  # the other things that its order decides: a shared inbox or budget
+    actor: str = ""  # of the move, if it is not the recipient
 
 
 class World(Protocol):
@@ -63,19 +55,15 @@ class World(Protocol):
         It is called before every step, so a world keeps the list up to date and hands it out. Callers change
         nothing in it, and read it only until the next move.
         """
-        ...
 
     def make(self, move: Move) -> None:
         """Let one of `moves()` happen."""
-        ...
 
     def digest(self) -> bytes:
         """Return a digest of all actors' states and all pending work: equal states, equal digests."""
-        ...
 
     def trace(self) -> Sequence[Step]:
         """Return one step for each move made, in order. Called rarely; may be computed then."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +72,6 @@ class Heals(Protocol):
 
     def heal(self) -> None:
         """Stop all faults. Called once in a run, or never."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +80,6 @@ class Covers(Protocol):
 
     def coverage(self) -> Collection[tuple[str, str, str]]:
         """Return (role of the actor, tag of its state, tag of the message) for every handled message."""
-        ...
 
 
 def conditions_of(world: object) -> str:
@@ -108,7 +94,11 @@ class Touches(Protocol):
 
     def touched(self) -> Collection[str]:
         """Return what the order of the last move decides apart from its actor's state: see `Step.touched`."""
-        ...
+
+
+def is_count(value: object, least: int = 0) -> bool:
+    """Return whether a value is a whole number, `least` or more, and no bool."""
+    return type(value) is int and value >= least
 
 
 W_contra = TypeVar("W_contra", bound=World, contravariant=True)
@@ -130,15 +120,12 @@ class Monitor(Protocol[W_contra]):
 
     def begin(self, steps: int) -> None:
         """Begin a run with `steps` steps before its faults are over: forget the last one."""
-        ...
 
     def after(self, world: W_contra, at: int, fair_steps: int) -> Violation | None:
         """Look at the world after step `at`; 0 is the start. fair_steps: steps since the faults were over."""
-        ...
 
     def at_rest(self, world: W_contra, at: int) -> Violation | None:
         """Look at the world when nothing more is going to happen in it."""
-        ...
 
 
 @runtime_checkable
@@ -147,7 +134,6 @@ class JudgesUnfinished(Protocol[W_contra]):
 
     def unfinished(self, world: W_contra, at: int) -> Violation | None:
         """Look at the world as far as it came, to step `at`: a missing message might still have come."""
-        ...
 
 
 Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]

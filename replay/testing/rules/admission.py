@@ -54,10 +54,9 @@ class _Waiting(NamedTuple):
 class FirstCome(Invariant):
     """First come, first served.
 
-    The exhausted scopes change while an agent waits, and the supervisor does not look at an agent again
-    before there is room where it waits. So an earlier agent is overtaken in two cases: all scopes that hold
-    it now are above the granted one; or one of them is, and has held it since it took its place behind no
-    other agent.
+    The supervisor does not look at an agent again before there is room where it waits. So an earlier agent is
+    overtaken in two cases: all scopes that hold it now are above the granted one; or one of them is, and has
+    held it since it took its place behind no other agent.
     """
 
     name = "first-come"
@@ -113,15 +112,14 @@ class FirstCome(Invariant):
 
     def _join(self, event: Event) -> None:
         body, life = event.body, self.facts.lives.get(event.sender)
-        if isinstance(body, TurnRequested):
-            if life is None or 0 < life.ended_by < event.seq:
-                return  # it is ignored
+        if isinstance(body, Finished | Stopped):
+            self._leave(event.sender)
+        # The wish of an agent that has ended is ignored.
+        elif isinstance(body, TurnRequested) and life is not None and not 0 < life.ended_by < event.seq:
             if body.after_ms:
                 self._later[event.sender] = body
             else:
                 self._line[event.sender] = _Waiting(event.seq, body.need)
-        elif isinstance(body, Finished | Stopped):
-            self._leave(event.sender)
 
     def on_TimerFired(self, event: Event, body: TimerFired) -> None:
         """Enqueue every agent in back-off at the end: the log does not say whose back-off is over."""

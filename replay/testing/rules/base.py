@@ -1,14 +1,13 @@
 """Invariants: each is a rule in one sentence, and a way to find the places in a log that break it.
 
-Rules
-  - An invariant reads events, in the order of the log, and calls no decider: it states the result in other
-    words than the deciders. It keeps the facts that it needs later, and scans nothing twice.
-  - It has a method `on_<Kind>(event, message)` for each kind of message that it looks at, or `on_any`.
-  - It has `handled_<Kind>(event, message, outputs)`, or `handled_any`, if it wants events that the supervisor
-    has handled, together with its posts for them.
-  - It has `quiet` for the moments at which nothing may be left over: an outcome whose agents have all
-    drained, and rest.
-  - A log that ends in the middle is no breach: only its events can be wrong. At rest a missing one is wrong.
+An invariant reads events, in the order of the log, and calls no decider: it states the result in other
+words. It scans nothing twice. It has these methods, as far as it needs them:
+
+    on_<Kind>(event, message), on_any          for the messages that it looks at
+    handled_<Kind>(event, message, outputs)    for events that the supervisor handled, and its posts for them
+    quiet(seq)                                 for the moments at which nothing may be left open
+
+A log that ends in the middle is no breach: only its events can be wrong. At rest a missing one is wrong.
 """
 
 from typing import ClassVar

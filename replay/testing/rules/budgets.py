@@ -179,9 +179,9 @@ class Spending(Invariant):
         self._compare(event.seq, body.usage.tokens, 0)
 
     def _compare(self, seq: int, told: int, since: int) -> None:
-        mine = [one for one in self._charged if one[0] > since]
-        least = sum([low for _, _, low, _ in mine])
-        most = sum([high if who in self.facts.failed else low for _, who, low, high in mine])
+        failed = self.facts.failed
+        mine = [(low, high if who in failed else low) for seq, who, low, high in self._charged if seq > since]
+        least, most = map(sum, zip((0, 0), *mine, strict=True))
         if not self._leaves_agents and not least <= told <= most:
             self.broken(
                 seq, f"it says that {told} tokens were used, by the answers it were {least} to {most}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import field
 
-from callboard.actors.protocol.addresses import HOST, depth_of, parent_of
+from callboard.actors.protocol.addresses import depth_of, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     Begin,
@@ -36,14 +36,14 @@ class Depth(Invariant):
 
     def on_Begin(self, event: Event, begin: Begin) -> None:
         """Check the depth of an agent."""
-        who = event.recipient
+        who, life = event.recipient, self.facts.lives[event.recipient]
+        parent = self.facts.lives.get(parent_of(who))  # the host has none
         if begin.depth != depth_of(who):
             self.broken(event.seq, f"{who} is told that it is {begin.depth} deep")
-        if begin.depth >= (begin.limits.max_depth or 0) and begin.roster:
+        if begin.roster and begin.depth >= life.most("max_depth"):
             self.broken(event.seq, f"{who} is at the depth limit and is offered agents")
-        parent = self.facts.lives.get(parent_of(who))
-        if parent is not None and who != HOST and begin.depth > (parent.begin.limits.max_depth or 0):
-            self.broken(event.seq, f"{who} is deeper than {parent.begin.limits.max_depth}")
+        if parent is not None and begin.depth > parent.most("max_depth"):
+            self.broken(event.seq, f"{who} is deeper than {parent.most('max_depth')}")
 
 
 class Turns(Invariant):
@@ -58,15 +58,15 @@ class Turns(Invariant):
         if life is None:
             self.broken(event.seq, f"{who} asks for a turn, and has never begun")
             return
-        limits, reply = life.begin.limits, self.facts.replies.get(who)
+        turns, attempts = life.most("max_iterations"), life.most("max_model_attempts", 1)
         if body.attempt == 1:
-            if life.turns > (limits.max_iterations or 0):
-                self.broken(event.seq, f"{who} asks for turn {life.turns} of {limits.max_iterations}")
-            if life.invalid >= (limits.max_report_attempts or 1):
+            if life.turns > turns:
+                self.broken(event.seq, f"{who} asks for turn {life.turns} of {turns}")
+            if life.invalid >= life.most("max_report_attempts", 1):
                 self.broken(event.seq, f"{who} goes on after {life.invalid} invalid reports")
-        elif body.attempt > (limits.max_model_attempts or 1) and not (reply and reply.status == "lost"):
+        elif body.attempt > attempts and not self.facts.is_lost(who):
             # an answer that was lost in a crash may be asked for again any number of times
-            self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {limits.max_model_attempts}")
+            self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {attempts}")
 
 
 class Children(Invariant):
@@ -80,10 +80,10 @@ class Children(Invariant):
         life = self.facts.lives.get(event.sender)
         if life is None or not self.facts.is_taken_on(event, outputs):
             return
-        limits, children = life.begin.limits, self.ledger.children[event.sender, body.turn]
-        if children > (limits.max_children or 0):
+        children = self.ledger.children[event.sender, body.turn]
+        if children > life.most("max_children"):
             self.broken(event.seq, f"{event.sender} has {children} children in turn {body.turn}")
-        if self.ledger.agents > (limits.max_agents or 0):
+        if self.ledger.agents > life.most("max_agents"):
             self.broken(event.seq, f"the session has {self.ledger.agents} agents")
 
 
@@ -150,18 +150,13 @@ class Deserved(Invariant):
 
     def _has_reason(self, life: Life, kind: str) -> bool:
         """Return whether an agent has reached the limit that an end of this kind names."""
-        limits = life.begin.limits
-        has_no_turns = life.turns >= (limits.max_iterations or 0)
-        match kind:
-            case "iteration_cap":
-                return has_no_turns
-            case "invalid_report":
-                has_tried = life.invalid >= (limits.max_report_attempts or 1)
-                return has_tried or (life.invalid > 0 and has_no_turns)
-            case "model_error":
-                return _is_final(self.facts.replies.get(life.address), limits.max_model_attempts or 1)
-            case _:
-                return True
+        has_no_turns = life.turns >= life.most("max_iterations")
+        if kind == "iteration_cap":
+            return has_no_turns
+        if kind == "model_error":
+            return _is_final(self.facts.replies.get(life.address), life.most("max_model_attempts", 1))
+        least = 1 if has_no_turns else life.most("max_report_attempts", 1)
+        return kind != "invalid_report" or life.invalid >= least
 
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Check the reason of a delegation that ends at once."""
@@ -177,14 +172,14 @@ class Deserved(Invariant):
             self.broken(event.seq, f"a delegation of {who} is denied, and nothing forbids it")
 
     def _may_be_denied(self, life: Life, body: Delegate) -> bool:
-        count, limits = len(body.profiles), life.begin.limits
+        count = len(body.profiles)
         allowed = self.facts.profiles.keys() & set(life.profile.agents)
         return (
             not count
             or not allowed.issuperset(body.profiles)
-            or life.begin.depth >= (limits.max_depth or 0)
-            or self.ledger.children[life.address, body.turn] + count > (limits.max_children or 0)
-            or self.ledger.agents + count > (limits.max_agents or 0)
+            or life.begin.depth >= life.most("max_depth")
+            or self.ledger.children[life.address, body.turn] + count > life.most("max_children")
+            or self.ledger.agents + count > life.most("max_agents")
             or self._lacks_prices(body, life.begin)
         )
 

@@ -50,10 +50,7 @@ class Order(Invariant):
 
 
 class OneAnswer(Invariant):
-    """Port requests.
-
-    An agent whose decider fails even while it drains leaves at once, and its answers come when they come.
-    """
+    """Port requests."""
 
     name = "one-answer"
     rule = "Every port request has exactly one answer."
@@ -61,7 +58,7 @@ class OneAnswer(Invariant):
     _left: set[int] = set()
 
     def on_Stopped(self, event: Event, body: Stopped) -> None:
-        """Record which requests an agent leaves open if the same decision failed."""
+        """Record the requests that an agent leaves open whose decider fails even while it drains."""
         if self.facts.failed.get(event.sender) == event.cause:
             self._left |= {one.seq for one in self._open.values() if owner_of(one) == event.sender}
 

@@ -1,14 +1,13 @@
 """The facts of a session after each event of its log, kept once for all invariants.
 
-The supervisor handles its inbox in the order of the log, and its posts name the handled event as their
-cause. So a log tells when each event was handled, also those that were answered with nothing: they were
-handled before any later one. That is all this uses; it asks no decider.
+The supervisor handles its inbox in the order of the log, and its posts name the handled event as their cause.
+So a log tells when each event was handled, also those that were answered with nothing. No decider is asked.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -16,6 +15,7 @@ from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR, child_
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Ask,
     AskEnded,
     Begin,
@@ -45,44 +45,38 @@ Handled: TypeAlias = tuple[Event, Sequence[Event]]
 
 
 class Life(msgspec.Struct, eq=False):
-    """One life of an agent: from its Begin, of this seq, to its Finished or Stopped.
-
-    call: the delegation or ask that it works on. ended_by: the seq of the event whose handling ended it, as
-    far as the log tells by now; 0 while it runs. turns, invalid: its turns and its invalid reports so far.
-    """
+    """One life of an agent: from its Begin, of this seq, to its Finished or Stopped."""
 
     address: str
     seq: int
     begin: Begin
     profile: Profile
-    call: Call
-    ended_by: int = 0
+    call: Call  # the delegation or ask that it works on
+    ended_by: int = 0  # the event whose handling ended it, as far as the log tells by now; 0 while it runs
     is_over: bool = False
     turns: int = 0
-    invalid: int = 0
+    invalid: int = 0  # its invalid reports so far
+
+    def most(self, limit: str, default: int = 0) -> int:
+        """Return a limit that its Begin states."""
+        return getattr(self.begin.limits, limit) or default
 
 
 class Facts(msgspec.Struct, eq=False):
-    """The session up to an event of its log: `settle` the event, then `hear` it, then read the facts.
-
-    lives: the latest life of every agent that ever began. works_on: the delegation of every address that was
-    taken. delegates: the requested delegations, by call. asks: those without an outcome, in their order.
-    stops: the first Stop of each agent's latest life. replies: the latest answer of each agent's model.
-    failed: the event on which the decider of an agent failed last. closed_by: the end of the session, or 0.
-    """
+    """The session up to an event of its log: `settle` the event, then `hear` it, then read the facts."""
 
     opened: SessionOpened | None = None
     profiles: dict[str, tuple[Profile, bytes]] = {}
-    lives: dict[str, Life] = {}
-    works_on: dict[str, Call] = {}
+    lives: dict[str, Life] = {}  # the latest of every agent that ever began
+    works_on: dict[str, Call] = {}  # the delegation of every address that was taken
     delegates: dict[Call, Delegate] = {}
     copies: dict[Call, list[str]] = {}
-    asks: dict[str, tuple[Event, Ask]] = {}
-    stops: dict[str, int] = {}
-    replies: dict[str, ModelReplied] = {}
-    failed: dict[str, int] = {}
-    closed_by: int = 0
-    _waiting: set[int] = set()  # delegations that may begin without a check: one of their schema runs
+    asks: dict[str, tuple[Event, Ask]] = {}  # those without an outcome, in their order
+    stops: dict[str, int] = {}  # the first Stop of each agent's latest life
+    replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
+    failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
+    closed_by: int = 0  # the end of the session
+    _waiting: dict[int, Call] = {}  # delegations that may begin without a check: one of their schema runs
     _looked_at: dict[int, bytes] = {}
     _next_ordinal: dict[str, int] = {}
     _inbox: deque[Event] = msgspec.field(default_factory=deque)
@@ -100,27 +94,28 @@ class Facts(msgspec.Struct, eq=False):
         """Return the ask that the host works on, or the first that waits."""
         return next(iter(self.asks.values()), None)
 
+    def is_lost(self, who: str) -> bool:
+        """Return whether the latest answer of an agent's model was lost in a crash."""
+        reply = self.replies.get(who)
+        return reply is not None and reply.status == "lost"
+
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
         if any(isinstance(one.body, Begin | CheckSchema) for one in outputs):
             return True
-        body = event.body
-        return event.seq in self._waiting and not any(
-            isinstance(body, Delegate)
-            and (one.recipient, end.turn, end.call) == (event.sender, body.turn, body.call)
-            for one, end in of_kind(outputs, DelegationEnded)
-        )
+        call = self._waiting.get(event.seq)
+        ended = [(one.recipient, end.turn, end.call) for one, end in of_kind(outputs, DelegationEnded)]
+        return call is not None and call not in ended
 
     # --- the order in which the supervisor works --------------------------------------
 
     def settle(self, event: Event) -> Sequence[Handled]:
         """Return what the supervisor has handled before this event was posted, in its order."""
-        is_its = event.sender == SUPERVISOR
-        if self._current is None:
-            return self._start(event) if is_its else ()
-        if is_its and event.cause == self._current.seq:
+        is_its, current = event.sender == SUPERVISOR, self._current
+        if current is not None and is_its and event.cause == current.seq:
             return ()
-        return [self._close(self._current), *(self._start(event) if is_its else ())]
+        closed = [] if current is None else [self._close(current)]
+        return [*closed, *self._start(event)] if is_its else closed
 
     def _start(self, event: Event) -> Sequence[Handled]:
         """Start a decision with its first output: everything before its cause was handled before."""
@@ -131,9 +126,7 @@ class Facts(msgspec.Struct, eq=False):
         return skipped
 
     def rest(self, *, is_cut: bool) -> Sequence[Handled]:
-        """Return the last decision, and the events that were handled without an answer.
-        is_cut: the log may end in the middle of a decision, which then shows nothing.
-        """
+        """Return the last decision, unless it may be cut, and the events handled without an answer."""
         if self._current is None:
             return self._skip_to(1 << 62)
         return [] if is_cut else [self._close(self._current), *self._skip_to(1 << 62)]
@@ -160,7 +153,7 @@ class Facts(msgspec.Struct, eq=False):
         elif isinstance(body, SchemaChecked):
             self._looked_at.pop(body.check, None)
         elif isinstance(body, Delegate) and self._is_looked_at(body):
-            self._waiting.add(event.seq)
+            self._waiting[event.seq] = (event.sender, body.turn, body.call)
         return event
 
     def _ended(self, who: str, by: int) -> None:
@@ -174,15 +167,12 @@ class Facts(msgspec.Struct, eq=False):
         return not self.closed_by and bytes(schema) in self._looked_at.values()
 
     def _take_ordinals(self, event: Event, first: Event | None) -> None:
-        """Give each profile of a `Delegate` an ordinal, unless its sender has ended.
-        A denied one takes ordinals too; the empty address of the answer says that the sender has ended.
-        first: the first answer to it; None if it waits for a check that is already under way.
-        """
+        """Give each profile of a `Delegate` an ordinal, also if it is denied. first: its first answer."""
         body = event.body
         if not isinstance(body, Delegate):
             return
         if first is not None and isinstance(first.body, DelegationEnded) and not first.body.address:
-            return
+            return  # the empty address says that the sender has ended
         call = (event.sender, body.turn, body.call)
         start = self._next_ordinal.get(event.sender, 1)
         self._next_ordinal[event.sender] = end = start + len(body.profiles)
@@ -201,29 +191,29 @@ class Facts(msgspec.Struct, eq=False):
         if told is not None:
             told(self, event, event.body)
 
-    def _looks(self, event: Event, body: CheckSchema) -> None:
+    def _on_CheckSchema(self, event: Event, body: CheckSchema) -> None:
         if body.task == "accept":
             self._looked_at[body.check] = bytes(body.schema)
 
-    def _closed(self, event: Event, body: SessionClosed) -> None:
+    def _on_SessionClosed(self, event: Event, body: SessionClosed) -> None:
         self.closed_by = self.closed_by or event.seq
 
-    def _opened(self, event: Event, body: SessionOpened) -> None:
+    def _on_SessionOpened(self, event: Event, body: SessionOpened) -> None:
         if self.opened is None:
             self.opened = body
             read = ((profile_of(bytes(raw)), bytes(raw)) for raw in body.profiles)
             self.profiles = {profile.name: (profile, raw) for profile, raw in read}
 
-    def _asked(self, event: Event, body: Ask) -> None:
+    def _on_Ask(self, event: Event, body: Ask) -> None:
         self.asks.setdefault(body.request_id, (event, body))
 
-    def _ask_ended(self, event: Event, body: AskEnded) -> None:
+    def _on_AskEnded(self, event: Event, body: AskEnded) -> None:
         self.asks.pop(body.request_id, None)
 
-    def _delegated(self, event: Event, body: Delegate) -> None:
+    def _on_Delegate(self, event: Event, body: Delegate) -> None:
         self.delegates[event.sender, body.turn, body.call] = body
 
-    def _begun(self, event: Event, body: Begin) -> None:
+    def _on_Begin(self, event: Event, body: Begin) -> None:
         who = event.recipient
         if who == HOST and (running := self.running) is not None:
             self.works_on[HOST] = (CLIENT, running[0].seq, 0)
@@ -231,46 +221,37 @@ class Facts(msgspec.Struct, eq=False):
         self.lives[who] = Life(who, event.seq, body, profile_of(bytes(body.profile)), call)
         self.stops.pop(who, None)
 
-    def _over(self, event: Event, body: Finished | Stopped) -> None:
+    def _on_Finished(self, event: Event, body: Finished | Stopped) -> None:
         if (life := self.lives.get(event.sender)) is not None:
             life.is_over = True
 
-    def _stopped(self, event: Event, body: Stop) -> None:
+    _on_Stopped = _on_Finished
+
+    def _on_Stop(self, event: Event, body: Stop) -> None:
         self.stops.setdefault(event.recipient, event.seq)
         self._ended(event.recipient, event.cause)
 
-    def _judged(self, event: Event, body: ReportJudged) -> None:
+    def _on_ReportJudged(self, event: Event, body: ReportJudged) -> None:
         if body.verdict == "accepted":
             self._ended(event.recipient, event.cause)
         elif (life := self.lives.get(event.recipient)) is not None:
             life.invalid += body.verdict == "invalid"
 
-    def _turn_requested(self, event: Event, body: TurnRequested) -> None:
+    def _on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
         if (life := self.lives.get(event.sender)) is not None:
             life.turns += body.attempt == 1
 
-    def _replied(self, event: Event, body: ModelReplied) -> None:
+    def _on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         self.replies[event.recipient] = body
 
-    def _failed(self, event: Event, body: DeciderFailed) -> None:
+    def _on_DeciderFailed(self, event: Event, body: DeciderFailed) -> None:
         self.failed[event.sender] = event.cause
 
 
 _TOLD: Final[Mapping[type, Callable[..., None]]] = {
-    SessionOpened: Facts._opened,
-    Ask: Facts._asked,
-    AskEnded: Facts._ask_ended,
-    Delegate: Facts._delegated,
-    Begin: Facts._begun,
-    Finished: Facts._over,
-    Stopped: Facts._over,
-    Stop: Facts._stopped,
-    ReportJudged: Facts._judged,
-    CheckSchema: Facts._looks,
-    SessionClosed: Facts._closed,
-    TurnRequested: Facts._turn_requested,
-    ModelReplied: Facts._replied,
-    DeciderFailed: Facts._failed,
+    kind: getattr(Facts, f"_on_{kind.__name__}")
+    for kind in get_args(AnyMessage)
+    if hasattr(Facts, f"_on_{kind.__name__}")
 }
 
 

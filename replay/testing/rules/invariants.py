@@ -3,9 +3,7 @@
     for breach in check_log(recording.events):
         print(breach)
 
-Reading costs O(1) an event for each rule that looks at its kind. What needs more than the log alone (the
-requests that models got, the deciders themselves, the states of the actors at rest) is in
-`requests` and `sessions.monitors`.
+Rules that need more than the log alone are in `requests` and `sessions.monitors`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +14,7 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
-from callboard.replay.testing.rules import admission, budgets, caps, ends, isolation, reports, stops, timers
+from callboard.replay.testing.rules import admission, budgets, caps, ends, isolation, reports, stops
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
 from callboard.replay.testing.rules.ledger import Ledger
@@ -46,7 +44,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     isolation.Approvals,
     isolation.Isolation,
     reports.Checked,
-    timers.Timers,
+    stops.Timers,
     caps.Deserved,
     admission.Closing,
     admission.FirstCome,
@@ -113,7 +111,7 @@ class LogChecker:
 
     def hear(self, event: Event) -> None:
         """Check the next event."""
-        self._has_gap = self._has_gap or event.seq != self._last + 1
+        self._has_gap |= event.seq != self._last + 1
         self._last = event.seq
         body = event.body
         if self._has_gap:  # the other rules cannot judge a log that lacks an event

@@ -47,24 +47,23 @@ _NO_WISH = TurnRequested(0)
 """Stands in for what a log does not hold; other rules find that."""
 
 
-class Ledger(msgspec.Struct, eq=False):
-    """The scopes, the grants that are open and the wishes of a session, after each event that was handled.
+_UNSTATED = {Finished: Settled(), Stopped: Settled()}
+"""An agent that ends without accounting is charged its reservation."""
 
-    asked: the latest turn that each agent requested. agents: those that ever began, racers included.
-    children: so many of them by parent and turn. has_budgets: whether some scope ever had a limit.
-    ask_spent: the charges when the running ask began.
-    settled: the wish whose grant the last event settled, if any, and the usage that it states.
-    """
+
+class Ledger(msgspec.Struct, eq=False):
+    """The scopes, the grants that are open and the wishes of a session, after each event that was handled."""
 
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
-    asked: dict[str, TurnRequested] = {}
+    asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
     wishes: dict[str, Need] = {}
-    agents: int = 1
-    children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
-    has_budgets: bool = False
-    ask_spent: Usage = ZERO
+    agents: int = 1  # that ever began, racers included
+    children: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # by parent and turn
+    has_budgets: bool = False  # whether some scope ever had a limit
+    ask_spent: Usage = ZERO  # the charges when the running ask began
+    # The wish whose grant the last event settled, if any, and the usage that it states.
     settled: tuple[TurnRequested, Usage | None] | None = None
 
     @property
@@ -75,23 +74,26 @@ class Ledger(msgspec.Struct, eq=False):
 
     def handled(self, event: Event, outputs: Sequence[Event]) -> None:
         """Update the books by one decision of the supervisor: its event first, then its outputs."""
-        body, scope = event.body, self.scopes.get(event.sender)
+        body = event.body
         self.settled = self._settle(event)
         if isinstance(body, TurnRequested):
-            self.asked[event.sender] = body
-            if scope is not None:
-                self.wishes[event.sender] = body.need
-                if body.attempt == 1:
-                    scope.closing = NOTHING  # this is the turn that its delegations kept room for
+            self._ask(event.sender, body)
         elif isinstance(body, Delegate | Ask) and self.facts.is_taken_on(event, outputs):
-            if isinstance(body, Ask):
-                self.ask_spent = self.spent
-            else:
-                self._take_on(event.sender, body)
+            self._take_on(event.sender, body)
         for output in outputs:
             self._posted(output)
 
-    def _take_on(self, who: str, body: Delegate) -> None:
+    def _ask(self, who: str, body: TurnRequested) -> None:
+        self.asked[who] = body
+        if (scope := self.scopes.get(who)) is not None:
+            self.wishes[who] = body.need
+            if body.attempt == 1:
+                scope.closing = NOTHING  # this is the turn that its delegations kept room for
+
+    def _take_on(self, who: str, body: Delegate | Ask) -> None:
+        if isinstance(body, Ask):
+            self.ask_spent = self.spent
+            return
         if who in self.scopes:
             self.scopes[who].closing = body.closing
         if who in self.facts.lives:
@@ -100,9 +102,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
-        settled = getattr(body, "settled", None)
-        if isinstance(body, Finished | Stopped):
-            settled = settled or Settled()  # an agent that ends without accounting is charged its reservation
+        settled = getattr(body, "settled", None) or _UNSTATED.get(type(body))
         if settled is None or (grant := self.grants.pop(who, None)) is None:
             return None
         used = charge_of(grant.need, settled.usage)

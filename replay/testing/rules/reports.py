@@ -90,11 +90,8 @@ class _Report(msgspec.Struct, eq=False):
 
 
 class FirstValidWins(Invariant):
-    """The verdicts on reports: accepted or late.
-
-    A report is eligible if it precedes the event whose handling ended its sender. Judgements are made in the
-    order of the reports. An eligible report is late only behind one that was accepted, or when its delegation
-    was cancelled.
+    """The verdicts on reports, made in their order. One that came before the event whose handling ended its
+    sender is late only behind one that was accepted, or when its delegation was cancelled.
     """
 
     name = "first-valid-wins"

@@ -71,13 +71,7 @@ def check_requests(
         requests = requests_of(events)
     checker = _Checker(_forgetful(events))
     for event in events:
-        body = event.body
-        if isinstance(body, TurnRequested):
-            checker.asks(event.sender, body)
-        elif isinstance(body, CallModel):
-            checker.check(event.seq, body.agent, requests.get(event.seq))
-        elif type(body) in PARTS_OF:
-            checker.tells(event)
+        checker.hear(event, requests)
     return sorted(checker.found, key=lambda breach: breach.seq)
 
 
@@ -89,26 +83,21 @@ def _forgetful(events: Iterable[Event]) -> set[str]:
 
 
 class _Agent(msgspec.Struct, eq=False):
-    """The wish of an agent, the content it was told, and its last request. owed: calls without a result.
-
-    named: events in `new` since its last request. life: its Begin; last_life: that of its last request.
-    """
+    """The wish of an agent, the content it was told, and its last request."""
 
     wish: TurnRequested = TurnRequested(0)
-    named: list[int] = []
+    named: list[int] = []  # events in `new` since its last request
     known: set[Part] = set()
-    life: int = 0
+    life: int = 0  # its Begin
     last_life: int = 0
     last: ModelRequest | None = None
     read: int = 0
-    owed: list[object] = []
+    owed: list[object] = []  # calls without a result
 
 
 class _Checker:
     """Compares each granted request with the one before, and what it adds with the events it names.
-
-    Only new messages are read. forgetful: agents that may have lost their conversation, and with it the
-    events not named yet.
+    forgetful: agents that may have lost their conversation, and with it the events not named yet.
     """
 
     def __init__(self, forgetful: Set[str]) -> None:
@@ -117,32 +106,34 @@ class _Checker:
         self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._unnamed: dict[int, list[Part]] = {}
 
-    def tells(self, event: Event) -> None:
-        """Record content that is told to an agent."""
-        agent = self._agents[event.recipient]
-        if isinstance(event.body, Begin):
-            agent.life = event.seq
-        parts = self._unnamed[event.seq] = PARTS_OF[type(event.body)](event.body)
-        agent.known.update(parts)
+    def hear(self, event: Event, requests: Mapping[int, ModelRequest]) -> None:
+        """Record a wish or content for an agent, or check the request that a grant sends."""
+        body = event.body
+        if isinstance(body, TurnRequested):
+            self._agents[event.sender].wish = body
+            self._agents[event.sender].named += body.new
+        elif isinstance(body, CallModel):
+            self._check(event.seq, body.agent, requests.get(event.seq))
+        elif (parts_of := PARTS_OF.get(type(body))) is not None:
+            agent = self._agents[event.recipient]
+            agent.life = event.seq if isinstance(body, Begin) else agent.life
+            self._unnamed[event.seq] = parts_of(body)
+            agent.known.update(self._unnamed[event.seq])
 
-    def asks(self, who: str, wish: TurnRequested) -> None:
-        """Record a wish."""
-        self._agents[who].wish = wish
-        self._agents[who].named += wish.new
-
-    def check(self, seq: int, who: str, request: ModelRequest | None) -> None:
-        """Check the request that a grant sends."""
+    def _check(self, seq: int, who: str, request: ModelRequest | None) -> None:
         agent = self._agents[who]
         wish, agent.wish = agent.wish, TurnRequested(0)  # one wish allows one call
-        asked = None if request is None else (request.digest, request.turn, request.attempt)
-        if request is None or asked != (wish.digest, wish.turn, wish.attempt):
-            self._broken("granted", seq, f"{who} was granted a call that it did not request")
+        unasked = f"{who} was granted a call that it did not request"
+        if request is None:
+            self._broken("granted", seq, unasked)
+            return
+        if (request.digest, request.turn, request.attempt) != (wish.digest, wish.turn, wish.attempt):
+            self._broken("granted", seq, unasked)
         elif why := _why_unsendable(agent, request):
             self._broken("sendable", seq, f"{who}, turn {wish.turn}: {why}")
-        if request is not None:
-            self._check_appending(seq, agent, request)
-            self._check_sources(seq, agent, request)
-            agent.last = request
+        self._check_appending(seq, agent, request)
+        self._check_sources(seq, agent, request)
+        agent.last = request
 
     def _check_appending(self, seq: int, agent: _Agent, request: ModelRequest) -> None:
         """Check that a request only grows within one life, and a conversation in all lives."""

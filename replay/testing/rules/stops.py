@@ -1,33 +1,40 @@
-"""Starts and stops: no port starts a request for a stopped agent, its descendants stop too, and an answer
-fits whether its call had started.
+"""Starts, stops and time: no port starts a request for a stopped agent, its descendants stop too, an answer
+fits whether its call had started, and the agent whose time is over ends at once.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import field
 
-from callboard.actors.protocol.addresses import is_agent, parent_of
+from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
     ApprovalGiven,
+    Ask,
+    AskEnded,
     Begin,
     CallModel,
     CallTool,
+    CancelTimer,
     DeciderFailed,
     DelegationEnded,
     Finished,
     ModelReplied,
     ReportJudged,
+    SetTimer,
     Stop,
     Stopped,
+    TimerFired,
     ToolReturned,
     ToolStarted,
+    TurnRequested,
 )
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call
+from callboard.replay.testing.rules.facts import Call, of_kind
 
 
 class OneStop(Invariant):
@@ -97,14 +104,11 @@ class OnlyDrains(Invariant):
 
 
 class TransitiveStop(Invariant):
-    """Trees end as trees, and races as races.
-
-    An agent runs from its Begin until it finished, won or was stopped, as the supervisor's decisions tell.
-    """
+    """Trees end as trees, and races as races."""
 
     name = "transitive-stop"
     rule = "An agent that ends stops its descendants, deepest first; a delegation that ends stops its agents."
-    _running: set[str] = set()
+    _running: set[str] = set()  # from their Begin until they finished, won or were stopped
     _below: Counter[str] = field(default_factory=Counter)  # so that few agents are searched for descendants
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
@@ -136,9 +140,8 @@ class TransitiveStop(Invariant):
         for who in ended:
             if left := self._left_below(who):
                 self.broken(event.seq, f"{who} has ended and {left} below it still runs")
-        for who in worked_on:
-            if who in self._running:
-                self.broken(event.seq, f"{who} still runs, but its delegation has ended")
+        for who in sorted(self._running.intersection(worked_on)):
+            self.broken(event.seq, f"{who} still runs, but its delegation has ended")
 
     def _end(self, who: str) -> None:
         if who in self._running:
@@ -186,10 +189,102 @@ class Started(Invariant):
 
     def _why_false(self, request: int, status: str, was_interrupted: bool) -> str:
         """Return why this status is false; empty if it may be true."""
-        if was_interrupted:  # its first attempt may have acted, so that a second one is never `cancelled`
-            has_result = status != "interrupted" and request in self._waiting
-            is_false = status == "cancelled" or has_result
-            return f"was interrupted before and is told as {status}" if is_false else ""
-        if status == "cancelled":  # also of one that has started: it may have waited for the disk only
-            return ""
-        return f"had not started and is told as {status}" if request in self._waiting else ""
+        # The first attempt of an interrupted call may have acted, so a second one is never `cancelled`. Any
+        # other call may be, also one that has started: it may have waited for the disk only.
+        why, always = (
+            ("was interrupted before", "interrupted") if was_interrupted else ("had not started", "cancelled")
+        )
+        is_false = status != always and (status == "cancelled" or request in self._waiting)
+        return f"{why} and is told as {status}" if is_false else ""
+
+
+_GRACE: Final = "grace"
+
+
+class Timers(Invariant):
+    """Deadlines, graces and back-offs.
+
+    What a timer is for, the log does not say outright. But a back-off is set for a `TurnRequested` that asks
+    for one, a deadline before the `Begin` it belongs to or with an `Ask`, and every other timer is a grace.
+    """
+
+    name = "timers"
+    rule = "A timer that fires ends its agent, ask or back-off; an agent that has ended has no timer left."
+    _for: dict[int, tuple[str, str]] = {}  # timer -> its purpose and its agent
+    _fired: set[int] = set()
+    _due: dict[int, int] = {}
+
+    def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:
+        """Record a back-off."""
+        if body.after_ms:
+            self._due[event.seq] = event.at + body.after_ms
+
+    def on_CallModel(self, event: Event, call: CallModel) -> None:
+        """Check a call that may have had to wait."""
+        due = self._due.pop(call.request, 0)
+        if event.at < due:
+            self.broken(event.seq, f"{call.agent} calls {due - event.at} ms before its back-off is over")
+
+    def on_TimerFired(self, event: Event, body: TimerFired) -> None:
+        """Record a timer that has fired and can no longer be cancelled."""
+        self._fired.add(body.timer)
+
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
+        """Check that a timer which fired is obeyed, and that an agent which ended has no timer left."""
+        if outputs:
+            self.confirm()
+        purpose = ""
+        if isinstance(body, TimerFired):
+            purpose, who = self._for.pop(body.timer, ("", ""))
+            self._check_fired(event.seq, purpose, who, outputs)
+        ended = {event.sender} if isinstance(body, Finished) else set()
+        for index, output in enumerate(outputs):
+            self._update(event, outputs, index, purpose)
+            if _ends(output):
+                ended.add(output.recipient)
+        for timer, (purpose, who) in self._for.items() if ended else ():
+            if who in ended and timer not in self._fired:
+                self.in_doubt = event.seq, f"{who} has ended, and its {purpose} timer is still set"
+        if outputs:
+            self.confirm()
+
+    def _check_fired(self, seq: int, purpose: str, who: str, outputs: Sequence[Event]) -> None:
+        if purpose == _GRACE and not of_kind(outputs, AskEnded) and self.facts.asks:
+            self.in_doubt = seq, "the grace is over, and the outcome is not told"
+        elif purpose == "deadline" and self._runs(who, seq):
+            self.in_doubt = seq, f"the time of {who} is over, and it still runs"
+
+    def _update(self, event: Event, outputs: Sequence[Event], index: int, purpose: str) -> None:
+        """Update the timers by one output. purpose: of the timer that has fired; empty for other events."""
+        match outputs[index].body:
+            case AskEnded(in_doubt=in_doubt) if in_doubt and purpose != _GRACE:
+                self.broken(outputs[index].seq, "an outcome leaves agents in doubt before the grace is over")
+            case SetTimer() as body:
+                self._for[body.timer] = _purpose(event, body, outputs[index + 1 :], index == 0)
+            case CancelTimer(timer=timer):
+                self._for.pop(timer, None)
+            case Begin(limits=limits):
+                who = outputs[index].recipient
+                if limits.deadline_s is not None and ("deadline", who) not in self._for.values():
+                    self.broken(outputs[index].seq, f"{who} begins with a deadline that has no timer")
+            case _:
+                pass
+
+    def _runs(self, who: str, seq: int) -> bool:
+        life = self.facts.lives.get(who)
+        return life is not None and not life.ended_by and not life.is_over and life.seq < seq
+
+
+def _ends(event: Event) -> bool:
+    body = event.body
+    return isinstance(body, Stop) or (isinstance(body, ReportJudged) and body.verdict == "accepted")
+
+
+def _purpose(event: Event, timer: SetTimer, later: Sequence[Event], is_first: bool) -> tuple[str, str]:
+    """Return the purpose of a timer, from the event on which it was set and the posts after it."""
+    if is_first and isinstance(event.body, TurnRequested) and event.body.after_ms == timer.after_ms:
+        return "turn", event.sender
+    if is_first and isinstance(event.body, Ask):
+        return "deadline", HOST
+    begun = of_kind(later, Begin)
+    return ("deadline", begun[0][0].recipient) if begun else (_GRACE, "")

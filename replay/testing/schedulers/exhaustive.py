@@ -1,15 +1,13 @@
 """Every run there is, or one of each partial order: depth first, and never two that differ in nothing.
 
 Rules
-  - Runs that differ only in the order of moves that commute end the same. With reduction, a run is made,
-    its races are looked for, and for each race one run is planned in which it goes the other way (source
-    sets); moves whose every order was tried sleep until something in conflict with them happens (sleep
-    sets). Source: Abdulla, Aronsson, Jonsson, Sagonas, "Optimal dynamic partial order reduction", POPL
-    2014; that two deliveries conflict if they have one receiver: TransDPOR (Tasharofi et al., 2012).
+  - With reduction, a run is made, its races are looked for, and for each race one run is planned in which it
+    goes the other way (source sets); moves whose every order was tried sleep until something in conflict with
+    them happens (sleep sets). Source: Abdulla, Aronsson, Jonsson, Sagonas, "Optimal dynamic partial order
+    reduction", POPL 2014; that two deliveries conflict if they have one receiver: TransDPOR (Tasharofi et
+    al., 2012). It is only as right as the world is about what its moves touch.
   - A move that another move makes impossible (a message is lost or delivered) is in no run beside it, so no
     race shows it: it is planned where it vanished.
-  - Reduction is only as right as the world is about what its moves touch. It asks after every step: a world
-    that can say so at once (`Touches`) is explored faster than one that is asked for its trace.
   - `preemptions` bounds how often an actor that could go on is left for another. Two or three find most
     bugs (Musuvathi, Qadeer, PLDI 2007).
 """
@@ -20,8 +18,8 @@ import msgspec
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.happens_before import Order
-from callboard.replay.testing.schedulers.scheduler import Scheduler
-from callboard.replay.testing.world import Move, Touches, World
+from callboard.replay.testing.run import Scheduler
+from callboard.replay.testing.world import Move, Touches, World, by_strand
 
 
 class _Asleep(msgspec.Struct):
@@ -35,22 +33,24 @@ class _Asleep(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """A state on the current path. todo: strands to try, in order. tried: those that were.
-
-    made: what the last of them touched. after: the actor that moved before. preemptions: on the way here.
-    """
+    """A state on the current path."""
 
     offered: dict[str, Move]
-    todo: list[str]
+    todo: list[str]  # strands to try, in order
     tried: list[str]
     asleep: dict[str, _Asleep]
-    made: _Asleep | None = None
-    after: str = ""
-    preemptions: int = 0
+    made: _Asleep | None = None  # what the last of `tried` touched
+    after: str = ""  # the actor that moved before
+    preemptions: int = 0  # on the way here
 
     @property
     def current(self) -> Move:
         return self.offered[self.tried[-1]]
+
+    def sleeping(self) -> dict[str, _Asleep]:
+        """Return the moves that sleep on after the current one."""
+        made = self.made
+        return {strand: one for strand, one in self.asleep.items() if made and not one.conflicts(made)}
 
     def plan(self, strand: str) -> None:
         if strand not in self.todo and strand not in self.tried:
@@ -93,7 +93,7 @@ class Exhaustive(Scheduler):
 
     def begin(self, world: World) -> bool:
         """Go back to the last node with something to do."""
-        if self._reduces:
+        if self._reduces:  # a trace is slow
             self._touched = world.touched if isinstance(world, Touches) else lambda: world.trace()[-1].touched
         self.is_exhausted = not self._is_first and not self._next()
         self._is_first = False
@@ -114,10 +114,9 @@ class Exhaustive(Scheduler):
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
         """Choose the move of the path, and beyond its end the first that does not sleep."""
-        if self._depth:
-            self._note_last()
+        self._note_last()
         if self._depth == len(self._nodes):
-            node = self._new_node({move.strand: move for move in offered})
+            node = self._new_node(by_strand(offered))
             if not node.tried:
                 return None
             self._nodes.append(node)
@@ -132,7 +131,9 @@ class Exhaustive(Scheduler):
         )
 
     def _note_last(self) -> None:
-        """Keep what the last move touched."""
+        """Keep what the last move touched, if there was one."""
+        if not self._depth:
+            return
         node = self._nodes[self._depth - 1]
         node.made = _Asleep(node.current.actor, frozenset(self._touched()))
 
@@ -141,8 +142,8 @@ class Exhaustive(Scheduler):
         if not self._reduces:
             return self._full_node(moves, parent)
         asleep: dict[str, _Asleep] = {}
-        if parent is not None and (made := parent.made) is not None:
-            asleep = {strand: one for strand, one in parent.asleep.items() if not one.conflicts(made)}
+        if parent is not None:
+            asleep = parent.sleeping()
             parent.plan_vanished(moves)
         awake = [strand for strand in moves if strand not in asleep]
         return _Node(moves, [], awake[:1], asleep)
@@ -165,7 +166,7 @@ class Exhaustive(Scheduler):
         self._note_last()
         steps = world.trace()
         has_gone_on = len(steps) > self._depth
-        self._nodes[-1].plan_vanished({} if has_gone_on else {move.strand: move for move in world.moves()})
+        self._nodes[-1].plan_vanished(by_strand(() if has_gone_on else world.moves()))
         order = Order(steps[: self._depth])
         for i, j in order.races(self._new_from):
             self._plan(order, i, j)

@@ -1,9 +1,7 @@
 """Schedulers by name, and all of them in turn.
 
-Rules
-  - No scheduler finds everything: of 49 buggy programs random walks missed what priorities found and the
-    other way round (Thomson, Donaldson, Betts, TOPC 2016). So the default takes turns, one run each.
-  - The parts get seeds of their own, so that one more of them does not change what the others do.
+No scheduler finds everything: of 49 buggy programs random walks missed what priorities found and the other
+way round (Thomson, Donaldson, Betts, TOPC 2016). So the default takes turns, one run each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +9,9 @@ from random import Random
 from typing import Final
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.run import Choose
+from callboard.replay.testing.run import Choose, Scheduler
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.schedulers.sampling import DelayBounded, Pct, Pos
-from callboard.replay.testing.schedulers.scheduler import Scheduler
 from callboard.replay.testing.schedulers.walk import RandomWalk
 from callboard.replay.testing.world import World
 
@@ -74,7 +71,7 @@ def scheduler_named(name: str, seed: int | str = 0) -> Scheduler:
     Raises MisuseError for an unknown name.
     """
     kind, _, number = name.partition(":")
-    rng = Random(f"{seed}/{kind}")
+    rng = Random(f"{seed}/{kind}")  # seeds of their own: another part changes nothing for these
     if kind == "portfolio" and not number:
         return Portfolio([scheduler_named(part, seed) for part in PARTS])
     if kind in _MAKERS and not number:

@@ -18,7 +18,7 @@ bounds points the first in the queue is sent to the back. Most bugs need one or 
 from collections.abc import Callable, Sequence
 from random import Random
 
-from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.run import Scheduler
 from callboard.replay.testing.world import Move, World
 
 DEPTHS = (1, 2, 3)
@@ -130,11 +130,6 @@ class Turns:
         self._places: dict[str, int] = {}
         self._next = 0
 
-    def clear(self) -> None:
-        """Forget the order of waiting."""
-        self._places.clear()
-        self._next = 0
-
     def first(self, offered: Sequence[Move]) -> Move:
         """Return the move that has waited longest."""
         places = self._places
@@ -161,13 +156,12 @@ class DelayBounded(Scheduler):
 
     def __init__(self, rng: Random, delays: int = DELAYS) -> None:
         self._delays = delays
-        self._turns = Turns()
         self._points = _Points(rng.random)
 
     def begin(self, world: World) -> bool:
         """Draw the points of delay."""
         self._points.begin(self._delays)
-        self._turns.clear()
+        self._turns = Turns()
         return True
 
     def choose(self, offered: Sequence[Move]) -> Move | None:

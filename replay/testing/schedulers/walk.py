@@ -1,12 +1,8 @@
 """Random walks that never repeat: each step picks evenly among the moves, less those that are used up.
 
-Rules
-  - A tree of the runs made so far is kept, and a branch whose every run was made is closed. So a small
-    program is exhausted, which is a proof, and `begin` says so. (To see each of 1,000 equally likely runs
-    once takes 7,500 draws with repetition.)
-  - At most `remembered` rows and branches are kept at a time. When there is no more room, runs may repeat
-    below the kept part, and `is_exhausted` is never True too early.
-  - The tree finds out a world that is not deterministic: the same moves then offer another number of moves.
+A tree of the runs made so far is kept, and a branch whose every run was made is closed. So a small program
+is exhausted, which is a proof. (To see each of 1,000 equally likely runs once takes 7,500 draws with
+repetition.) When the tree has no more room, runs may repeat below the kept part.
 """
 
 from array import array
@@ -15,7 +11,7 @@ from random import Random
 from typing import TypeAlias
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.run import Scheduler
 from callboard.replay.testing.world import Move, World
 
 REMEMBERED = 50_000
@@ -53,7 +49,6 @@ class RandomWalk(Scheduler):
         self._path: list[tuple[_Branch, int]] = []
         self._at: _Child = None
         self._rest: list[int] = []
-        self._is_lost = False
         self.is_exhausted = False
 
     @property
@@ -67,7 +62,6 @@ class RandomWalk(Scheduler):
         self._path.clear()
         self._rest.clear()
         self._at = self._root
-        self._is_lost = False
         return not self.is_exhausted
 
     def choose(self, offered: Sequence[Move]) -> Move | None:
@@ -79,8 +73,7 @@ class RandomWalk(Scheduler):
             index = int(self._random() * arity)
             self._rest.append(arity << 8 | index)
             return offered[index]
-        if self._left <= 0 and isinstance(self._at, array):
-            self._is_lost = True
+        if self._left <= 0 and isinstance(self._at, array):  # no room to unfold the row
             return offered[int(self._random() * arity)]
         return offered[self._within(arity)]
 
@@ -123,8 +116,6 @@ class RandomWalk(Scheduler):
 
     def finish(self, world: World) -> None:
         """Record the run: add the rest of it to the tree, and close the parts it has used up."""
-        if self._is_lost:
-            return
         if self._at is not None or not self._rest:
             self._close()
         elif self._left > 0 and max(self._rest) >> 8 <= _ARITY_MAX:

@@ -1,11 +1,8 @@
 """The board of a simulated session: it drives the session core with one thread, no disk and no tasks.
 
-Same deciders, same step function, same gate. The live board leaves some steps to the event loop, to tasks and
-to the system's clock; each of them is an offer here, a move that a caller may make. All other steps happen at
-once, as they do live: posting, delivery into inboxes, refusals, and forgetting a sub-agent at rest.
-
-The clock stands still while any other move is possible. When none is, it jumps to the next due time: of a
-timer, or of a port that takes its time.
+The steps that the live board leaves to the event loop, to tasks and to the system's clock are offers here,
+moves that a caller may make. All others happen at once, as they do live. The clock stands still while any
+other move is possible; then it jumps to the next due time of a timer, or of a port that takes its time.
 """
 
 from collections import deque
@@ -15,7 +12,7 @@ from typing import Final, NamedTuple
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import CallModel, CallTool, TimerFired
+from callboard.actors.protocol.messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
@@ -36,29 +33,16 @@ RESCUES: Final = ("timer deadline", "timer grace")
 
 
 class Request(NamedTuple):
-    """A port request that has no answer.
-
-    waits_for: the seq up to which the log must be durable before the port acts; 0 if it need not wait.
-    fault_mode: the fault of its answer, or ''.
-    """
+    """A port request that has no answer."""
 
     event: Event
     strand: str
-    waits_for: int
-    fault_mode: str = ""
+    waits_for: int  # the seq up to which the log must be durable before the port acts; or 0
+    fault_mode: str = ""  # the fault of its answer
 
 
 class Board:
-    """One simulated session in progress.
-
-    offers: what can happen next, by strand. later: what can happen once the clock is there, in milliseconds
-    since 1970. requests: those without an answer, by strand. asked: what models were asked, by the seq of the
-    grant. aborted: the seqs of requests that were given up. timers: the strands of those set, by number.
-    running: the id of the ask in progress, or ''. rescued: the first timer that had to end the session.
-    situations: (address, phase, kind of message) of every decision.
-    step: which one is being made; posters: by which step each event of the log was posted.
-    failure: why the session can go no further, as a live one would say it.
-    """
+    """One simulated session in progress."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
         event, state = scenario.opened
@@ -73,19 +57,19 @@ class Board:
         self.core.seq = 1
         self.core.keep(SUPERVISOR, state)
         self.now = START_MS
-        self.offers: dict[str, Move] = {}
-        self.later: dict[str, int] = {}
+        self.offers: dict[str, Move] = {}  # what can happen next, by strand
+        self.later: dict[str, int] = {}  # what can happen once the clock is there, in milliseconds since 1970
         self.requests: dict[str, Request] = {}
-        self.asked: dict[int, ModelRequest] = {}
-        self.aborted: set[int] = set()
+        self.asked: dict[int, ModelRequest] = {}  # by the seq of the grant
+        self.aborted: set[int] = set()  # the requests that were given up
         self.timers: dict[int, str] = {}
-        self.running = ""
+        self.running = ""  # the id of the ask in progress
         self.is_continued = False
-        self.failure: Exception | None = None
-        self.rescued = ""
-        self.situations: set[tuple[str, str, type]] = set()
+        self.failure: Exception | None = None  # why the session can go no further, as a live one would say it
+        self.rescued = ""  # the first timer that had to end the session
+        self.situations: set[tuple[str, str, type]] = set()  # address, phase, kind of message
         self.step = 0
-        self.posters = [0]
+        self.posters = [0]  # by which step each event of the log was posted
 
     @property
     def states(self) -> dict[str, ActorState]:
@@ -150,10 +134,7 @@ class Board:
     # --- deciding -------------------------------------------------------------------
 
     def deliver(self, address: str, error: str = "") -> None:
-        """Let an actor handle the head of its inbox.
-
-        error: the class of the exception that a fault makes the decider raise, or ''.
-        """
+        """Let an actor handle the head of its inbox. error: the exception that a fault raises, or ''."""
         core, inbox = self.core, self.inboxes[address]
         event = inbox.popleft()
         self.situations.add((address, core.state_of(address).phase, type(event.body)))
@@ -238,7 +219,7 @@ class Board:
         given = next((one for one in self.requests.values() if one.event.seq == request.seq), None)
         if given is None or given.strand in self.offers:
             return
-        if given.strand in self.later and given.fault_mode == "never" and isinstance(request.body, CallTool):
+        if given.fault_mode == "never":  # a tool that cannot be stopped
             self.later[given.strand] = self.now + GRACE_MS
         else:
             self._due(given.strand)

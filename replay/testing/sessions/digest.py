@@ -1,8 +1,7 @@
 """The digest of a simulated session: equal for two orders that come to the same.
 
-States and messages hold numbers that depend on the order of everything: seqs of events, tickets, numbers of
-checks and timers. Here an event has its title (see `names`), and the other numbers have their rank, so that
-two orders that differ in nothing else have one digest.
+States and messages hold numbers that depend on the order of everything. Here an event has its title (see
+`names`), and other such numbers have their rank or are left out.
 """
 
 from collections.abc import Mapping
@@ -81,8 +80,7 @@ def digest_of(board: Board) -> bytes:
         },
         "offers": sorted(board.offers),
         "later": sorted(board.later.items()),
-        "requests": sorted((one.strand, one.fault_mode) for one in requests),
-        "aborted": sorted(one.strand for one in requests if one.event.seq in board.aborted),
+        "requests": sorted((one.strand, one.fault_mode, one.event.seq in board.aborted) for one in requests),
         "now": board.now,
         "failure": type(board.failure).__name__,
     }
@@ -113,17 +111,17 @@ def _plain_fields(value: msgspec.Struct, log: list[Event]) -> list[object]:
         if key in _SEQS:
             found.append(_titles(held, log))
         elif key in _ORDERED:
-            found.append([_plain(one, log) for one in held.values()])
-        elif key not in _DROPPED and not _is_ask_key(value, key):
+            found.append(_plain(list(held.values()), log))
+        elif not _is_dropped(value, key):
             found.append(_plain(held, log))
     return found
 
 
-def _is_ask_key(value: msgspec.Struct, key: tuple[str, str]) -> bool:
-    """Return whether this is the seq of an ask, which names the delegation that the host works on."""
+def _is_dropped(value: msgspec.Struct, key: tuple[str, str]) -> bool:
+    """Return whether to drop a field; so is the seq of an ask, as a name of the host's delegation."""
     if key == ("Record", "delegation"):
         return getattr(value, "address", "") == HOST
-    return key == ("Delegation", "key") and getattr(value, "racers", ()) == (0,)
+    return key in _DROPPED or (key == ("Delegation", "key") and getattr(value, "racers", ()) == (0,))
 
 
 def _titles(seqs: object, log: list[Event]) -> object:

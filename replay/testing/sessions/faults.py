@@ -11,15 +11,11 @@
     the process       crash (and a new one resumes, with part of the log lost)
     the store         refuse (the session fail-stops)  fence (another process has taken the session over)
 
-Rules
-  - A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". So a schedule
-    holds them, and dropping one leaves the others where they are.
-  - In a *fault mix* a few kinds are on, each at a rate, and at most one fault is offered before each step. A
-    world that can break in thirty places would do nothing but break otherwise. The first move of a run
-    chooses its mix; every eighth is calm. (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out
-    finds more than mixing all of them.)
-  - Without a mix every fault is offered all the time, so that every run of any mix is a run without it too.
-    That is how a counterexample shrinks: the mix is dropped first.
+A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". The first move of a
+run chooses its *fault mix*, in which a few kinds are on, each at a rate, and at most one fault is offered
+before each step (Groce et al., "Swarm Testing", ISSTA 2012: leaving features out finds more than mixing all
+of them). Without a mix every fault is offered all the time, so that every run of any mix is a run without it
+too. That is how a counterexample shrinks: the mix is dropped first.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -30,7 +26,7 @@ import msgspec
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.world import Move
+from callboard.replay.testing.world import Move, is_count
 
 FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     MODEL: (
@@ -64,15 +60,11 @@ _BIG: Final = 1 << 32
 
 
 class FaultMix(msgspec.Struct, frozen=True):
-    """A choice of faults for one run.
-
-    rate: before which part of the steps a fault is offered. shares: by kind, from 0 to 1, how often one that
-    comes up is let through; kinds that are not listed are off.
-    """
+    """A choice of faults for one run; kinds that have no share are off."""
 
     number: int
-    rate: float
-    shares: Mapping[str, float]
+    rate: float  # before which part of the steps a fault is offered
+    shares: Mapping[str, float]  # by kind, from 0 to 1: how often one that comes up is let through
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {share:g}" for kind, share in self.shares.items())
@@ -108,13 +100,13 @@ class Faults(msgspec.Struct, frozen=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.kinds, str) or not isinstance(self.kinds, Set):
+        if not isinstance(self.kinds, Set):
             raise MisuseError(
                 f"kinds={self.kinds!r:.80}: give a set of kinds, or use faults('crash', 'cancel')"
             )
         for name in ("most", "fault_mixes"):
             number = getattr(self, name)
-            if type(number) is not int or number < 0:
+            if not is_count(number):
                 raise MisuseError(f"{name}={number!r:.80}: give a number, 0 or more")
         if unknown := sorted(self.kinds - KINDS):
             raise MisuseError(

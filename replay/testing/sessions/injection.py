@@ -1,12 +1,8 @@
 """Faults as moves: the faults that can be injected now, and their effect.
 
-What must be durable at any moment is known: up to where tools with effects were told to start, and what the
-client was shown. A crash keeps at least that. How much of the rest it loses is chosen after it: "lose one"
-and "lose half" as often as one likes, also in the middle of a decision. Then "resume".
-
-A `write` or `idempotent` tool that was under way has had its effect, so far as its start survives: that is
-the worst that can have happened. A process that has lost its session to another one can append no more; the
-rule is the store's own (`runtime.log.protocol.refusal`).
+A crash keeps what must be durable: all up to where tools with effects were told to start, and what the client
+was shown. How much of the rest it loses is chosen after it: "lose one" and "lose half" as often as one likes,
+also in the middle of a decision. Then "resume".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +10,7 @@ from typing import Final
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.actors.protocol.limits import DEFAULTS, millis
+from callboard.actors.protocol.limits import fill, millis
 from callboard.actors.protocol.messages import CallModel, CallTool, Cancel, Close, SessionClosed
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
@@ -103,14 +99,16 @@ def _inject_into(world: ScriptedSession, request: Request, kind: str) -> None:
     if kind == "ignored":
         world.ignore(request)
     elif kind in ("slow", "never", "timeout"):
-        own = world.agent(owner_of(request.event)).limits
-        if isinstance(request.event.body, CallModel):
-            wait = millis(own.model_timeout_s or DEFAULTS.model_timeout_s)
-        else:
-            wait = millis(own.tool_timeout_s or DEFAULTS.tool_timeout_s)
-        world.delay(request, kind, wait // 2 if kind == "slow" else wait)
+        wait_ms = _timeout_ms(world, request)
+        world.delay(request, kind, wait_ms // 2 if kind == "slow" else wait_ms)
     else:
         world.reply(request.strand, kind)
+
+
+def _timeout_ms(world: ScriptedSession, request: Request) -> int:
+    limits = fill(world.agent(owner_of(request.event)).limits)
+    is_model = isinstance(request.event.body, CallModel)
+    return millis(limits.model_timeout_s if is_model else limits.tool_timeout_s)
 
 
 # --- the process ------------------------------------------------------------------------
@@ -144,9 +142,12 @@ def lose(world: ScriptedSession, how_much: str) -> None:
 
 def resume(world: ScriptedSession) -> None:
     """Start a new process that continues from the log."""
-    running, world.down = world.down or (), None
+    assert world.down is not None
+    running, world.down = world.down, None
+    # A tool that was under way has had its effect, if its start survives: the worst that can have happened.
     for request in running:
-        if request.waits_for <= len(world.log) and isinstance(request.event.body, CallTool):
+        if request.waits_for <= len(world.log):
+            assert isinstance(request.event.body, CallTool)
             world.act(request.event, request.event.body)
     world.offers.clear()
     world.durable = len(world.log)
@@ -163,10 +164,9 @@ def refuse(world: ScriptedSession) -> None:
 
 
 def fence(world: ScriptedSession) -> None:
-    """Let another process take over the session, so that this one can append no more.
-    Raises AssertionError if the store's own rule would let the loser append.
-    """
+    """Let another process take over the session, so that this one can append no more."""
     staged = Append("simulated", world.durable, 1, world.log[world.durable :])
+    # The rule is the store's own.
     assert refusal(staged, 2, world.durable) is not None, "a fenced writer may append"
     crash(world)
     world.log = world.log[: world.durable]

@@ -1,17 +1,12 @@
 """What the runs of a campaign have in common, kept: pure functions need to be called only once.
 
-Thousands of runs of one scenario share their beginnings, and much of what each actor goes through. Results
-are kept under the very objects they were made of; and an event that was posted before, with the same number,
-time and body, is the same object again. So a hit costs one look into a dictionary, and nothing is ever
-compared by value but the answers of ports.
+Thousands of runs of one scenario share their beginnings. Results are kept under the identity of the very
+objects they were made of; and an event that was posted before, with the same number, time and body, is the
+same object again. So a hit costs one look into a dictionary, and nothing is compared by value but the answers
+of ports, which are asked every time: their functions are the user's, and may want to count.
 
-Rules
-  - These are memories of pure functions: without them, every run is the same and slower. A decider that is
-    not pure is found by replaying a log, which asks the deciders themselves, or by the same run in another
-    process.
-  - Arguments are kept with their result, since objects that are gone give their identity to others.
-  - Ports are asked every time: their functions are the user's, and may want to count.
-  - A memory belongs to one campaign, and forgets everything when it is full.
+A memory belongs to one campaign, and forgets everything when it is full. Without it every run is the same,
+only slower.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,6 +47,7 @@ class Memory:
         decision = step(state, event)
         if len(self._decisions) >= self._most:
             self.forget()
+        # With its arguments, since objects that are gone give their identity to others.
         self._decisions[key] = (state, event, decision)
         return decision
 
@@ -93,10 +89,7 @@ class Memory:
 
 
 class BreachCache:
-    """Breaches that a rule found, by the identity of the objects that it was given.
-
-    Only for a rule that is a function of these: a log, and the requests that models got.
-    """
+    """Breaches that a rule found, by the identity of the objects that it is a pure function of."""
 
     def __init__(self, most: int = OBJECTS_MAX) -> None:
         self._most = most

@@ -1,10 +1,7 @@
 """The answers of scripted ports: of a policy for the model, of functions for tools and schema checks.
 
-Rules
-  - A port answers as a live one does: a policy that raises is a failed call, a tool that raises an error that
-    the model reads, a call that was given up is `cancelled`, or `interrupted` if its tool may have acted.
-  - A fault makes another answer, one that a real service, tool or checker could have given. It makes none
-    that the boundary would refuse.
+A port answers as a live one does: a policy that raises is a failed call, a tool that raises an error that the
+model reads. A fault makes another answer, one that the boundary would not refuse.
 """
 
 from collections.abc import Callable
@@ -159,14 +156,6 @@ def _many_reports(reply: Reply) -> Reply:
     return replace(reply, calls=((REPORT_BACK, _NOT_A_REPORT), *own, *own), stop_reason="tool_use")
 
 
-def _unknown_tool(reply: Reply) -> Reply:
-    return replace(reply, calls=(*reply.calls, ("no-such-tool", {})), stop_reason="tool_use")
-
-
-def _bad_arguments(reply: Reply) -> Reply:
-    return replace(reply, calls=tuple((name, {"\u2400": [name]}) for name, _ in reply.calls))
-
-
 _FAULTY: Final[dict[str, Callable[[Reply], Reply]]] = {
     "garbage": lambda reply: replace(reply, content=b'{"no": "list of blocks"}'),
     "refusal": lambda reply: Reply("I will not.", stop_reason="refusal"),
@@ -175,6 +164,10 @@ _FAULTY: Final[dict[str, Callable[[Reply], Reply]]] = {
     "unmetered": lambda reply: replace(reply, usage=None, percent=None),
     "invalid_report": _invalid_report,
     "many_reports": _many_reports,
-    "unknown_tool": _unknown_tool,
-    "bad_arguments": _bad_arguments,
+    "unknown_tool": lambda reply: replace(
+        reply, calls=(*reply.calls, ("no-such-tool", {})), stop_reason="tool_use"
+    ),
+    "bad_arguments": lambda reply: replace(
+        reply, calls=tuple((name, {"\u2400": [name]}) for name, _ in reply.calls)
+    ),
 }

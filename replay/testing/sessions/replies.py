@@ -24,21 +24,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One reply: text, calls, stop reason, usage.
-
-    usage: None for an unknown usage, which is charged in full. failure: the call failed.
-    content: the reply's blocks as they are, instead of text and calls. percent: instead of usage, so much of
-    what the call may use at most. is_lost: to a crash.
-    """
+    """One reply."""
 
     text: str = ""
     calls: tuple[Use, ...] = ()
     stop_reason: str = "end_turn"
-    usage: Usage | None = NOMINAL
+    usage: Usage | None = NOMINAL  # an unknown one is charged in full
     failure: ModelFailure | None = None
-    content: bytes | None = None
-    percent: int | None = None
-    is_lost: bool = False
+    content: bytes | None = None  # the blocks as they are, instead of text and calls
+    percent: int | None = None  # instead of usage, so much of what the call may use at most
+    is_lost: bool = False  # to a crash
 
     def used(self, need: Need, max_tokens: int) -> Usage | None:
         """Return the usage of a call whose bound is `need`, of which max_tokens are the answer's."""
@@ -47,9 +42,7 @@ class Reply(msgspec.Struct, frozen=True):
         return Usage((need.tokens - max_tokens) * self.percent // 100, max_tokens * self.percent // 100)
 
     def blocks(self, turn: int) -> Json:
-        """Return the content blocks, as the Messages API has them; ids of calls are unique in an agent's
-        life.
-        """
+        """Return the content blocks, as in the Messages API; ids of calls are unique in an agent's life."""
         if self.content is not None:
             return Json(self.content)
         parts: list[dict[str, object]] = [{"type": "text", "text": self.text}] if self.text else []

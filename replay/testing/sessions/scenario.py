@@ -1,8 +1,7 @@
 """A session that can be simulated: agents, model replies, tool results and the prompts of the client.
 
-A scenario is a value: any number of worlds are made of it, and each starts alike. Everything in it that is
-called (policy, tools, schema checks) is given from outside and must be a pure function for a run to be
-replayed; nothing here can reach a model or a file.
+A scenario is a value: any number of worlds are made of it, and each starts alike. The functions in it must be
+pure for a run to be replayed; nothing here can reach a model or a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -129,23 +128,19 @@ def profile(
 
 @dataclass(frozen=True)
 class Scenario:
-    """A session to simulate. profiles: the host first.
+    """A session to simulate."""
 
-    asks: what the client asks, one after the other's outcome. closes: whether it closes the session then.
-    limits: of the session. faults: those that may occur. others: answers to further kinds of port requests.
-    """
-
-    profiles: Sequence[Profile]
+    profiles: Sequence[Profile]  # the host first
     policy: Policy
-    asks: Sequence[Ask] = ()
+    asks: Sequence[Ask] = ()  # one after the other's outcome
     limits: Limits = NO_LIMITS
     tool: Tool = did
     check: Check = check_required
     approve: Approve = approves
     model: ModelSpec = SCRIPTED
-    closes: bool = False
+    closes: bool = False  # whether the client closes the session in the end
     faults: Faults = NO_FAULTS
-    others: Mapping[type, Other] = field(default_factory=dict)
+    others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
 
     @cached_property
     def names(self) -> Names:

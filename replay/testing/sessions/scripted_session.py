@@ -40,19 +40,15 @@ class Effect(NamedTuple):
 
 
 class ScriptedSession(Board):
-    """A session in progress, with all that faults can touch.
-
-    durable: up to which seq the log is on disk for sure. effects: tools that ran. injected: the faults so
-    far. fault_mix: the faults on offer, if a mix was chosen. down: None, or after the end of its process the
-    requests that were under way then, for tools with effects.
-    """
+    """A session in progress, with all that faults can touch."""
 
     def __init__(self, scenario: Scenario, memory: Memory | None = None) -> None:
         super().__init__(scenario, memory)
         self.fault_mix: FaultMix | None = None
         self.injected: list[str] = []
-        self.durable = 0
-        self.effects: list[Effect] = []
+        self.durable = 0  # up to which seq the log is on disk for sure
+        self.effects: list[Effect] = []  # tools that ran
+        # After the end of its process: the requests of tools with effects that were under way.
         self.down: tuple[Request, ...] | None = None
         self.is_closed = False
         self._told = 0
@@ -137,12 +133,10 @@ class ScriptedSession(Board):
     # --- continuing -----------------------------------------------------------------
 
     def resume(self, log: Sequence[Event]) -> None:
-        """Start a new process that continues from a log. Its client says what the log does not hold.
-
-        Raises Diverged if the deciders do not do what the log says.
-        """
+        """Start a new process that continues from a log, or raise Diverged."""
         first = Resumed(RULES) if log else self.scenario.first
         self.restore(list(log), recover(log, first, self.now))
+        # The client says what the log does not hold.
         said = {id(event.body) for event in self.log if event.sender == CLIENT}
         self._to_say = [body for body in self._list if id(body) not in said][::-1]
         ask = self.supervisor.ask

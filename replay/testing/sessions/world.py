@@ -9,8 +9,7 @@
     resume                   a new process continues the session, after a crash
     fault timeout model host.1/3, ...   see `faults`
 
-The world starts where the session is open and the first ask is posted. It is at rest when no move is left
-and nothing is due. Every log it leaves verifies, in any order and with any faults.
+The world starts where the session is open and the first ask is posted. Every log it leaves verifies.
 
     world = SessionWorld(Scenario([profile("host")], lambda request: Reply("done"), asks=[ask()]))
     world.run().ended.text
@@ -88,8 +87,7 @@ class SessionWorld(ScriptedSession):
         """Let one of the moves happen."""
         kind = move.kind
         self.step += 1
-        event = self.inboxes[move.actor][0] if kind == "deliver" else self._event_of(move)
-        self.made.append(_Made(move, event, self.log, len(self.log), self.posters))
+        self.made.append(_Made(move, self._event_of(move), self.log, len(self.log), self.posters))
         match kind:
             case "deliver":
                 self.deliver(move.actor)
@@ -110,7 +108,9 @@ class SessionWorld(ScriptedSession):
             self.offer(GIVES_UP, CLIENT, "client", "the client gives up")
 
     def _event_of(self, move: Move) -> Event | None:
-        """Return the request that a port answers; or the target of a fault, also a message to be handled."""
+        """Return the message to be handled, or the request that a port answers, also for a fault there."""
+        if move.kind == "deliver":
+            return self.inboxes[move.actor][0]
         where = (*move.strand.split(" ", 2), "")[2] if move.kind == "fault" else move.strand
         inbox, request = self.inboxes.get(where), self.requests.get(where)
         return inbox[0] if inbox else request and request.event
@@ -169,10 +169,7 @@ class SessionWorld(ScriptedSession):
         return self
 
     def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
-        """Go on until nothing moves; `choose` picks one of n moves, the oldest if nothing is said.
-
-        Raises AssertionError if it does not come to rest.
-        """
+        """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
         for _ in range(steps):
             moves = self.moves()
             if not moves:
@@ -236,26 +233,15 @@ def in_random_order(seed: object) -> Callable[[int], int]:
 
 
 def _step(index: int, made: _Made, end: int) -> Step:
-    move, event, log, start, posters = made
-    touched = set()
-    for one in log[start:end]:
-        if one.recipient not in PORTS:
-            touched.add(f"inbox {one.recipient}")
-        if isinstance(one.body, Stop | Begin):
-            touched.add(f"ports {one.recipient}")
-        elif type(one.body) in PORT_REQUESTS:
-            touched.add(f"ports {owner_of(one)}")
-    return Step(
-        index,
-        move.strand,
-        move.kind,
-        event.sender if event else move.actor,
-        event.recipient if event else move.actor,
-        move.label,
-        posters[event.seq - 1] if event else 0,
-        tuple(sorted(touched)),
-        move.actor,
-    )
+    move, event, posted = made.move, made.event, made.log[made.start : end]
+    sender, recipient, cause = move.actor, move.actor, 0
+    if event is not None:
+        sender, recipient, cause = event.sender, event.recipient, made.posters[event.seq - 1]
+    touched = {f"inbox {one.recipient}" for one in posted if one.recipient not in PORTS}
+    touched |= {f"ports {one.recipient}" for one in posted if isinstance(one.body, Stop | Begin)}
+    touched |= {f"ports {owner_of(one)}" for one in posted if type(one.body) in PORT_REQUESTS}
+    things = tuple(sorted(touched))
+    return Step(index, move.strand, move.kind, sender, recipient, move.label, cause, things, move.actor)
 
 
 def _role(address: str) -> str:

@@ -1,18 +1,11 @@
 """The contract that every store keeps. Inherit `StoreContract` and say where the log is:
 
-    class MyPlace:
-        def __init__(self, folder: Path) -> None: ...
-        def log(self, key: bytes | None = None) -> EventLog: ...
-        def reader(self) -> LogReader: ...
-        def after_crash(self) -> StorePlace | None: ...
-
     class TestMyStore(StoreContract):
         @pytest.fixture
         def place(self, tmp_path: Path) -> StorePlace:
-            return MyPlace(tmp_path)
+            return MyPlace(tmp_path)             # a class with the methods of `StorePlace`
 
-A test fails if it takes more than half a minute, so a store that hangs is found as well. Nothing here asks
-how a store works: only what `EventLog` and `LogReader` promise.
+Nothing here asks how a store works: only what `EventLog` and `LogReader` promise.
 
 The kinds of cases (bounds of a page, counts of nothing, unknown sessions, a refused event between good
 neighbours, heads that outlive their writer, large events) are those of Apache Pekko's JournalSpec
@@ -26,8 +19,8 @@ _PARTS = ("durability", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
 from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # after the line above
+from callboard.replay.testing.stores.events import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # likewise
-from callboard.replay.testing.stores.store_place import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # likewise
 
 __all__ = ["StoreContract", "StorePlace"]

@@ -5,8 +5,16 @@ from contextlib import closing
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, Fenced, MisuseError
-from callboard.replay.testing.stores.events import add, added, events, large, on_loops, same
-from callboard.replay.testing.stores.store_place import StorePlace, opened
+from callboard.replay.testing.stores.events import (
+    StorePlace,
+    add,
+    added,
+    events,
+    large,
+    on_loops,
+    opened,
+    same,
+)
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Head
 

@@ -1,20 +1,21 @@
-"""Events to fill a store with, and the few calls that every test of a store makes.
+"""Where the store under test keeps its log, events to fill it with, and the calls that every test makes.
 
-Their envelopes are valid and say little; what matters to a store is their size, their order and their bytes.
+The envelopes of the events are valid and say little: a store is tested by their size, order and bytes.
 """
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial, wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Cancel, ToolReturned
-from callboard.runtime.log.protocol import Append, EventLog, Head, Stored
+from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader, Stored
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -22,6 +23,34 @@ P = ParamSpec("P")
 AT_MS: Final = 1_700_000_000_000
 TIMEOUT_S: Final = 30
 """How long one test may take: a store that hangs fails it."""
+
+
+class StorePlace(Protocol):
+    """One place, empty when a test begins. It outlives the objects that write and read there."""
+
+    def log(self, key: bytes | None = None) -> EventLog:
+        """Return the log there, not open yet. key: for its digests."""
+
+    def reader(self) -> LogReader:
+        """Return a reader of the log there, which was opened at least once."""
+
+    def after_crash(self) -> "StorePlace | None":
+        """Return the place as it would be if the writing process died now, without closing.
+        Called while a log is open there. None for a store that dies with its process.
+        """
+
+
+@asynccontextmanager
+async def opened(
+    place: StorePlace, key: bytes | None = None, sessions: Iterable[str] = ()
+) -> AsyncIterator[EventLog]:
+    """Open the log there and make these sessions; close it at the end if the test has not."""
+    log = place.log(key)
+    await log.open()
+    for name in sessions:
+        await log.create(name, 1, "")
+    yield log
+    await log.close()
 
 
 def json_text(characters: int, letter: str = "x") -> msgspec.Raw:

@@ -14,8 +14,17 @@ from callboard.actors.protocol.errors import (
     WrongHead,
 )
 from callboard.actors.protocol.messages import Cancel
-from callboard.replay.testing.stores.events import add, added, event, events, large, on_loops, same
-from callboard.replay.testing.stores.store_place import StorePlace, opened
+from callboard.replay.testing.stores.events import (
+    StorePlace,
+    add,
+    added,
+    event,
+    events,
+    large,
+    on_loops,
+    opened,
+    same,
+)
 from callboard.runtime.log.protocol import Append, Head
 
 

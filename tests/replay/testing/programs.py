@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 from hypothesis import strategies as st
 
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
-from callboard.replay.testing.run import perform
-from callboard.replay.testing.schedulers.scheduler import Scheduler
+from callboard.replay.testing.run import Scheduler, perform
 from callboard.replay.testing.statistics import order_hash
 from callboard.replay.testing.world import Move, Step, World
 from tests.replay.testing.network import Network, NetworkWorld

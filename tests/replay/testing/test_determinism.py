@@ -18,21 +18,21 @@ from callboard.replay.testing.determinism import (
     HASH_SEED,
     Nondeterminism,
     Replica,
+    StepDigests,
     check_schedule,
     explore_twice,
 )
 from callboard.replay.testing.explore import Plan
 from callboard.replay.testing.monitors import always
 from callboard.replay.testing.program import Actor, Posts, Program, Send
+from callboard.replay.testing.run import replay
 from callboard.replay.testing.schedule import Schedule, parse
-from callboard.replay.testing.schedulers.replayed import replay
 from callboard.replay.testing.sessions import memory as session_memory
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import session_monitors
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
 from callboard.replay.testing.sessions.world import Worlds
-from callboard.replay.testing.state_digests import StepDigests
 from callboard.replay.testing.world import MakeWorld, Monitor
 from tests.replay.testing.programs import collector
 from tests.session_plans import Plan as SessionPlan

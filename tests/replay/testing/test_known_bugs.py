@@ -5,8 +5,7 @@ import pytest
 from callboard.replay.testing.explore import Counterexample, Plan, explore
 from callboard.replay.testing.happens_before import Order
 from callboard.replay.testing.program import Program
-from callboard.replay.testing.run import Bounds
-from callboard.replay.testing.schedulers.replayed import replay
+from callboard.replay.testing.run import Bounds, replay
 from tests.replay.testing.known_bugs import chain, chord, dets, others, raft, shared_memory
 from tests.replay.testing.known_bugs.case import Case, Monitors
 

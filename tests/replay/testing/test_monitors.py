@@ -5,8 +5,7 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.monitors import always, at_rest, eventually, sometimes, unmet
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
-from callboard.replay.testing.run import Bounds, Run, perform
-from callboard.replay.testing.schedulers.replayed import replay
+from callboard.replay.testing.run import Bounds, Run, perform, replay
 from callboard.replay.testing.world import Monitor, Move, Violation
 from tests.replay.testing.programs import collector
 

@@ -5,12 +5,11 @@ import msgspec
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
+from callboard.replay.testing.determinism import StepDigests, plain, plain_event
 from callboard.replay.testing.explore import Campaign, Plan
 from callboard.replay.testing.program import Actor
-from callboard.replay.testing.run import Bounds, perform
-from callboard.replay.testing.schedulers.replayed import replay
+from callboard.replay.testing.run import Bounds, perform, replay
 from callboard.replay.testing.sessions.world import SessionWorld
-from callboard.replay.testing.state_digests import StepDigests, plain, plain_event
 from tests.replay.testing.network import Network
 from tests.replay.testing.programs import collect, collector
 from tests.session_plans import Plan as SessionPlan
