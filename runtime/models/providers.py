@@ -54,9 +54,13 @@ def _entry(provider: str) -> "EntryPoint":
             f"(one with an entry point {provider!r} in the group {GROUP!r})"
         )
     if len({one.value for one in found}) > 1:
-        owners = ", ".join(sorted(f"{one.dist.name if one.dist else '?'} ({one.value})" for one in found))
+        owners = ", ".join(sorted(f"{_package(one)} ({one.value})" for one in found))
         raise MisuseError(f"two packages bring the model provider {provider!r}: {owners}; uninstall one")
     return found[0]
+
+
+def _package(entry: "EntryPoint") -> str:
+    return entry.dist.name if entry.dist else "its package"
 
 
 def _installed() -> str:
@@ -69,11 +73,10 @@ def _made(entry: "EntryPoint", text: str, name: str) -> Model:
     try:
         factory = entry.load()
     except (ImportError, AttributeError) as error:
-        package = entry.dist.name if entry.dist else "its package"
         extras = f"[{','.join(entry.extras)}]" if entry.extras else ""
         raise MisuseError(
             f"model {text!r}: loading its provider {entry.value} failed with {failure_text(error)}; "
-            f"install it again: pip install '{package}{extras}'"
+            f"install it again: pip install '{_package(entry)}{extras}'"
         ) from error
     try:
         model = factory(name)

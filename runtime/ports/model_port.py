@@ -14,7 +14,6 @@ from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
@@ -62,26 +61,18 @@ class ModelPort:
         """Call the model. An answer that it gives at once is posted at once."""
         grant = request.body
         assert isinstance(grant, CallModel)
-        state = self._board.core.states.get(grant.agent)
-        if not isinstance(state, AgentState):
-            self._board.fail(CallboardError(f"{grant.agent} has a grant and is not there"))
-            return
+        state = self._board.core.states[grant.agent]
+        assert isinstance(state, AgentState)
         asked = request_of(state)
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
         live = self._board.secrets.stream(asked.address, self._on_text)
-        try:
-            answer = self._call(asked, live.take)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            answer = self._crashed(error)
+        answer = self._call(asked, live.take)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
-            limit = state.limits.model_timeout_s or DEFAULTS.model_timeout_s
             work = self._wait(request, wish, answer, live)
-            self._tasks.spawn(request.seq, work, answer, limit)
+            self._tasks.spawn(request.seq, work, answer, state.limits.model_timeout_s)
         else:
             live.end()
             self._post(request, self._made(wish, answer))
@@ -101,7 +92,12 @@ class ModelPort:
             known = ", ".join(sorted(self._models)) or "none"
             why = f"there is no model {asked.model.name!r} in this runtime (there is: {known})"
             return ModelAnswer(failure=ModelFailure("unknown_model", why))
-        return model.call(asked, on_text)
+        try:
+            return model.call(asked, on_text)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return self._crashed(error)
 
     async def _wait(
         self, request: Event, wish: TurnRequested, work: Awaitable[ModelAnswer], live: StreamBuffer
