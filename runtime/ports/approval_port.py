@@ -28,7 +28,7 @@ class ApprovalPort:
     ) -> None:
         self._board = board
         self._log = log
-        self._approver = approver
+        self._approver: Approver = approver or (lambda question: None)
         self._show = show
         self._tasks = Tasks(self._lost)
 
@@ -84,7 +84,7 @@ class ApprovalPort:
         )
 
     async def _answer(self, question: Approval) -> Answer:
-        said = self._approver(question) if self._approver is not None else None
+        said = self._approver(question)
         if inspect.isawaitable(said):
             said = await said
         match said:

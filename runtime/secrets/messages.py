@@ -6,10 +6,9 @@ could not work without the secret. A model's signed blocks go back to its servic
 would be refused there in every later turn. So a secret in one ends the call.
 """
 
-import operator
 import typing
-from functools import cache
-from typing import Final
+from functools import cache, partial
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -21,6 +20,8 @@ from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.secrets.redactor import Redactor
 
+T = TypeVar("T", bound=msgspec.Struct)
+
 SIGNED_CODE: Final = "secret_in_signed_block"  # of the failure of a call whose answer cannot be logged
 _PROFILE: Final = msgspec.json.Decoder(Profile)
 _BLOCKS: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
@@ -29,18 +30,15 @@ _ANY: Final = msgspec.json.Decoder()
 
 def redact_message(redactor: Redactor, body: AnyMessage) -> AnyMessage:
     """Return the message without secrets. Raises InvalidPrompt for a secret in a name."""
-    if not _open_fields(type(body)) or not redactor.may_be_in(encode(body)):
+    if not redactor.may_be_in(encode(body)):
         return body
-    match body:
-        case ModelReplied():
-            return _reply(redactor, body)
-        case SessionOpened():
-            return _opened(redactor, body)
-        case Ask():
-            refuse(redactor, "request_id", body.request_id)
-        case _:
-            pass
-    return typing.cast("AnyMessage", _clean(redactor, body))
+    if isinstance(body, ModelReplied):
+        return _reply(redactor, body)
+    if isinstance(body, SessionOpened):
+        return _opened(redactor, body)
+    if isinstance(body, Ask):
+        refuse(redactor, "request_id", body.request_id)
+    return _clean(redactor, body)
 
 
 def refuse(redactor: Redactor, what: str, name: str) -> None:
@@ -59,8 +57,8 @@ def _opened(redactor: Redactor, body: SessionOpened) -> SessionOpened:
 
 def _profile(redactor: Redactor, raw: Json) -> Json:
     profile = _PROFILE.decode(raw)
-    for name in (profile.name, *profile.agents, *(tool.name for tool in profile.tools)):
-        refuse(redactor, "the name of an agent or tool", name)
+    names = (profile.name, *profile.agents, *(tool.name for tool in profile.tools))
+    refuse(redactor, "the name of an agent or tool", "\n".join(names))
     _refuse_model(redactor, profile.model)
     sent_as_is = (*profile.server_tools, *(tool.extra for tool in profile.tools))
     if any(redactor.json(each) is not each for each in sent_as_is):
@@ -83,7 +81,7 @@ def _refuse_model(redactor: Redactor, model: ModelSpec | None) -> None:
 
 
 def _reply(redactor: Redactor, reply: ModelReplied) -> ModelReplied:
-    cleaned = typing.cast("ModelReplied", _clean(redactor, reply))
+    cleaned = _clean(redactor, reply)
     if cleaned.content is reply.content or not _changes_signed(redactor, reply.content):
         return cleaned
     why = "the answer has a secret in a signed block, which can be neither logged nor sent back changed"
@@ -114,21 +112,19 @@ def _is_signed(value: object) -> bool:
             return False
 
 
-def _clean(redactor: Redactor, value: object) -> object:
-    match value:
-        case str():
-            return redactor.text(value)
-        case msgspec.Raw():
-            return redactor.json(value)
-        case tuple():
-            items = tuple(_clean(redactor, item) for item in value)
-            return value if all(map(operator.is_, items, value)) else items
-        case msgspec.Struct():
-            cleaned = {name: _clean(redactor, getattr(value, name)) for name in _open_fields(type(value))}
-            changed = {name: new for name, new in cleaned.items() if new != getattr(value, name)}
-            return msgspec.structs.replace(value, **changed) if changed else value
-        case _:
-            return value
+def _clean(redactor: Redactor, value: T) -> T:
+    fields = {name: _cleaned(redactor, getattr(value, name)) for name in _open_fields(type(value))}
+    return msgspec.structs.replace(value, **fields)
+
+
+def _cleaned(redactor: Redactor, value: object) -> object:
+    if isinstance(value, str):
+        return redactor.text(value)
+    if isinstance(value, msgspec.Raw):
+        return redactor.json(value)
+    if isinstance(value, tuple):
+        return tuple(map(partial(_cleaned, redactor), value))
+    return _clean(redactor, value) if isinstance(value, msgspec.Struct) else value
 
 
 @cache

@@ -119,8 +119,7 @@ def compiled(name: str, pattern: str) -> "re2._Regexp":
     try:
         regexp = re2.compile(pattern, options)
     except (re2.error, UnicodeEncodeError, TypeError) as error:
-        reason = error.args[0] if error.args else ""
-        said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        said = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else error
         raise MisuseError(f"secret {name}: RE2 cannot use this regular expression: {said}") from None
     if regexp.search(b"") is not None or regexp.groups > 1:
         raise MisuseError(f"secret {name}: a pattern matches no empty text, and has at most one group")

@@ -97,10 +97,9 @@ class Secrets:
         redactor = self.redactor
         if redactor.is_idle or not redactor.may_be_in(b"\n".join([encode(post.body) for post in posts])):
             return posts
-        clean = [redact_message(redactor, post.body) for post in posts]
         return [
-            post if body is post.body else Post(post.recipient, body)
-            for post, body in zip(posts, clean, strict=True)
+            post if (body := redact_message(redactor, post.body)) is post.body else Post(post.recipient, body)
+            for post in posts
         ]
 
     def admitted(self, body: AnyMessage) -> AnyMessage:

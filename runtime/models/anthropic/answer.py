@@ -21,6 +21,7 @@ service incomplete. The stream is read to its end first, so that its usage is kn
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -96,13 +97,18 @@ def answer_of(message: dict[str, object]) -> ModelAnswer:
     content, stop_reason = message.get("content"), message.get("stop_reason")
     if not isinstance(content, list):
         raise garbage_answer("the answer has no list of content blocks", usage)
-    problems = [f"content block {at} {why}" for at, each in enumerate(content) if (why := _problem(each))]
-    if problems:
-        raise garbage_answer(problems[0], usage)
+    for problem in _problems(content):
+        raise garbage_answer(problem, usage)
     if not isinstance(stop_reason, str):
         raise garbage_answer("the answer does not say why it stopped", usage)
     model = _model_of(message.get("model"), content)
     return ModelAnswer(encoded(content), stop_reason, usage, model=model)
+
+
+def _problems(content: list[object]) -> Iterator[str]:
+    for index, block in enumerate(content):
+        if why := _problem(block):
+            yield f"content block {index} {why}"
 
 
 def _problem(block: object) -> str:
@@ -253,8 +259,8 @@ class StreamedMessage:
 
     def _extend(self, block: _Block, delta: object) -> str:
         added = dict(or_empty(dict, delta))
-        kind = added.pop("type", None)
-        if not isinstance(kind, str):
+        kind = or_empty(str, added.pop("type", None))
+        if not kind:
             raise garbage_answer("the stream adds something without a type", self.usage)
         if kind in _APPENDED:
             return self._append(block, kind, added.get(_APPENDED[kind]))
@@ -264,7 +270,7 @@ class StreamedMessage:
             known = or_empty(list, block.start.get("citations"))
             block.start["citations"] = [*known, added.get("citation")]
         else:
-            self._unknown = kind or "no type"
+            self._unknown = kind
         return ""
 
     def _append(self, block: _Block, kind: str, piece: object) -> str:
