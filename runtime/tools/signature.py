@@ -118,19 +118,17 @@ def typed_signature(function: Function, name: str) -> TypedSignature:
     """Read the signature of a typed function. Raises InvalidAgent with the correction."""
     parameters = _parameters(function, name)
     hints = _hints(function, name)
+    hints = {each.name: hints.get(each.name, each.annotation) for each in parameters}
     told = described(undecorated(function).__doc__).parameters
     contexts = [key for key, hint in hints.items() if _is_context(hint)]
     if len(contexts) > 1:
         raise InvalidAgent(f"tool {name}: {contexts[0]!r} and {contexts[1]!r} both want the ToolContext")
-    taken = [each for each in parameters if each.name not in contexts]
-    shape = _shape(
-        [(each.name, hints[each.name], *_default(each, hints[each.name], name)) for each in taken], name
-    )
-    schema = _schema(shape, name)
+    taken = [(each, hints[each.name]) for each in parameters if each.name not in contexts]
+    decoder, schema = _shape([(each.name, hint, *_default(each, hint, name)) for each, hint in taken], name)
     for key, part in typing.cast("dict[str, dict[str, object]]", schema["properties"]).items():
         if text := _told(hints[key]) or told.get(key, ""):
             part.setdefault("description", clean_text(text))
-    return TypedSignature(name, schema, "".join(contexts), msgspec.json.Decoder(shape))
+    return TypedSignature(name, schema, "".join(contexts), decoder)
 
 
 def context_parameter(function: Function) -> str:
@@ -217,41 +215,29 @@ def _default(parameter: inspect.Parameter, hint: object, name: str) -> tuple[obj
     return (msgspec.field(default_factory=lambda: value),)
 
 
-def _shape(fields: list[tuple[object, ...]], name: str) -> type[msgspec.Struct]:
+def _shape(
+    fields: list[tuple[object, ...]], name: str
+) -> tuple[msgspec.json.Decoder[msgspec.Struct], dict[str, object]]:
+    """Return a decoder of these fields, and their schema with all types that they refer to in `$defs`."""
+    given = typing.cast("list[tuple[str, type]]", fields)
     try:
-        return msgspec.defstruct(
-            f"arguments of {name}",
-            typing.cast("list[tuple[str, type]]", fields),
-            kw_only=True,
-            forbid_unknown_fields=True,
-        )
-    except (TypeError, ValueError, NameError) as error:
-        raise _unsuitable(name, error) from None
-
-
-def _schema(shape: type[msgspec.Struct], name: str) -> dict[str, object]:
-    """Return the schema, with the arguments at its top and all types that they refer to in `$defs`."""
-    try:
+        shape = msgspec.defstruct(f"arguments of {name}", given, kw_only=True, forbid_unknown_fields=True)
         (top,), parts = msgspec.json.schema_components((shape,), schema_hook=_anything)
-        msgspec.json.Decoder(shape)
+        decoder = msgspec.json.Decoder(shape)
     except Exception as error:  # of msgspec, or of the types' own code
-        raise _unsuitable(name, error) from None
+        reason = str(error).replace("\n", " ")[:400]
+        raise InvalidAgent(
+            f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
+            f"dicts, Literal, dataclasses, TypedDicts or msgspec Structs ({reason})"
+        ) from None
     schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     if parts:
         schema["$defs"] = parts
-    return schema
+    return decoder, schema
 
 
 def _anything(kind: type) -> dict[str, object]:
     if kind is object:
         return {"type": _ANYTHING}
     raise NotImplementedError
-
-
-def _unsuitable(name: str, error: Exception) -> InvalidAgent:
-    reason = str(error).replace("\n", " ")[:400]
-    return InvalidAgent(
-        f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
-        f"dicts, Literal, dataclasses, TypedDicts or msgspec Structs ({reason})"
-    )
