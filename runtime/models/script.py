@@ -37,8 +37,12 @@ class Script:
         """Return the step for this request, or the result of the policy. Raises ScriptError."""
         if self._policy is not None:
             return self._policy(request)
-        if self._is_plain and self._owner != request.address:
-            self._belongs_to(request.address)
+        if self._is_plain and self._owner not in ("", request.address):
+            raise ScriptError(
+                f"the script is a plain list for one agent, and {self._owner} has asked first; "
+                "pass a dict with a list for each profile name or address"
+            )
+        self._owner = request.address
         step = self._find(request.turn, request.attempt)
         return step(request) if callable(step) else step
 
@@ -54,14 +58,6 @@ class Script:
         ]
         return left[:_SHOWN] + ([f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else [])
 
-    def _belongs_to(self, address: str) -> None:
-        if self._owner:
-            raise ScriptError(
-                f"the script is a plain list for one agent, and {self._owner} has asked first; "
-                "pass a dict with a list for each profile name or address"
-            )
-        self._owner = address
-
     def _find(self, turn: int, attempt: int) -> object:
         attempts = self._turns[turn - 1] if turn <= len(self._turns) else []
         if attempt > len(attempts) and (not attempts or isinstance(attempts[-1], ModelFailure)):
@@ -74,15 +70,12 @@ class Script:
         if not isinstance(steps, Sequence) or isinstance(steps, str):
             raise ScriptError(f"a script is a list of steps or a function, not {steps!r:.100}")
         turns: list[list[object]] = []
-        is_open = False
+        is_open = False  # the last turn goes on, since a failure ended it
         for step in steps:
-            if isinstance(step, list | tuple) and step:
-                turns.append([self._checked(part) for part in step])
-                is_open = False
-                continue
-            if not is_open:
+            is_turn = isinstance(step, list | tuple) and bool(step)
+            if is_turn or not is_open:
                 turns.append([])
-            turns[-1].append(self._checked(step))
+            turns[-1] += map(self._checked, step if is_turn else [step])
             is_open = isinstance(step, ModelFailure) and step.is_retryable
         return turns
 

@@ -13,7 +13,7 @@ import msgspec
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
@@ -148,20 +148,17 @@ class ModelPort:
 
     def _replied(self, wish: TurnRequested, answer: ModelAnswer) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
-        model = self._short(answer.model)
-        failure, content = answer.failure, NULL
-        if failure is None:
-            try:
-                content = check_json(bytes(answer.content))
-            except InvalidPrompt as error:
-                failure = ModelFailure("garbage", str(error), is_retryable=True)
-        if failure is not None:
-            told = self._cleaned(failure)
-            return ModelReplied(
-                wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model
-            )
-        reason = self._short(answer.stop_reason)
-        return ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
+        made = partial(
+            ModelReplied, wish.turn, wish.attempt, usage=answer.usage, model=self._short(answer.model)
+        )
+        if answer.failure is not None:
+            return made("error", failure=self._cleaned(answer.failure))
+        try:
+            content = check_json(bytes(answer.content))
+        except InvalidPrompt as error:
+            garbage = ModelFailure("garbage", str(error), is_retryable=True)
+            return made("error", failure=self._cleaned(garbage))
+        return made("ok", content, self._short(answer.stop_reason))
 
     def _cleaned(self, failure: ModelFailure) -> ModelFailure:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None

@@ -143,10 +143,8 @@ def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
 
 
 def _end_of_previous(messages: list[Json]) -> int:
-    for at in reversed(range(len(messages))):
-        if _HEAD.decode(messages[at]).role == "assistant":
-            return at - 1
-    return -1
+    said = (at for at in reversed(range(len(messages))) if _HEAD.decode(messages[at]).role == "assistant")
+    return next(said, 0) - 1
 
 
 def _with_blocks(message: Json) -> Json:

@@ -15,7 +15,7 @@ from callboard.runtime.models import protocol
 from callboard.runtime.models.anthropic.model import AnthropicModel
 from callboard.runtime.models.protocol import GROUP, model_named
 
-HERE = "tests.runtime.models.test_providers"
+HERE = "tests.runtime.models.test_protocol"
 
 SCRIPT = ["Hello from the script."]
 READY = ScriptedModel(["Hello from a model."], name="ready")
