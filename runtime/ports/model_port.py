@@ -148,26 +148,25 @@ class ModelPort:
 
     def _replied(self, wish: TurnRequested, answer: ModelAnswer) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
-        made = partial(
-            ModelReplied, wish.turn, wish.attempt, usage=answer.usage, model=self._short(answer.model)
-        )
         if answer.failure is not None:
-            return made("error", failure=self._cleaned(answer.failure))
+            return self._failed(wish, answer, answer.failure)
         try:
             content = check_json(bytes(answer.content))
         except InvalidPrompt as error:
-            garbage = ModelFailure("garbage", str(error), is_retryable=True)
-            return made("error", failure=self._cleaned(garbage))
-        return made("ok", content, self._short(answer.stop_reason))
+            return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True))
+        reason, model = self._short(answer.stop_reason), self._short(answer.model)
+        return ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
 
-    def _cleaned(self, failure: ModelFailure) -> ModelFailure:
+    def _failed(self, wish: TurnRequested, answer: ModelAnswer, failure: ModelFailure) -> ModelReplied:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
-        return ModelFailure(
+        told = ModelFailure(
             self._short(text_of(failure.code)),
             self._short(text_of(failure.message)),
             failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
         )
+        model = self._short(answer.model)
+        return ModelReplied(wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model)
 
     def _short(self, text: str) -> str:
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.
