@@ -13,8 +13,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.failure_text import text_of
-from callboard.runtime.models.protocol import Model, is_model
-from callboard.runtime.models.providers import model_named
+from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.tools.tool import Tool
 

@@ -22,8 +22,7 @@ from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.protocol import Checkable, Model
-from callboard.runtime.models.providers import model_named
+from callboard.runtime.models.protocol import Checkable, Model, model_named
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort

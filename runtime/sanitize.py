@@ -88,12 +88,8 @@ def to_json(
             data = bytes(_checked(data, max_bytes, max_depth))
         if len(data) > max_bytes:
             raise _Refused(_LARGE)
-    except _Refused as refused:
-        _refuse(what, refused.path, refused.why)
-    except RecursionError:
-        _refuse(what, [], "is nested too deeply")
     except Exception as error:
-        _refuse(what, [], f"cannot be read ({type(error).__name__}: {clean_text(str(error))[:200]})")
+        _refuse(what, error, f"cannot be read ({type(error).__name__}: {clean_text(str(error))[:200]})")
     return Json(data)
 
 
@@ -110,12 +106,8 @@ def check_json(
     """
     try:
         return _checked(text, max_bytes, max_depth)
-    except _Refused as refused:
-        _refuse(what, [], refused.why)
-    except RecursionError:
-        _refuse(what, [], "is nested too deeply")
-    except (msgspec.MsgspecError, ValueError) as error:
-        _refuse(what, [], f"is not valid JSON: {clean_text(str(error))[:200]}")
+    except (_Refused, RecursionError, msgspec.MsgspecError, ValueError) as error:
+        _refuse(what, error, f"is not valid JSON: {clean_text(str(error))[:200]}")
 
 
 class _Refused(Exception):
@@ -125,11 +117,16 @@ class _Refused(Exception):
         self.why = why
         self.path: list[str | int] = []
 
+    def __str__(self) -> str:
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.path))
+        return (f" at `{clean_text('$' + steps)[:300]}` " if steps else " ") + self.why
 
-def _refuse(what: str, path: list[str | int], why: str) -> NoReturn:
-    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
-    where = f" at `{clean_text('$' + steps)[:300]}`" if steps else ""
-    raise InvalidPrompt(f"{what}{where} {why}") from None
+
+def _refuse(what: str, error: Exception, why: str) -> NoReturn:
+    """Raise InvalidPrompt. why: the reason if the error is of neither this module nor the recursion."""
+    why = "is nested too deeply" if isinstance(error, RecursionError) else why
+    refused = error if isinstance(error, _Refused) else _Refused(why)
+    raise InvalidPrompt(f"{what}{refused}") from None
 
 
 def _weigh(value: object, depth: int, budget: int) -> int:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from callboard.cli.main import cli
-from callboard.runtime.models.providers import model_named
+from callboard.runtime.models.protocol import model_named
 from tests.cli.agents import Terminal
 
 ROOT = Path(__file__).parent.parent

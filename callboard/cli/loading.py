@@ -15,8 +15,7 @@ from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.models.protocol import Model
-from callboard.runtime.models.providers import model_named
+from callboard.runtime.models.protocol import Model, model_named
 
 _LISTED = 12
 

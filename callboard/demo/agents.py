@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final, NamedTuple
@@ -44,7 +45,7 @@ def host(prompt: str) -> Inquiry[str]:
     lines += [f"  and {len(modules.left_out)} more that were not summarised"] * bool(modules.left_out)
     dug = f"{depth.levels} levels of diggers, then refused: {depth.refused}"
     lines += [f"Runaway: {_words(runaway)}", f"Depth: {dug if depth.levels else _words(digger)}"]
-    return "\n".join(part for line in lines for part in _wrap(printable(line)))
+    return "\n".join(chain.from_iterable(map(_wrap, map(printable, lines))))
 
 
 def _found(title: str, answer: Answer) -> Iterator[str]:
@@ -107,7 +108,7 @@ def demo_host(root: str | Path) -> Agent:
         name: Agent(
             name,
             description=role.job,
-            tools=[tools[one] for one in role.tools.split()],
+            tools=list(map(tools.__getitem__, role.tools.split())),
             output_schema=schema_of(role.report) if role.report else None,
             limits=Limits(max_iterations=role.turns),
         )

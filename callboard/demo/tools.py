@@ -84,7 +84,7 @@ class Folder:
     def list_folders(self, depth: int = 2) -> Sequence[Branch]:
         """List the folders with files, down to a depth, the shallowest first."""
         paths = [place.path for place in self.places]
-        own = Counter(path.rpartition("/")[0] for path in paths)
+        own = Counter(map(os.path.dirname, paths))
         below = Counter(path[:end] for path in paths for end, char in enumerate(path) if char == "/")
         found = [Branch(path, files, own[path]) for path, files in below.items() if path.count("/") < depth]
         return fitting(sorted(found, key=lambda branch: (branch.path.count("/"), branch.path)))

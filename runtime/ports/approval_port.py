@@ -28,7 +28,7 @@ class ApprovalPort:
     ) -> None:
         self._board = board
         self._log = log
-        self._approver = approver
+        self._approver: Approver = approver or (lambda question: None)
         self._show = show
         self._tasks = Tasks(self._lost)
 
@@ -84,21 +84,23 @@ class ApprovalPort:
         )
 
     async def _answer(self, question: Approval) -> Answer:
-        if self._approver is not None:
-            said = self._approver(question)
-            if inspect.isawaitable(said):
-                said = await said
-            if said is not None and not isinstance(said, bool | str):
-                raise TypeError(f"an approver returns True, False, a text or None, not {said!r:.80}")
-            if said is not None:
-                return Answer(True) if said is True else Answer(False, said or "")
-        return await question._answer
+        said = self._approver(question)
+        if inspect.isawaitable(said):
+            said = await said
+        match said:
+            case None:
+                return await question._answer
+            case bool():
+                return Answer(said)
+            case str():
+                return Answer(False, said)
+        raise TypeError(f"an approver returns True, False, a text or None, not {said!r:.80}")
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)
-        if request is not None and isinstance(request.body, RequestApproval):
+        if request is not None and isinstance(body := request.body, RequestApproval):
             told = self._board.secrets.redactor.told(error)
-            logger.error("asking for approval of %s failed\n%s", request.body.tool, told)
-            body, why = request.body, f"asking for it failed with {type(error).__name__}"
+            logger.error("asking for approval of %s failed\n%s", body.tool, told)
+            why = f"asking for it failed with {type(error).__name__}"
             given = ApprovalGiven(body.turn, body.call, "denied", why, is_repeat=body.is_repeat)
             self._board.answer(request, Post(request.sender, given))

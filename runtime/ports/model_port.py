@@ -13,8 +13,7 @@ import msgspec
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.limits import DEFAULTS
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
@@ -62,26 +61,18 @@ class ModelPort:
         """Call the model. An answer that it gives at once is posted at once."""
         grant = request.body
         assert isinstance(grant, CallModel)
-        state = self._board.core.states.get(grant.agent)
-        if not isinstance(state, AgentState):
-            self._board.fail(CallboardError(f"{grant.agent} has a grant and is not there"))
-            return
+        state = self._board.core.states[grant.agent]
+        assert isinstance(state, AgentState)
         asked = request_of(state)
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
         live = self._board.secrets.stream(asked.address, self._on_text)
-        try:
-            answer = self._call(asked, live.take)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            answer = self._crashed(error)
+        answer = self._call(asked, live.take)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
-            limit = state.limits.model_timeout_s or DEFAULTS.model_timeout_s
             work = self._wait(request, wish, answer, live)
-            self._tasks.spawn(request.seq, work, answer, limit)
+            self._tasks.spawn(request.seq, work, answer, state.limits.model_timeout_s)
         else:
             live.end()
             self._post(request, self._made(wish, answer))
@@ -101,7 +92,12 @@ class ModelPort:
             known = ", ".join(sorted(self._models)) or "none"
             why = f"there is no model {asked.model.name!r} in this runtime (there is: {known})"
             return ModelAnswer(failure=ModelFailure("unknown_model", why))
-        return model.call(asked, on_text)
+        try:
+            return model.call(asked, on_text)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return self._crashed(error)
 
     async def _wait(
         self, request: Event, wish: TurnRequested, work: Awaitable[ModelAnswer], live: StreamBuffer
@@ -152,29 +148,25 @@ class ModelPort:
 
     def _replied(self, wish: TurnRequested, answer: ModelAnswer) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""
-        model = self._short(answer.model)
-        failure, content = answer.failure, NULL
-        if failure is None:
-            try:
-                content = check_json(bytes(answer.content))
-            except InvalidPrompt as error:
-                failure = ModelFailure("garbage", str(error), is_retryable=True)
-        if failure is not None:
-            told = self._cleaned(failure)
-            return ModelReplied(
-                wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model
-            )
-        reason = self._short(answer.stop_reason)
+        if answer.failure is not None:
+            return self._failed(wish, answer, answer.failure)
+        try:
+            content = check_json(bytes(answer.content))
+        except InvalidPrompt as error:
+            return self._failed(wish, answer, ModelFailure("garbage", str(error), is_retryable=True))
+        reason, model = self._short(answer.stop_reason), self._short(answer.model)
         return ModelReplied(wish.turn, wish.attempt, "ok", content, reason, answer.usage, model=model)
 
-    def _cleaned(self, failure: ModelFailure) -> ModelFailure:
+    def _failed(self, wish: TurnRequested, answer: ModelAnswer, failure: ModelFailure) -> ModelReplied:
         wait = failure.retry_after_ms if type(failure.retry_after_ms) is int else None
-        return ModelFailure(
+        told = ModelFailure(
             self._short(text_of(failure.code)),
             self._short(text_of(failure.message)),
             failure.is_retryable is True,
             None if wait is None else max(0, min(wait, USAGE_MAX)),
         )
+        model = self._short(answer.model)
+        return ModelReplied(wish.turn, wish.attempt, "error", usage=answer.usage, failure=told, model=model)
 
     def _short(self, text: str) -> str:
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.

@@ -47,7 +47,7 @@ class Tasks:
     def __init__(
         self,
         lost: Callable[[int, BaseException], None],
-        expired: Callable[[int, float], None] | None = None,
+        expired: Callable[[int, float], None] = lambda seq, limit_s: None,
     ) -> None:
         self._lost = lost
         self._expired = expired
@@ -141,14 +141,15 @@ class Tasks:
         """Cancel the calls whose time is over and wait for the next."""
         loop, line = asyncio.get_running_loop(), self._limited[limit_s]
         del self._timers[limit_s]
-        while line and (line[0][1] not in self._pieces or line[0][0] <= loop.time()):
-            seq = line.popleft()[1]
-            if (piece := self._pieces.get(seq)) is not None and piece.task is not None:
-                if self._expired is not None:
-                    self._expired(seq, limit_s)
-                piece.task.cancel()
-        if line:
-            self._timers[limit_s] = loop.call_at(line[0][0], self._expire, limit_s)
+        while line:
+            at, seq = line[0]
+            if seq in self._pieces and at > loop.time():
+                self._timers[limit_s] = loop.call_at(at, self._expire, limit_s)
+                return
+            line.popleft()
+            if seq in self._pieces:
+                self._expired(seq, limit_s)
+                self.cancel(seq)
 
     # --- the shared task ----------------------------------------------------------
 

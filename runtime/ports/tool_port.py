@@ -4,17 +4,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
 from callboard.actors.agent.state import AgentState, prefix_of
-from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.limits import DEFAULTS
-from callboard.actors.protocol.messages import CallTool, ToolReturned, ToolStatus
+from callboard.actors.protocol.messages import CallTool, ToolReturned
 from callboard.runtime.agent import Agent
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
-from callboard.runtime.tools.output import ToolOutcome
+from callboard.runtime.tools.output import ToolOutcome, failed
 
 
 class ToolPort:
@@ -36,29 +33,29 @@ class ToolPort:
     def start(self, request: Event) -> None:
         """Run the tool, or answer at once if its arguments do not fit."""
         call = request.body
+        state = self._board.core.states[request.sender]
         assert isinstance(call, CallTool)
-        state = self._board.core.states.get(request.sender)
-        if not isinstance(state, AgentState):
-            self._answer(request, call, "error", text_json("the agent that called is not there"))
-            return
+        assert isinstance(state, AgentState)
         agent = self._agents.get(prefix_of(state).profile.name)
         tool = agent.tools.get(call.tool) if agent else None
         if tool is None:
-            self._answer(request, call, "error", text_json(f"there is no tool {call.tool!r} in this program"))
+            self._answer(request, failed(f"there is no tool {call.tool!r} in this program"))
             return
-        limits = state.limits
+        timeout_s, max_chars = state.limits.tool_timeout_s, state.limits.max_tool_output_chars
+        assert timeout_s is not None  # an agent's `Begin` states every limit
+        assert max_chars is not None
         result = self._runner.run(
             tool,
             call.arguments,
             self._context(request, call),
-            timeout_s=limits.tool_timeout_s or DEFAULTS.tool_timeout_s or 120.0,
-            max_chars=limits.max_tool_output_chars or DEFAULTS.max_tool_output_chars or 50_000,
+            timeout_s=timeout_s,
+            max_chars=max_chars,
             redactor=self._board.secrets.redactor,
         )
         if isinstance(result, ToolOutcome):
-            self._answer(request, call, result.status, result.output)
+            self._answer(request, result)
         else:
-            self._tasks.spawn_shared(request.seq, self._wait(request, call, result), result)
+            self._tasks.spawn_shared(request.seq, self._wait(request, result), result)
 
     def abort(self, request: Event) -> bool:
         """Cancel the call. Return False if it is not under way."""
@@ -80,18 +77,16 @@ class ToolPort:
             secrets=self._board.secrets,
         )
 
-    async def _wait(
-        self, request: Event, call: CallTool, work: Coroutine[object, object, ToolOutcome]
-    ) -> None:
-        outcome = await work
-        self._answer(request, call, outcome.status, outcome.output)
+    async def _wait(self, request: Event, work: Coroutine[object, object, ToolOutcome]) -> None:
+        self._answer(request, await work)
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)
         if request is not None and isinstance(request.body, CallTool):
-            why = text_json(f"{request.body.tool} ended with {type(error).__name__}")
-            self._answer(request, request.body, "error", why)
+            self._answer(request, failed(f"{request.body.tool} ended with {type(error).__name__}"))
 
-    def _answer(self, request: Event, call: CallTool, status: ToolStatus, output: Json) -> None:
-        returned = ToolReturned(call.turn, call.call, status, output)
+    def _answer(self, request: Event, outcome: ToolOutcome) -> None:
+        call = request.body
+        assert isinstance(call, CallTool)
+        returned = ToolReturned(call.turn, call.call, outcome.status, outcome.output)
         self._board.answer(request, Post(request.sender, returned))

@@ -1,6 +1,7 @@
 """The context of a tool call: its identity, secrets, progress and cancellation."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import threading
@@ -87,12 +88,9 @@ class ToolContext:
             return
         with self._lock:
             is_on_its_way, self._news = self._news is not None, text
-        if is_on_its_way:
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._tell_news)
-        except RuntimeError:  # the loop is closed
-            _LOG.debug("progress of %s after its loop was closed", self.tool)
+        if not is_on_its_way:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._tell_news)
 
     # --- for the runtime ----------------------------------------------------------
 

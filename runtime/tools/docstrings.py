@@ -51,7 +51,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
         if found := _REST_ENTRY.match(line):
             yield found[1], _joined(found[2], lines[at + 1 :], 0)
         elif _SECTION.match(line):
-            is_numpy = at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]) is not None
+            is_numpy = _is_underlined(lines, at)
             entry = _NUMPY_ENTRY if is_numpy else _GOOGLE_ENTRY
             yield from _section(lines[at + 1 + is_numpy :], entry)
 
@@ -69,8 +69,11 @@ def _section(lines: list[str], entry: re.Pattern[str]) -> Iterator[tuple[str, st
 
 
 def _starts_section(lines: list[str], at: int) -> bool:
-    is_underlined = at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1].strip()) is not None
-    return is_underlined or (_indent(lines[at]) == 0 and _HEADING.match(lines[at]) is not None)
+    return _is_underlined(lines, at) or (_indent(lines[at]) == 0 and _HEADING.match(lines[at]) is not None)
+
+
+def _is_underlined(lines: list[str], at: int) -> bool:
+    return at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1].strip()) is not None
 
 
 def _joined(start: str, following: list[str], indent: int) -> str:

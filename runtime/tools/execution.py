@@ -22,7 +22,7 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Final, NamedTuple
 
-from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json
 from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -33,6 +33,7 @@ from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
 from callboard.runtime.tools.tool import Tool
 
 GRACE_S: Final = 5.0  # seconds that a cancelled tool has to end: half of an outcome's `cancel_grace_s`
+_UNKNOWN: Final = "; whether it had its effect is not known"
 _LOG = logging.getLogger("callboard.tools")
 
 
@@ -79,10 +80,6 @@ class ToolRunner:
         self._threads.close()
 
 
-class _TimedOut(Exception):
-    """The time limit of a call is over."""
-
-
 class _Call(NamedTuple):
     """One call on its way to its outcome."""
 
@@ -120,7 +117,7 @@ class _Call(NamedTuple):
                 return await _driven(coroutine, waiting, self.ctx, self.grace_s)
         except Exception as error:
             if limit.expired():
-                raise _TimedOut from error
+                raise self._timed_out() from error
             raise
 
     def _after(self, error: BaseException) -> ToolOutcome:
@@ -166,7 +163,7 @@ class _Call(NamedTuple):
     def _given_up(self, threads: Threads, job: Job) -> ToolOutcome:
         self.ctx.cancel()
         if threads.give_up(job):
-            return self.raised(_TimedOut())
+            return self.raised(self._timed_out())
         why = f"no thread was free for {self.timeout_s:g} s; try again later"
         return failed(f"{self.tool.name} was not started: {why}", self.max_chars)
 
@@ -191,21 +188,20 @@ class _Call(NamedTuple):
         """Return the outcome of a tool that was cancelled after its start."""
         if self.tool.effect == "read":
             return ToolOutcome("cancelled", failed(f"{self.tool.name} was cancelled").output)
-        text = f"{self.tool.name} was cancelled while it ran; whether it had its effect is not known"
+        text = f"{self.tool.name} was cancelled while it ran{_UNKNOWN}"
         return ToolOutcome("interrupted", failed(text).output)
+
+    def _timed_out(self) -> ToolError:
+        doubt = "" if self.tool.effect == "read" else _UNKNOWN
+        return ToolError(f"{self.tool.name} timed out after {self.timeout_s:g} s{doubt}")
 
     def raised(self, error: BaseException) -> ToolOutcome:
         """Return the error result of a tool that raised this."""
         is_main = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main:
             raise error
-        if _LOG.isEnabledFor(logging.DEBUG):
+        if _LOG.isEnabledFor(logging.DEBUG):  # a traceback costs more than most calls
             _LOG.debug("tool %s failed\n%s", self.tool.name, self.redactor.told(error))
-        if isinstance(error, _TimedOut):
-            text = f"{self.tool.name} timed out after {self.timeout_s:g} s"
-            if self.tool.effect != "read":
-                text += "; whether it had its effect is not known"
-            return failed(text, self.max_chars)
         return failed(describe(error, self.redactor), self.max_chars)
 
 

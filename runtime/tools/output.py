@@ -65,18 +65,21 @@ def returned(value: object, max_chars: int, redactor: Redactor = _NOTHING) -> To
     if value is None:
         return ToolOutcome("ok", NO_OUTPUT)
     try:
-        if isinstance(value, Blocks):
-            return ToolOutcome("ok", _blocks(value.blocks, max_chars, redactor))
-        if _is_blocks(value):
-            return ToolOutcome("ok", _blocks(value, max_chars, redactor))
-        text = value
-        if not isinstance(text, str):
-            text = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
-        return ToolOutcome("ok", to_json(cut(text, max_chars, redactor)))
+        return ToolOutcome("ok", _output(value, max_chars, redactor))
     except Exception as error:
         said = str(error) if isinstance(error, InvalidPrompt) else describe(error, redactor)
         reason = _unfinished(value) or said
         return failed(f"The tool ran, but what it returned cannot be used: {reason}", max_chars)
+
+
+def _output(value: object, max_chars: int, redactor: Redactor) -> Json:
+    if isinstance(value, Blocks):
+        return _blocks(value.blocks, max_chars, redactor)
+    if _is_blocks(value):
+        return _blocks(value, max_chars, redactor)
+    if not isinstance(value, str):
+        value = str(value) if type(value) is int else bytes(to_json(value, what="it")).decode()
+    return to_json(cut(value, max_chars, redactor))
 
 
 def cut(text: str, max_chars: int, redactor: Redactor = _NOTHING) -> str:

@@ -11,7 +11,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -27,6 +27,7 @@ Bound: typing.TypeAlias = Callable[[], object]
 _DICT = msgspec.json.Decoder(dict[str, object])
 _ANYTHING = ["object", "array", "string", "number", "boolean", "null"]
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_RECEIVERS = dict.fromkeys(("self", "cls"), "apply tool() to the bound method")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +64,17 @@ class DictSignature:
             values = _DICT.decode(arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise InvalidPrompt(_correction(self, str(error))) from None
-        required, properties = self.schema.get("required"), self.schema.get("properties")
-        for name in required if isinstance(required, list) else ():
-            if isinstance(name, str) and name not in values:
-                raise InvalidPrompt(_correction(self, f"Missing argument `{name}`"))
-        is_closed = self.schema.get("additionalProperties") is False
-        if is_closed and isinstance(properties, dict) and "patternProperties" not in self.schema:
-            for name in (key for key in values if key not in properties):
-                raise InvalidPrompt(_correction(self, f"Unknown argument `{name:.100}`"))
+        if problem := next(self._problems(values), ""):
+            raise InvalidPrompt(_correction(self, problem))
         extra = {self.context: ctx} if self.context else {}
         return functools.partial(function, values, **extra)
+
+    def _problems(self, values: dict[str, object]) -> Iterator[str]:
+        yield from (f"Missing argument `{name}`" for name in _required(self.schema) if name not in values)
+        is_closed = self.schema.get("additionalProperties") is False
+        known = self.schema.get("properties")
+        if is_closed and isinstance(known, dict) and "patternProperties" not in self.schema:
+            yield from (f"Unknown argument `{name:.100}`" for name in values if name not in known)
 
 
 Signature: typing.TypeAlias = TypedSignature | DictSignature
@@ -86,14 +88,18 @@ def _correction(signature: Signature, problem: str) -> str:
 
 
 def _takes(schema: dict[str, object]) -> str:
-    properties, required = schema.get("properties"), schema.get("required")
+    properties, needed = schema.get("properties"), _required(schema)
     if not isinstance(properties, dict) or not properties:
         return "It takes no arguments: send {}."
-    needed = required if isinstance(required, list) else []
     parts = [
         f"{name} ({_kind(part)}{'' if name in needed else ', optional'})" for name, part in properties.items()
     ]
     return f"It takes {', '.join(parts)}."[:1_000]
+
+
+def _required(schema: dict[str, object]) -> list[str]:
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _kind(part: object) -> str:
@@ -112,25 +118,17 @@ def typed_signature(function: Function, name: str) -> TypedSignature:
     """Read the signature of a typed function. Raises InvalidAgent with the correction."""
     parameters = _parameters(function, name)
     hints = _hints(function, name)
+    hints = {each.name: hints.get(each.name, each.annotation) for each in parameters}
     told = described(undecorated(function).__doc__).parameters
-    context, fields, descriptions = "", [], {}
-    for parameter in parameters:
-        hint = hints.get(parameter.name, parameter.annotation)
-        if _is_context(hint):
-            if context:
-                raise InvalidAgent(
-                    f"tool {name}: {context!r} and {parameter.name!r} both want the ToolContext"
-                )
-            context = parameter.name
-            continue
-        fields.append((parameter.name, hint, *_default(parameter, hint, name)))
-        descriptions[parameter.name] = _told(hint) or told.get(parameter.name, "")
-    shape = _shape(fields, name)
-    schema = _schema(shape, name)
+    contexts = [key for key, hint in hints.items() if _is_context(hint)]
+    if len(contexts) > 1:
+        raise InvalidAgent(f"tool {name}: {contexts[0]!r} and {contexts[1]!r} both want the ToolContext")
+    taken = [(each, hints[each.name]) for each in parameters if each.name not in contexts]
+    decoder, schema = _shape([(each.name, hint, *_default(each, hint, name)) for each, hint in taken], name)
     for key, part in typing.cast("dict[str, dict[str, object]]", schema["properties"]).items():
-        if descriptions[key]:
-            part.setdefault("description", clean_text(descriptions[key]))
-    return TypedSignature(name, schema, context, msgspec.json.Decoder(shape))
+        if text := _told(hints[key]) or told.get(key, ""):
+            part.setdefault("description", clean_text(text))
+    return TypedSignature(name, schema, "".join(contexts), decoder)
 
 
 def context_parameter(function: Function) -> str:
@@ -163,9 +161,8 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
                 "name every parameter, or give a ready schema with Tool(...)"
             )
         if parameter.annotation is inspect.Parameter.empty:
-            is_method = parameter.name in ("self", "cls")
-            hint = "apply tool() to the bound method" if is_method else "write its type"
-            raise InvalidAgent(f"tool {name}: parameter {parameter.name!r} has no annotation; {hint}")
+            advice = _RECEIVERS.get(parameter.name, "write its type")
+            raise InvalidAgent(f"tool {name}: parameter {parameter.name!r} has no annotation; {advice}")
     return parameters
 
 
@@ -218,41 +215,29 @@ def _default(parameter: inspect.Parameter, hint: object, name: str) -> tuple[obj
     return (msgspec.field(default_factory=lambda: value),)
 
 
-def _shape(fields: list[tuple[object, ...]], name: str) -> type[msgspec.Struct]:
+def _shape(
+    fields: list[tuple[object, ...]], name: str
+) -> tuple[msgspec.json.Decoder[msgspec.Struct], dict[str, object]]:
+    """Return a decoder of these fields, and their schema with all types that they refer to in `$defs`."""
+    given = typing.cast("list[tuple[str, type]]", fields)
     try:
-        return msgspec.defstruct(
-            f"arguments of {name}",
-            typing.cast("list[tuple[str, type]]", fields),
-            kw_only=True,
-            forbid_unknown_fields=True,
-        )
-    except (TypeError, ValueError, NameError) as error:
-        raise _unsuitable(name, error) from None
-
-
-def _schema(shape: type[msgspec.Struct], name: str) -> dict[str, object]:
-    """Return the schema, with the arguments at its top and all types that they refer to in `$defs`."""
-    try:
+        shape = msgspec.defstruct(f"arguments of {name}", given, kw_only=True, forbid_unknown_fields=True)
         (top,), parts = msgspec.json.schema_components((shape,), schema_hook=_anything)
-        msgspec.json.Decoder(shape)
+        decoder = msgspec.json.Decoder(shape)
     except Exception as error:  # of msgspec, or of the types' own code
-        raise _unsuitable(name, error) from None
+        reason = str(error).replace("\n", " ")[:400]
+        raise InvalidAgent(
+            f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
+            f"dicts, Literal, dataclasses, TypedDicts or msgspec Structs ({reason})"
+        ) from None
     schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     if parts:
         schema["$defs"] = parts
-    return schema
+    return decoder, schema
 
 
 def _anything(kind: type) -> dict[str, object]:
     if kind is object:
         return {"type": _ANYTHING}
     raise NotImplementedError
-
-
-def _unsuitable(name: str, error: Exception) -> InvalidAgent:
-    reason = str(error).replace("\n", " ")[:400]
-    return InvalidAgent(
-        f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
-        f"dicts, Literal, dataclasses, TypedDicts or msgspec Structs ({reason})"
-    )

@@ -72,12 +72,11 @@ class Tool:
     ) -> None:
         _check_name(name)
         _check_function(name, function)
-        if effect not in get_args(Effect):
-            raise InvalidAgent(f"tool {name}: effect is read, idempotent or write, not {effect!r}")
-        if approval not in get_args(Approval):
-            words = "never, before, interrupted or always"
-            raise InvalidAgent(f"tool {name}: approval is {words}, not {approval!r}")
-        if timeout_s is not None and not 0 < timeout_s < math.inf:
+        for key, word, words in (("effect", effect, Effect), ("approval", approval, Approval)):
+            if word not in get_args(words):
+                *most, last = get_args(words)
+                raise InvalidAgent(f"tool {name}: {key} is {', '.join(most)} or {last}, not {word!r}")
+        if not 0 < (1.0 if timeout_s is None else timeout_s) < math.inf:
             raise InvalidAgent(f"tool {name}: timeout_s is a positive number of seconds, not {timeout_s!r}")
         if not isinstance(description, str):
             raise InvalidAgent(f"tool {name}: description is text, not {description!r:.100}")

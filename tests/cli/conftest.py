@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from callboard.cli.main import cli
-from callboard.runtime.models.providers import model_named
+from callboard.runtime.models.protocol import model_named
 from tests.cli.agents import SURVEY
 from tests.cli.recorded import record
 

@@ -21,13 +21,21 @@ service incomplete. The stream is read to its end first, so that its usage is kn
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, garbage_answer, service_error
+from callboard.runtime.models.anthropic.errors import (
+    CallFailed,
+    broken_stream,
+    garbage_answer,
+    or_empty,
+    service_error,
+)
 from callboard.runtime.models.protocol import ModelAnswer
 
 TOKENS_MAX: Final = 2**53  # the largest count of tokens that is believed
@@ -89,54 +97,59 @@ def answer_of(message: dict[str, object]) -> ModelAnswer:
     content, stop_reason = message.get("content"), message.get("stop_reason")
     if not isinstance(content, list):
         raise garbage_answer("the answer has no list of content blocks", usage)
-    for index, block in enumerate(content):
-        if problem := _problem(block):
-            raise garbage_answer(f"content block {index} {problem}", usage)
+    for problem in _problems(content):
+        raise garbage_answer(problem, usage)
     if not isinstance(stop_reason, str):
         raise garbage_answer("the answer does not say why it stopped", usage)
     model = _model_of(message.get("model"), content)
     return ModelAnswer(encoded(content), stop_reason, usage, model=model)
 
 
+def _problems(content: list[object]) -> Iterator[str]:
+    for index, block in enumerate(content):
+        if why := _problem(block):
+            yield f"content block {index} {why}"
+
+
 def _problem(block: object) -> str:
-    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+    parts = or_empty(dict, block)
+    kind = parts.get("type")
+    if not isinstance(kind, str):
         return "is not an object with a type"
-    if block["type"] == "text" and not isinstance(block.get("text"), str):
+    if kind == "text" and not isinstance(parts.get("text"), str):
         return "is text without text"
-    if block["type"] != "tool_use":
-        return ""
-    if not all(isinstance(block.get(key), str) and block[key] for key in ("id", "name")):
+    return _call_problem(parts) if kind == "tool_use" else ""
+
+
+def _call_problem(call: dict[str, object]) -> str:
+    if not all(or_empty(str, call.get(key)) for key in ("id", "name")):
         return "is a tool call without an id or a name"
-    return "" if isinstance(block.get("input"), dict) else "is a tool call whose input is not an object"
+    return "" if isinstance(call.get("input"), dict) else "is a tool call whose input is not an object"
 
 
 def _model_of(model: object, content: list[object]) -> str:
     """Return the model that answered: the last fallback, if the service fell back to one."""
-    blocks = [each for each in content if isinstance(each, dict) and each.get("type") == "fallback"]
-    if blocks and isinstance(to := blocks[-1].get("to"), dict):
-        model = to.get("model", model)
-    return model if isinstance(model, str) else ""
+    for block in map(partial(or_empty, dict), reversed(content)):
+        if block.get("type") == "fallback":
+            return or_empty(str, or_empty(dict, block.get("to")).get("model", model))
+    return or_empty(str, model)
 
 
 def usage_of(usage: object) -> Usage | None:
     """Read the tokens in a `usage` object; None if it cannot be believed."""
-    iterations = usage.get("iterations") if isinstance(usage, dict) else None
-    parts = iterations if isinstance(iterations, list) else []
-    extra = [part for part in parts if isinstance(part, dict) and part.get("type") in _UNCOUNTED]
-    counts = [_tokens(part) for part in (usage, *extra)]
+    parts = map(partial(or_empty, dict), or_empty(list, or_empty(dict, usage).get("iterations")))
+    extra = [part for part in parts if part.get("type") in _UNCOUNTED]
+    counts = [_tokens(part) for part in (or_empty(dict, usage), *extra)]
     known = [each for each in counts if each is not None]
     return Usage(*map(sum, zip(*known, strict=True))) if len(known) == len(counts) else None
 
 
-def _tokens(usage: object) -> list[int] | None:
+def _tokens(usage: dict[str, object]) -> list[int] | None:
     """Read the counts of input, output, cache read and cache write. The last two may be missing or null."""
-    if not isinstance(usage, dict):
-        return None
     counts = [usage.get("input_tokens"), usage.get("output_tokens")]
     counts += [usage.get(key) or 0 for key in ("cache_read_input_tokens", "cache_creation_input_tokens")]
-    if any(type(count) is not int or not 0 <= count <= TOKENS_MAX for count in counts):
-        return None
-    return [count for count in counts if isinstance(count, int)]
+    known = [count for count in counts if type(count) is int and 0 <= count <= TOKENS_MAX]
+    return known if len(known) == len(counts) else None
 
 
 @dataclass(slots=True)
@@ -153,8 +166,7 @@ class _Block:
             if key == "partial_json":
                 block["input"] = _input("".join(pieces), block.get("input", {}))
             else:
-                start = block.get(key)
-                block[key] = (start if isinstance(start, str) else "") + "".join(pieces)
+                block[key] = or_empty(str, block.get(key)) + "".join(pieces)
         return block
 
 
@@ -230,16 +242,14 @@ class StreamedMessage:
         if self.has_begun or not isinstance(message, dict) or not message:
             raise garbage_answer("the stream starts twice or without a message", self.usage)
         self._message = message
-        usage = message.get("usage")
-        self._usage = dict(usage) if isinstance(usage, dict) else {}
+        self._usage = dict(or_empty(dict, message.get("usage")))
 
     def _start_block(self, index: object, start: object) -> str:
         is_next = type(index) is int and 0 <= index < BLOCKS_MAX and index not in self._blocks
         if not is_next or not isinstance(index, int) or not isinstance(start, dict):
             raise garbage_answer(f"the stream starts no block, or one twice, at {index!r}", self.usage)
         self._blocks[index] = _Block(start)
-        text = start.get("text") if start.get("type") == "text" else ""
-        return text if isinstance(text, str) else ""
+        return or_empty(str, start.get("text")) if start.get("type") == "text" else ""
 
     def _block(self, index: object) -> _Block:
         block = self._blocks.get(index) if isinstance(index, int) else None
@@ -248,17 +258,19 @@ class StreamedMessage:
         return block
 
     def _extend(self, block: _Block, delta: object) -> str:
-        if not isinstance(delta, dict) or not isinstance(kind := delta.get("type"), str):
+        added = dict(or_empty(dict, delta))
+        kind = or_empty(str, added.pop("type", None))
+        if not kind:
             raise garbage_answer("the stream adds something without a type", self.usage)
         if kind in _APPENDED:
-            return self._append(block, kind, delta.get(_APPENDED[kind]))
+            return self._append(block, kind, added.get(_APPENDED[kind]))
         if kind in _REPLACED:
-            block.start.update((key, value) for key, value in delta.items() if key != "type")
+            block.start.update(added)
         elif kind == "citations_delta":
-            known = block.start.get("citations")
-            block.start["citations"] = [*(known if isinstance(known, list) else []), delta.get("citation")]
+            known = or_empty(list, block.start.get("citations"))
+            block.start["citations"] = [*known, added.get("citation")]
         else:
-            self._unknown = self._unknown or kind
+            self._unknown = kind
         return ""
 
     def _append(self, block: _Block, kind: str, piece: object) -> str:
@@ -269,7 +281,6 @@ class StreamedMessage:
 
     def _settle(self, delta: object, usage: object) -> None:
         """Take the stop reason and the usage of a `message_delta`. A null count means "as before"."""
-        if isinstance(delta, dict):
-            self._message = {**self._message, **delta}
-        if isinstance(usage, dict):
-            self._usage.update((key, value) for key, value in usage.items() if value is not None)
+        self._message = {**self._message, **or_empty(dict, delta)}
+        counts = or_empty(dict, usage).items()
+        self._usage.update((key, value) for key, value in counts if value is not None)

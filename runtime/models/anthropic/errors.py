@@ -26,11 +26,13 @@ billed, usage is "unknown", and the whole reservation is charged.
 import math
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import failure_text
+
+T = TypeVar("T")
 
 MESSAGE_CHARS_MAX: Final = 4_000  # of a service; the port redacts its secrets and keeps the first quarter
 RETRY_AFTER_MS_MAX: Final = 24 * 60 * 60 * 1_000
@@ -69,28 +71,24 @@ def service_error(
     made. text: the body as text, if it is not an error document.
     """
     kind, message = _type_and_message(body)
-    is_full = status == 413 or any(mark in message for mark in _CONTEXT_FULL)
-    code = "context_full" if is_full else kind or f"http_{status}"
-    if status == 200:
-        is_retryable, is_free = kind in _RETRYABLE_TYPES, not has_begun
+    told = _message(status, kind, message or text, headers.get("request-id", ""))
+    wait_ms = retry_after_ms(headers)
+    if status == 413 or any(mark in message for mark in _CONTEXT_FULL):
+        failure = ModelFailure("context_full", told, is_retryable=False, retry_after_ms=wait_ms)
     else:
-        is_retryable = _is_worth_another_try(status, headers)
-        is_free = status in _USED_NOTHING or (status < 500 and status != 408)
-    failure = ModelFailure(
-        code,
-        _message(status, kind, message or text, headers.get("request-id", "")),
-        is_retryable=is_retryable and not is_full,
-        retry_after_ms=retry_after_ms(headers),
-    )
-    return CallFailed(failure, ZERO if is_free else None)
+        may_retry = _is_worth_another_try(status, kind, headers)
+        failure = ModelFailure(kind or f"http_{status}", told, may_retry, wait_ms)
+    return CallFailed(failure, ZERO if _is_free(status, has_begun) else None)
 
 
 def _type_and_message(body: object) -> tuple[str, str]:
-    error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict):
-        return "", ""
-    kind, message = error.get("type"), error.get("message")
-    return kind if isinstance(kind, str) else "", message if isinstance(message, str) else ""
+    error = or_empty(dict, or_empty(dict, body).get("error"))
+    return or_empty(str, error.get("type")), or_empty(str, error.get("message"))
+
+
+def or_empty(kind: type[T], value: object) -> T:
+    """Return a part of foreign JSON if it is of this kind, else an empty one."""
+    return value if isinstance(value, kind) else kind()
 
 
 def _message(status: int, kind: str, message: str, request_id: str) -> str:
@@ -99,7 +97,15 @@ def _message(status: int, kind: str, message: str, request_id: str) -> str:
     return (f"{head}: {message}" if message else head) + tail
 
 
-def _is_worth_another_try(status: int, headers: Mapping[str, str]) -> bool:
+def _is_free(status: int, has_begun: bool) -> bool:
+    if status == 200:
+        return not has_begun
+    return status in _USED_NOTHING or (status < 500 and status != 408)
+
+
+def _is_worth_another_try(status: int, kind: str, headers: Mapping[str, str]) -> bool:
+    if status == 200:
+        return kind in _RETRYABLE_TYPES
     told = headers.get("x-should-retry", "")
     if told in ("true", "false"):
         return told == "true"

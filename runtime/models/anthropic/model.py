@@ -143,12 +143,12 @@ class AnthropicModel:
 
     def secrets(self) -> Mapping[str, str]:
         """Return the key, and the headers that carry one, so that the runtime keeps them out of its log."""
-        found = {"api-key": self._key()}
+        client = self._own_client
+        found: dict[str, str | None] = {"api-key": self._key()}
         found |= {name: value for name, value in self._headers.items() if _SECRET_HEADER.search(name)}
-        if self._own_client is not None:
-            found["client-api-key"] = self._own_client.api_key or ""
-            found["client-auth-token"] = self._own_client.auth_token or ""
-        return {name: value for name, value in found.items() if len(value) >= _SECRET_CHARS_MIN}
+        if client is not None:
+            found |= {"client-api-key": client.api_key, "client-auth-token": client.auth_token}
+        return {name: value for name, value in found.items() if value and len(value) >= _SECRET_CHARS_MIN}
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
@@ -189,6 +189,13 @@ class AnthropicModel:
 
 
 def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version: str) -> Json:
+    _check_params(params, api_version)
+    logged = {"betas": list(betas), "api_version": api_version}
+    merged = {**params, **{name: value for name, value in logged.items() if value}}
+    return to_json(merged, what="params") if merged else NULL
+
+
+def _check_params(params: Mapping[str, object], api_version: str) -> None:
     if wrong := sorted(_NOT_PARAMS & params.keys()):
         raise MisuseError(
             f"params may not hold {', '.join(wrong)}: use the arguments of AnthropicModel for those that may "
@@ -199,12 +206,6 @@ def _params_json(params: Mapping[str, object], betas: Sequence[str], api_version
             f"API version 2026-10-21 refuses {', '.join(gone)}; leave them out, or pass "
             'api_version="2023-06-01" for a model that still takes them'
         )
-    merged = dict(params)
-    if betas:
-        merged["betas"] = list(betas)
-    if api_version:
-        merged["api_version"] = api_version
-    return to_json(merged, what="params") if merged else NULL
 
 
 def known_prices(name: str, cache: Cache) -> Prices:

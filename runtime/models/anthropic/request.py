@@ -119,7 +119,7 @@ def _with_marks(
 
 
 def _mark_fixed(tools: list[Json], system: Json, mark: bytes) -> tuple[list[Json], Json]:
-    blocks = _LIST.decode(system) if _is_list(system) else []
+    blocks = _blocks(system)
     if blocks and _is_markable(blocks[-1]):
         blocks[-1] = _marked(blocks[-1], mark)
         return tools, _joined(blocks)
@@ -133,7 +133,7 @@ def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
     """Mark the last markable block in the messages below an index. Return its message's index, or -1."""
     for at in reversed(range(below)):
         message = _OBJECT.decode(messages[at])
-        blocks = _LIST.decode(message["content"]) if _is_list(message.get("content", NULL)) else []
+        blocks = _blocks(message.get("content", NULL))
         for index in reversed(range(len(blocks))):
             if _is_markable(blocks[index]):
                 blocks[index] = _marked(blocks[index], mark)
@@ -143,10 +143,8 @@ def _mark_last(messages: list[Json], below: int, mark: bytes) -> int:
 
 
 def _end_of_previous(messages: list[Json]) -> int:
-    for at in reversed(range(len(messages))):
-        if _HEAD.decode(messages[at]).role == "assistant":
-            return at - 1
-    return -1
+    said = (at for at in reversed(range(len(messages))) if _HEAD.decode(messages[at]).role == "assistant")
+    return next(said, 0) - 1
 
 
 def _with_blocks(message: Json) -> Json:
@@ -154,8 +152,8 @@ def _with_blocks(message: Json) -> Json:
     content = parts.get("content", NULL)
     if _HEAD.decode(message).role != "system":
         content = _as_blocks(content)
-    if _is_list(content):
-        content = _joined(_LIST.decode(content))
+    if blocks := _blocks(content):
+        content = _joined(blocks)
     return Json(msgspec.json.encode({**parts, "content": content}))
 
 
@@ -165,8 +163,8 @@ def _as_blocks(content: Json) -> Json:
     return Json(b'[{"type":"text","text":' + text + b"}]") if text[:1] == b'"' and text != b'""' else content
 
 
-def _is_list(content: Json) -> bool:
-    return bytes(content).lstrip()[:1] == b"["
+def _blocks(content: Json) -> list[Json]:
+    return _LIST.decode(content) if bytes(content).lstrip()[:1] == b"[" else []
 
 
 def _is_markable(block: Json) -> bool:

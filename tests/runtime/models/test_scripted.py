@@ -21,7 +21,7 @@ from callboard.runtime.models import scripted
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Reply, ScriptedModel, Step, call, calls, fail, say
 from callboard.runtime.sanitize import check_json, to_json
-from callboard.runtime.secrets.key_patterns import may_hold_key
+from callboard.runtime.secrets.refs import may_hold_key
 
 
 def request(

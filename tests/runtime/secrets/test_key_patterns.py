@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.secrets.key_patterns import KEY_PATTERNS
+from callboard.runtime.secrets.refs import KEY_PATTERNS
 from callboard.runtime.secrets.registry import Secrets
 
 ALNUM = string.ascii_letters + string.digits

@@ -18,8 +18,8 @@ from callboard.actors.protocol.profiles import ModelSpec, Profile, ToolSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.runtime.sanitize import to_json
-from callboard.runtime.secrets.messages import SIGNED_CODE, redact_message
 from callboard.runtime.secrets.redactor import Redactor
+from callboard.runtime.secrets.registry import SIGNED_CODE, redact_message
 
 SECRET = "open-sesame"
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from callboard.runtime.secrets.key_patterns import KEY_PATTERNS, RUN_CHARS, may_hold_key
 from callboard.runtime.secrets.redactor import Redactor
-from callboard.runtime.secrets.refs import SecretPattern
+from callboard.runtime.secrets.refs import KEY_PATTERNS, RUN_CHARS, SecretPattern, may_hold_key
 from callboard.runtime.secrets.registry import Secrets
 from tests.runtime.secrets.test_key_patterns import KEYS
 

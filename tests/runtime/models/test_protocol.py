@@ -11,11 +11,11 @@ import pytest
 
 from callboard import Agent, Limits, MisuseError, ModelSpec, Runtime, ScriptedModel, UnknownName
 from callboard.actors.protocol.errors import InvalidAgent, ScriptError
-from callboard.runtime.models import providers
+from callboard.runtime.models import protocol
 from callboard.runtime.models.anthropic.model import AnthropicModel
-from callboard.runtime.models.providers import GROUP, model_named
+from callboard.runtime.models.protocol import GROUP, model_named
 
-HERE = "tests.runtime.models.test_providers"
+HERE = "tests.runtime.models.test_protocol"
 
 SCRIPT = ["Hello from the script."]
 READY = ScriptedModel(["Hello from a model."], name="ready")
@@ -61,7 +61,7 @@ def entry(name: str, value: str) -> EntryPoint:
 
 
 def test_its_examples_work() -> None:
-    assert doctest.testmod(providers).failed == 0
+    assert doctest.testmod(protocol).failed == 0
 
 
 @pytest.mark.parametrize(

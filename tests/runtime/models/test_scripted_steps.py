@@ -8,7 +8,7 @@ from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.models.script import Script
+from callboard.runtime.models.scripted import Script
 
 AGAIN = ModelFailure("overloaded_error", is_retryable=True)
 FATAL = ModelFailure("invalid_request_error")
