@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 
-from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
 from callboard.runtime.log.large_values import Cut, splice
 
@@ -194,6 +195,14 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
         if event.seq != seq:
             return WrongHead(f"session {part.session_id}: event {event.seq} came where {seq} was next")
     return None
+
+
+def event_of(session_id: str, row: Stored) -> Event:
+    """Return the event of a row, under any rules. Raises CorruptLog."""
+    try:
+        return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
+    except UnreadableBody as error:
+        raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
 
 
 def no_session(session_id: str) -> SessionNotFound:

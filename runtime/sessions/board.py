@@ -18,7 +18,7 @@ import contextvars
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -46,15 +46,12 @@ class Port(Protocol):
 
     def start(self, request: Event) -> None:
         """Act on a request. The log is as durable as the request needs."""
-        ...
 
     def abort(self, request: Event) -> bool:
         """Give up the work for a request; its answer still comes. Return False if it never started."""
-        ...
 
     async def aclose(self) -> None:
         """Give up everything, without answers."""
-        ...
 
 
 class TimerPort(Protocol):
@@ -62,15 +59,12 @@ class TimerPort(Protocol):
 
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
         """Fire a timer `after_ms` after `at`."""
-        ...
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
-        ...
 
     def close(self) -> None:
         """Forget all timers."""
-        ...
 
 
 class DeciderActor(LoopActor):
@@ -145,7 +139,7 @@ class Board:
         self.clock: TimerPort | None = None
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
-        self.watchers: list[Callable[[Event], None]] = []
+        self.watchers: list[Callable[[Event], object]] = []
         self.secrets: Secrets = NO_SECRETS
         self._epoch = epoch
         self._writer = writer
@@ -333,14 +327,14 @@ class Board:
         heapq.heappush(self._gated, (seq, self._waiting, then))
 
     def _on_durable(self, head: Head) -> None:
-        while self._unseen and self._unseen[0].seq <= head.seq:
-            event = self._unseen.popleft()
+        for event in _taken(self._unseen, head.seq):
             for watcher in tuple(self.watchers):
                 watcher(event)
-        while self._outbox and self._outbox[0].seq <= head.seq:
-            self.on_client(self._outbox.popleft(), head)
-        while self._gated and self._gated[0][0] <= head.seq:
-            heapq.heappop(self._gated)[2]()
+        for event in _taken(self._outbox, head.seq):
+            self.on_client(event, head)
+        gated = self._gated
+        while gated and gated[0][0] <= head.seq:
+            heapq.heappop(gated)[2]()
 
     # --- failure and end ----------------------------------------------------------
 
@@ -383,3 +377,9 @@ class Board:
                     actor.stop()
             self.actors.clear()
             self._writer.forget(self.session_id)
+
+
+def _taken(events: deque[Event], seq: int) -> Iterator[Event]:
+    """Take the events up to a seq off a queue, one by one."""
+    while events and events[0].seq <= seq:
+        yield events.popleft()

@@ -16,10 +16,9 @@ from click.testing import CliRunner
 from callboard.actors.protocol.events import Event
 from callboard.cli.main import cli
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.protocol import GENESIS, Append, Head, event_of
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import record
 from tests.runtime.log.kit import large, run
 
