@@ -94,10 +94,7 @@ def raised(event: Event, error: Exception) -> Divergence:
 
 
 def missing(event: Event, place: int, post: Post, found: Event | None) -> Divergence:
-    """Return the divergence of an output that the log lacks.
-
-    event: the one that was decided on. place: the seq that the output should have. found: the event there.
-    """
+    """Return the divergence of an output that the log lacks. place: its seq. found: the event there."""
     expected = f"to {post.recipient}: {clipped_json(msgspec.json.decode(encode(post.body)))}"
     actual = f"event {_brief(found)}" if found is not None else ""
     return Divergence(place, event.recipient, event.seq, "missing", expected=expected, actual=actual)

@@ -74,10 +74,8 @@ def _is_together(one: Event, other: Event) -> bool:
 
 
 def _passes_over(event: Event, later: Event) -> bool:
-    """Return whether no answer to `event` can follow `later`.
-
-    An actor handles its inbox in order; a timer that was cancelled does not fire.
-    """
+    """Return whether no answer to `event` can follow `later`."""
+    # An actor handles its inbox in order; a timer that was cancelled does not fire.
     if is_decider(event.recipient):
         return later.sender == event.recipient and later.cause > event.seq
     cancelled = later.body.timer if type(later.body) is CancelTimer else 0

@@ -78,7 +78,7 @@ class Runtime:
         redact_keys: bool = True,
     ) -> None:
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
-        self._log = _log_of(log, durability)
+        self._log = open_log(log, durability) if isinstance(log, str | Path) else log
         self._model = model_named(model) if isinstance(model, str) else model
         self._limits = limits_of(limits)
         self._is_strict = strict_spending
@@ -335,12 +335,6 @@ class _Cast(NamedTuple):
     models: dict[str, Model]
     opened: SessionOpened
     unpriced: str
-
-
-def _log_of(log: "str | Path | EventLog", durability: Literal["full", "process"]) -> EventLog:
-    if isinstance(log, str | Path):
-        return open_log(log, durability)
-    return log
 
 
 async def _closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:

@@ -75,11 +75,9 @@ _NOT_ASCII: Final = re.compile("[^\x00-\x7e]")
 
 
 def ascii_line(value: object) -> bytes:
-    """Return a value as JSON on one line of pure ASCII, with its line break.
-
-    Programs that split text at U+2028, or that take another encoding, cannot break such a line, and it has no
-    power over a terminal.
-    """
+    """Return a value as JSON on one line of pure ASCII, with its line break."""
+    # A program that splits text at U+2028, or takes another encoding, cannot break it; nor can it steer a
+    # terminal.
     line = _encode(value) + b"\n"
     if line.isascii() and b"\x7f" not in line:
         return line
@@ -87,10 +85,7 @@ def ascii_line(value: object) -> bytes:
 
 
 def event_line(session_id: str, row: Sealed, body: msgspec.Raw | None = None) -> EventLine:
-    """Return the line of a row. body: the message itself, instead of the stored text.
-
-    Raises CorruptLog for a body that is no text, or no message.
-    """
+    """Return the line of a row. body: instead of the stored text. Raises CorruptLog if that is no message."""
     try:
         kind, text = _kind(row.body).type, row.body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -51,10 +51,7 @@ class _Blobs:
 
 
 class ExportReader(AbstractContextManager["ExportReader"]):
-    """Reads the lines of a `jsonl` export. To be closed: `with ExportReader(...) as reader`.
-
-    lines: of the file, as bytes. key: the digest key, if there was one. where: the file, for errors.
-    """
+    """Reads the lines of a `jsonl` export. key: the digest key, if any. where: the file, for errors."""
 
     def __init__(self, lines: Iterable[bytes], key: bytes | None, where: str) -> None:
         self._lines = lines

@@ -95,7 +95,9 @@ class DeciderActor(LoopActor):
     def _replace_decision(self, message: Event, error: Exception) -> tuple[Post, ...]:
         """Return the posts for an event on which the decider raised. Fail the session for the supervisor."""
         board = self.board
-        board.report(message, error)
+        logger.error(
+            "session %s: %s failed on event %d", board.session_id, self.address, message.seq, exc_info=error
+        )
         if self.address != SUPERVISOR:
             return board.core.decide(message, type(error).__name__)
         board.flush()  # the decisions before this event stand
@@ -337,11 +339,6 @@ class Board:
             heapq.heappop(gated)[2]()
 
     # --- failure and end ----------------------------------------------------------
-
-    def report(self, event: Event, error: Exception) -> None:
-        """Log that a decider raised."""
-        actor = event.recipient
-        logger.error("session %s: %s failed on event %d", self.session_id, actor, event.seq, exc_info=error)
 
     def fail(self, error: BaseException) -> None:
         """Fail the session in this process: start nothing more, and give every waiter a SessionFailed."""

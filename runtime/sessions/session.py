@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
+from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
@@ -94,7 +94,7 @@ class Session:
         name = request_id or new_request_id()
         body = Ask(name, prompt_json(prompt), schema_json(output_schema), bounds)
         self._running, self._last = name, self._loop.create_future()
-        self._say(body)
+        self._board.submit_for_client(body)
         return await self._outcome(self._last)
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
@@ -145,7 +145,7 @@ class Session:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             if not future.done():
-                self._say(Cancel("the caller was cancelled"))
+                self._board.submit_for_client(Cancel("the caller was cancelled"))
                 await asyncio.wait([future])  # until then the session would refuse the next ask
             raise
 
@@ -158,7 +158,7 @@ class Session:
         if not self._running or self._board.error is not None:
             return None
         outcome = self.outcome
-        self._say(Cancel(clean_text(reason)))
+        self._board.submit_for_client(Cancel(clean_text(reason)))
         return await outcome
 
     async def close(self) -> Head:
@@ -176,7 +176,7 @@ class Session:
         # A caller that is cancelled while it waits for the end must not leave the session open.
         if self._board.error is None and not self._is_closing:
             self._is_closing = True
-            self._say(Close())
+            self._board.submit_for_client(Close())
         if self._board.error is not None:
             self._end_at(Head(0, b""))
         try:
@@ -196,9 +196,6 @@ class Session:
     def _end_feeds(self) -> None:
         for end in self._ends:
             end()
-
-    def _say(self, body: AnyMessage) -> None:
-        self._board.submit_for_client(body)
 
     # --- what comes back ----------------------------------------------------------
 

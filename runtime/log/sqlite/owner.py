@@ -44,10 +44,7 @@ class Owner:
         self.is_contested = False
 
     def acquire(self, *, force: bool = False) -> None:
-        """Take ownership. force: go on without the lock of another process; `seize` follows.
-
-        Raises StoreLocked, StoreReadOnly, StoreUnreadable.
-        """
+        """Take ownership. force: go on without the lock of another process; `seize` follows."""
         check_place(self.path)
         while True:
             descriptor = self._opened(self._lock_path)

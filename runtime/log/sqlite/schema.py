@@ -87,10 +87,8 @@ def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a log that has other tables, views, indexes or triggers than ours. Raises StoreUnreadable.
-
-    A trigger could drop events that were acknowledged; a view in place of a table could run forever.
-    """
+    """Refuse a log that has other tables, views, indexes or triggers than ours. Raises StoreUnreadable."""
+    # A trigger could drop events that were acknowledged; a view in place of a table could run forever.
     own = _own_objects()
     found = _objects(connection, len(own) + 1)
     odd = (found - own) or (own - found)  # a changed table is in both
