@@ -10,9 +10,9 @@ from typing import Final, Generic, TypeVar, overload
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RULES, SessionOpened
+from callboard.actors.protocol.messages import SessionOpened
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, event_of
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, check_rules, event_of
 
 T = TypeVar("T")
 
@@ -78,13 +78,8 @@ class Source:
     def event(self, row: Stored) -> Event:
         """Return the event of a row. Raises CorruptLog."""
         event = event_of(self.session_id, row)
-        if type(event.body) is SessionOpened and event.body.rules > RULES:
-            raise CorruptLog(
-                f"session {self.session_id} lives by rules {event.body.rules}, this callboard knows up to "
-                f"{RULES}; use a newer one",
-                self.session_id,
-                row.seq,
-            )
+        if type(event.body) is SessionOpened:
+            check_rules(self.session_id, row.seq, event.body.rules)
         return event
 
 

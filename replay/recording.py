@@ -5,6 +5,7 @@ recording.verify().lines()
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -62,7 +63,7 @@ class Verification:
         ]
 
 
-class Recording:
+class Recording(AbstractContextManager["Recording"]):
     """One session of a log, up to the head that it had when it was opened.
 
     rows, events: sequences that read the log when they are used. Reading them from the start checks the
@@ -107,9 +108,6 @@ class Recording:
                 reader.close()
             raise
         return cls(Source(reader, name, end, known=head, key=key, is_owner=is_file))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -262,11 +260,7 @@ def _check_known(reader: LogReader, session_id: str, end: Head, known: Head | No
     if known is None or known.seq == 0:
         return  # of an empty session the head is its origin, which the first check of digests compares
     row = next(iter(reader.events(session_id, known.seq, 1)), None)
-    if row is None or row.seq != known.seq or row.digest != known.digest:
+    if row is None or (row.seq, row.digest) != known:
         missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
-        raise CorruptLog(
-            f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten; "
-            "look for a whole copy of it",
-            session_id,
-            known.seq,
-        )
+        said = f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten"
+        raise CorruptLog(f"{said}; look for a whole copy of it", session_id, known.seq)

@@ -1,8 +1,4 @@
-"""States of actors at any event of a recording.
-
-An actor's state is a fold over its own inbox, so only the events that it received or posted are read. Its
-outputs say when it decided, and whether the decision failed.
-"""
+"""States of actors at any event of a recording: folds over the events that they received and posted."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable

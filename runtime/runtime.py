@@ -256,11 +256,11 @@ class Runtime:
         """Return the agents and models of a session with this host."""
         agents = _roster(agent)
         model = self._model_of(agent)
-        opened, models = self._describe(agent, model, agents, limits)
+        opened, models, unpriced = self._describe(agent, model, agents, limits)
         self._secrets.learn_early(models.values())
         admitted = self._secrets.admitted(opened)
         assert isinstance(admitted, SessionOpened)
-        return _Cast(agents, models, admitted, unpriced(model, agents))
+        return _Cast(agents, models, admitted, unpriced)
 
     def _put_together(self, name: str, epoch: int, cast: "_Cast") -> tuple[Session, Board]:
         """Build a session with its board and ports, before its first event in this process."""
@@ -310,16 +310,17 @@ class Runtime:
 
     def _describe(
         self, host: Agent, model: Model, agents: Mapping[str, Agent], limits: Limits | None
-    ) -> tuple[SessionOpened, dict[str, Model]]:
-        """Return the first event, and the models by the names in it."""
+    ) -> tuple[SessionOpened, dict[str, Model], str]:
+        """Return the first event, the models by the names in it, and a model without known prices if any."""
         bounds = narrow(self._limits, limits_of(limits))
         profiles = tuple(Json(encode(other.profile())) for other in agents.values())
-        refuse_unpriced(unpriced(model, agents), bounds, *(other.limits for other in agents.values()))
         models = _models([model, *(other.model for other in agents.values())])
+        unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
+        refuse_unpriced(unpriced, bounds, *(other.limits for other in agents.values()))
         for one in models.values():
             if isinstance(one, Checkable):
                 one.check()
-        return SessionOpened(RULES, host.name, profiles, model.spec, bounds), models
+        return SessionOpened(RULES, host.name, profiles, model.spec, bounds), models, unpriced
 
 
 def _roster(host: Agent) -> dict[str, Agent]:
@@ -345,9 +346,7 @@ async def _closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[Ba
 
 def _models(models: Sequence[Model | None]) -> dict[str, Model]:
     found: dict[str, Model] = {}
-    for model in models:
-        if model is None:
-            continue
+    for model in (one for one in models if one is not None):
         name = model.spec.name
         if found.setdefault(name, model) is not model:
             raise InvalidAgent(
@@ -355,14 +354,6 @@ def _models(models: Sequence[Model | None]) -> dict[str, Model]:
                 "so give one of them another"
             )
     return found
-
-
-def unpriced(model: Model, agents: Mapping[str, Agent]) -> str:
-    """Return the name of a model without known prices, which no cost limit fits, or an empty text."""
-    for candidate in (model, *(agent.model for agent in agents.values())):
-        if candidate is not None and candidate.spec.prices is None:
-            return candidate.spec.name
-    return ""
 
 
 def _refuse_inside_loop() -> None:

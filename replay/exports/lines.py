@@ -89,11 +89,8 @@ def event_line(session_id: str, row: Sealed, body: msgspec.Raw | None = None) ->
     try:
         kind, text = _kind(row.body).type, row.body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptLog(
-            f"session {session_id}, event {row.seq}: not a message ({error}); only a database can hold it",
-            session_id,
-            row.seq,
-        ) from None
+        said = f"session {session_id}, event {row.seq}: not a message ({error}); only a database can hold it"
+        raise CorruptLog(said, session_id, row.seq) from None
     seq, at, sender, recipient, cause, _, _, digest = row
     return EventLine(seq, at, sender, recipient, cause, kind, text if body is None else body, digest.hex())
 

@@ -67,11 +67,7 @@ class ExportReader(AbstractContextManager["ExportReader"]):
         self._blobs.close()
 
     def items(self) -> Iterator[Item]:
-        """Yield the headers and events, in order.
-
-        Raises CorruptLog at the first line that is not as it was written, or if the end of a session is
-        missing; MisuseError for a file that is no such export; WrongKey.
-        """
+        """Yield the headers and events. Raises CorruptLog at the first bad line, MisuseError, WrongKey."""
         for line in self._lines:
             self._number += 1
             try:

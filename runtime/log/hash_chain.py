@@ -70,10 +70,6 @@ class HashChain:
         # Kept in the log to recognise its key. Reveals nothing of the key itself.
         self.key_check = "" if key is None else check.hexdigest()
 
-    def seal(self, session_id: str, previous: bytes, event: Event) -> Sealed:
-        """Return an event in its stored form, with its digest. Raises one of `UNWRITABLE`."""
-        return next(self.seal_all(session_id, previous, (event,)).rows((event,)))
-
     def seal_all(self, session_id: str, previous: bytes, events: Sequence[Event]) -> Sealing:
         """Return the sealing of consecutive events. Raises one of `UNWRITABLE`."""
         _check(events)
@@ -186,9 +182,5 @@ def _places(cuts: tuple[Cut, ...]) -> list[tuple[int, bytes]]:
 
 def corrupt(session_id: str, seq: int, what: str) -> CorruptLog:
     """Return the error for an event that is not as it was written. what: the end of the sentence."""
-    return CorruptLog(
-        f"session {session_id}, event {seq} {what}: the log was damaged or edited; "
-        f"events before {seq} are as they were written",
-        session_id,
-        seq,
-    )
+    said = f"session {session_id}, event {seq} {what}: the log was damaged or edited"
+    return CorruptLog(f"{said}; events before {seq} are as they were written", session_id, seq)

@@ -1,9 +1,8 @@
 """Large JSON values are cut out of a body's text and kept once, under the digest of their bytes.
 
-A profile, a schema or a report that travels through five messages is on disk once. Of bodies of more than
-1 KiB, the fields that hold foreign JSON (`Json`, or a tuple of `Json`) of at least 1 KiB are cut out. `null`
-stands in their place, so the text is still JSON. Their offsets and digests are kept beside the text, never in
-it: no user's data can be mistaken for a reference. Splicing gives back exactly the bytes that were encoded.
+Of bodies of more than 1 KiB, the fields that hold foreign JSON (`Json`, or a tuple of `Json`) of at least
+1 KiB are cut out. `null` stands in their place, so the text is still JSON. Their offsets and digests are kept
+beside the text, never in it: no user's data can be mistaken for a reference.
 """
 
 from collections.abc import Iterable

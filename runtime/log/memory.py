@@ -1,7 +1,6 @@
 """A log in memory, for tests and for sessions that need not survive. Same rules, bytes and digests.
 
-Large values are kept once. `MemoryReader` reads beside the writer, from any thread: lists only grow, and a
-head moves after its rows were added.
+`MemoryReader` reads beside the writer, from any thread: lists only grow, and a head moves after its rows.
 """
 
 from collections.abc import Iterator, Sequence

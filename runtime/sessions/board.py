@@ -54,8 +54,8 @@ class Port(Protocol):
         """Give up everything, without answers."""
 
 
-class TimerPort(Protocol):
-    """The clock."""
+class TimerPort:
+    """The clock; this one never fires."""
 
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
         """Fire a timer `after_ms` after `at`."""
@@ -127,18 +127,14 @@ class DeciderActor(LoopActor):
 
 
 class Board:
-    """The board of one session. It lives on one event loop and must not be used from another thread.
-
-    core: the session's states, mailboxes and port gate.
-    actors: the actors that are not at rest, by address.
-    """
+    """The board of one session, on one event loop. actors: those that are not at rest, by address."""
 
     def __init__(self, session_id: str, epoch: int, writer: GroupWriter, is_strict: bool = False) -> None:
         self.session_id = session_id
         self.error: BaseException | None = None
         self.actors: dict[str, DeciderActor] = {}
         self.ports: dict[str, Port] = {}
-        self.clock: TimerPort | None = None
+        self.clock = TimerPort()
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.watchers: list[Callable[[Event], object]] = []
@@ -229,10 +225,7 @@ class Board:
         ]
 
     def _publish(self) -> None:
-        """Hand the new events to the writer, then perform the gate's actions.
-
-        One publication holds a port's answer and all decisions that follow from it without another port.
-        """
+        """Hand the new events to the writer, then perform the gate's actions."""
         core = self.core
         try:
             while (events := self._unpublished) and self.error is None:
@@ -315,13 +308,11 @@ class Board:
 
     def arm(self, arm: Arm) -> None:
         """Set a timer."""
-        if self.clock is not None:
-            self.clock.arm(arm.timer, arm.request, arm.at, arm.after_ms)
+        self.clock.arm(arm.timer, arm.request, arm.at, arm.after_ms)
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
-        if self.clock is not None:
-            self.clock.disarm(timer)
+        self.clock.disarm(timer)
 
     def when_durable(self, seq: int, then: Callable[[], None]) -> None:
         """Call `then` once the log is durable up to `seq`."""
@@ -351,8 +342,7 @@ class Board:
             )
             failure.__cause__ = error
             self.error = failure
-            if self.clock is not None:
-                self.clock.close()
+            self.clock.close()
             self.on_failure(failure)
 
     async def durable(self) -> None:
@@ -364,8 +354,7 @@ class Board:
     async def aclose(self) -> None:
         """Stop the actors, ports and timers of this session, dead actors or not."""
         try:
-            if self.clock is not None:
-                self.clock.close()
+            self.clock.close()
             await asyncio.gather(*(port.aclose() for port in self.ports.values()))
             self.flush()
         finally:

@@ -20,7 +20,7 @@ from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.protocol import EventLog, Head, Stored, event_of
+from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 
@@ -90,13 +90,7 @@ def _spoken_for(
     session_id: str, recorded: RecordedSession, seq: int, body: SessionOpened | Resumed
 ) -> RecordedSession:
     """Record the agents that a session has from this event on."""
-    if body.rules > RULES:
-        raise CorruptLog(
-            f"session {session_id} lives by rules {body.rules}, this callboard knows up to {RULES}; "
-            "resume it with a newer one",
-            session_id,
-            seq,
-        )
+    check_rules(session_id, seq, body.rules)
     if body.profiles:
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
     return recorded if body.model is None else recorded._replace(model=body.model)
@@ -107,9 +101,7 @@ async def take_over(
 ) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
-    now: the session as it would be opened today.
-    accept_changes: True to accept other agents than the recorded ones.
-
+    now: the session as it would be opened today. accept_changes: accept other agents than the recorded ones.
     Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
     """
     recorded = await _read(log, session_id)
@@ -119,12 +111,9 @@ async def take_over(
         recorded = await _read(log, session_id)
         check(session_id, recorded, now, accept_changes)
     if head.seq != len(recorded.events):
-        raise CorruptLog(
-            f"session {session_id} ends at event {head.seq}, and {len(recorded.events)} can be read; "
-            "see `callboard verify`",
-            session_id,
-            len(recorded.events) + 1,
-        )
+        found = len(recorded.events)
+        said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
+        raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
     return epoch, head, recorded
 
 
@@ -156,10 +145,9 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
 def continuation(
     recorded: RecordedSession, now: SessionOpened, has_limits: bool, extend_ms: int
 ) -> Resumed | SessionOpened:
-    """Return the client's first message of the continuation, which holds only what has changed.
+    """Return the client's first message of the continuation, which holds changes only.
 
-    has_limits: True if the caller gave limits, which replace the recorded ones.
-    extend_ms: the time by which every running deadline is extended.
+    has_limits: whether `now` has limits of the caller. extend_ms: added to every running deadline.
     """
     if not recorded.events:
         return now
@@ -172,10 +160,7 @@ def continuation(
 def recover_session(
     session_id: str, recorded: RecordedSession, first: Resumed | SessionOpened, gate: PortGate
 ) -> Recovered:
-    """Recover a session from its log.
-
-    Raises Diverged, and SessionFailed if the supervisor's decider raises.
-    """
+    """Recover a session from its log. Raises Diverged, SessionFailed if the supervisor's decider raises."""
     try:
         return recover(recorded.events, first, now_ms(), gate)
     except Diverged:

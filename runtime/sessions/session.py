@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -25,7 +25,7 @@ T = TypeVar("T")
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session:
+class Session(AbstractAsyncContextManager["Session"]):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -56,9 +56,6 @@ class Session:
     def session_id(self) -> str:
         """Return the session's id in the log."""
         return self._board.session_id
-
-    async def __aenter__(self) -> "Session":
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -98,10 +95,7 @@ class Session:
         return await self._outcome(self._last)
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
-        """Take over the asks of an earlier process: their outcomes, and the one that goes on.
-
-        is_closing: True if that process had begun to close the session.
-        """
+        """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
         self._is_closing = is_closing
         self._outcomes.update(recorded.outcomes)
         self._running = recorded.running

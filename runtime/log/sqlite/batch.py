@@ -89,10 +89,9 @@ _encode = msgspec.json.Encoder().encode
 
 @cache
 def inserts_from(of: str, kind: str) -> tuple[str, str]:
-    """Return the statements that insert a chunk's large values, and its rows.
+    """Return the statements that insert a chunk's large values, and its rows. kind: TEXT or BLOB.
 
-    of: the prefix of the chunk's values, `:`, or `NEW.` in a trigger, where a large value that is not in the
-    file is an error. kind: TEXT or BLOB.
+    of: the prefix of parameters: `:`, or `NEW.` in a trigger, where a missing large value is an error.
     """
     cuts = _CUTS.format(of=of, size=DIGEST_BYTES, checked=_ALL_NUMBERED if of == "NEW." else _NUMBERED)
     body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
@@ -135,8 +134,7 @@ class _Pieces:
 class Rows:
     """New rows of `events`, with the large values that were cut out of them.
 
-    kind: TEXT or BLOB. known: digests of large values that the file certainly has. cipher: for the others.
-    size: bytes of the bodies and of the large values that are sent. names: digests of all large values.
+    known: digests of large values that the file certainly has. size: in bytes. names: of large values.
     """
 
     def __init__(self, kind: str = TEXT, known: Container[bytes] = (), cipher: Cipher | None = None) -> None:

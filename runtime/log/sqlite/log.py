@@ -29,11 +29,7 @@ T = TypeVar("T")
 
 
 class SQLiteLog:
-    """An `EventLog` in a SQLite file.
-
-    path: the file; it and `<path>.lock` beside it are created if missing. The other parameters are those of
-    `open_log`. After `force` the former owner appends nothing.
-    """
+    """An `EventLog` in a SQLite file. Makes it and `<path>.lock` if missing. Parameters as of `open_log`."""
 
     def __init__(
         self,

@@ -3,10 +3,9 @@
 `flock` is gone when the owner dies, however it dies, and refuses a second opener in the same process too. The
 lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
 
-Another process may take the log by force from one that hangs: it writes its own name into the log in spite of
-the lock (`meta`), by which the former owner's next transaction is refused, and then puts a lock file of its
-own in the place of the former one (`seize`). The names also catch a removed lock file, and file systems that
-ignore `flock`.
+Another process may take the log by force from one that hangs: it writes its own name into the log (`meta`),
+by which the former owner's next transaction is refused, and then replaces the lock file (`seize`). The names
+also catch a removed lock file, and file systems that ignore `flock`.
 """
 
 import errno

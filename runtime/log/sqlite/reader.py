@@ -96,11 +96,9 @@ class SQLiteReader(LogReader):
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-        """Yield checked rows. key: instead of the reader's own."""
         yield from self._tables.checked_pages(*self._to_check(session_id, key), upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """Check every digest of a session. key: instead of the reader's own."""
         return self._tables.verify(*self._to_check(session_id, key), head)
 
     def _to_check(self, session_id: str, key: bytes | None) -> tuple[HashChain, SessionEntry]:

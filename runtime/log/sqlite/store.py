@@ -1,9 +1,8 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
 A batch is one statement (`batch`), or, if it is refused there or is too large, a transaction of several. The
-store remembers heads and epochs of the sessions written lately, and digests of large values, until `PRAGMA
-data_version` says that another connection has changed the file. All comparisons are repeated in SQL, so even
-a mistake here could not put two events in one place, or a row without its large values.
+store remembers heads, epochs and digests of large values until `PRAGMA data_version` says that another
+connection has changed the file. All comparisons are repeated in SQL.
 """
 
 import sqlite3

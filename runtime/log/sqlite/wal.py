@@ -2,9 +2,8 @@
 
 Every frame of a WAL (a page, and a header before it) carries a checksum over all frames before it. SQLite
 reads up to the first wrong one: one flipped bit, and all later commits are gone without an error. But a
-transaction is begun only when the one before was written whole. So where frames of a further transaction
-follow a wrong one, the WAL was damaged, not cut short. Only a kept head shows damage in the last transaction.
-With durability="process" a loss of power may keep later writes and lose earlier ones, and is reported too.
+transaction begins only after the one before was written whole, so where a further transaction follows a wrong
+frame, the WAL was damaged, not cut short. With durability="process" a loss of power may do the same.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """
