@@ -68,10 +68,7 @@ class Fold:
             self._decide(event, output.failure if event.seq == output.cause else "")
 
     def finish(self, failure: Callable[[Event], str]) -> ActorState | None:
-        """Make the waiting decisions and return the state, or None. Raises Diverged.
-
-        failure: returns the failure of a decision that raises here, if the log has one further on.
-        """
+        """Make the waiting decisions and return the state, or None. failure: finds the recorded one."""
         if self.actor == SUPERVISOR:
             self._decide_supervisor()
         for event in self._waiting:

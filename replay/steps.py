@@ -14,9 +14,8 @@ from callboard.replay.states import States
 class Step(NamedTuple):
     """One event in its place.
 
-    decision: the events that were posted together with it, itself included; empty for an event that a port
-    or a client posted. outputs: the events that were posted in answer to it. state: its recipient's after
-    it, as this code computes it; None where the recipient is no actor.
+    decision: all events that were posted with it; empty if no actor posted it. outputs: the events that
+    answer it. state: its recipient's after it; None if that is no actor.
     """
 
     event: Event

@@ -166,11 +166,8 @@ class Verifier:
         return sorted(events, key=lambda event: event.seq)
 
     def _first(self, found: Divergence) -> Divergence:
-        """Return the divergence of an earlier decision, if its outputs are nowhere in the log; else `found`.
-
-        A missing request shows first as an answer without a request. So the rest of the log is read for the
-        outputs of decisions that were still to be made.
-        """
+        """Return the divergence of an earlier decision without outputs in the log, if any; else `found`."""
+        # A missing request shows first as an answer without a request.
         undecided = [event for event in self._undecided() if event.seq < found.seq]
         if found.kind != "unexpected":
             undecided = [event for event in undecided if event.seq < found.decision]

@@ -6,10 +6,9 @@
     {"seq": N, "cuts": [[OFFSET, DIGEST], ...]}    before event N, if large values were cut out of its body
     {"seq", "at", "sender", "recipient", "cause", "kind", "body", "digest"}
 
-`body` is the stored text of the body, as one JSON string: with its own white space and numbers, and `null`
-where a large value was cut out. So every digest can be computed from the file (`runtime/log/hash_chain.py`
-has the formula; `data` is hashed as UTF-8). `at` and `created` are milliseconds since 1970 UTC. `key_check`
-is empty unless the digests were computed under a key. Digests are hex.
+`body` is the stored text of the body, as one JSON string, with `null` where a large value was cut out. So
+every digest can be computed from the file (`runtime/log/hash_chain.py` has the formula; `data` is hashed as
+UTF-8). `at` and `created` are milliseconds since 1970 UTC. `key_check` is empty without a key. Digests: hex.
 """
 
 import re

@@ -89,10 +89,8 @@ _encode = msgspec.json.Encoder().encode
 
 @cache
 def inserts_from(of: str, kind: str) -> tuple[str, str]:
-    """Return the statements that insert a chunk's large values, and its rows. kind: TEXT or BLOB.
-
-    of: the prefix of parameters: `:`, or `NEW.` in a trigger, where a missing large value is an error.
-    """
+    """Return the statements that insert a chunk's large values, and its rows. of: `:`, or `NEW.`."""
+    # In a trigger (`NEW.`) a large value that is not in the file is an error.
     cuts = _CUTS.format(of=of, size=DIGEST_BYTES, checked=_ALL_NUMBERED if of == "NEW." else _NUMBERED)
     body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
     return (
@@ -132,10 +130,7 @@ class _Pieces:
 
 
 class Rows:
-    """New rows of `events`, with the large values that were cut out of them.
-
-    known: digests of large values that the file certainly has. size: in bytes. names: of large values.
-    """
+    """New rows of `events`. known: digests of large values that the file certainly has. size: in bytes."""
 
     def __init__(self, kind: str = TEXT, known: Container[bytes] = (), cipher: Cipher | None = None) -> None:
         self.size = 0

@@ -161,13 +161,10 @@ def prepare(
     durability: Durability,
     hash_chain: HashChain,
     *,
-    is_contested: bool = False,
+    is_contested: bool = False,  # another process holds the lock, and is to lose the log
     encryption_key: bytes | None = None,
 ) -> str:
-    """Make the file a log that this connection owns; return the owner's name. Raises as `EventLog.open`.
-
-    is_contested: another process holds the lock, and is to lose the log.
-    """
+    """Make the file a log that this connection owns; return the owner's name. Raises as `EventLog.open`."""
     is_new = _is_new(connection, path, hash_chain, encryption_key)
     _configure(connection, path, is_new=is_new)
     if is_contested:
