@@ -21,7 +21,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, Head
-from callboard.runtime.log.sqlite.preparation import Durability
+from callboard.runtime.log.sqlite.meta import Durability
 
 BODY_BYTES = 180
 TARGET_BATCH, TARGET_EVENTS_S = 128, 20_000

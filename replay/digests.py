@@ -1,13 +1,10 @@
-"""States as digests and as JSON.
-
-Equal states have equal digests, in any process and under any Python. Digests belong to no format, unlike the
-bytes of events: those of two runs of one version show that the runs differ before the events do.
-"""
+"""States as digests and as JSON. Equal states have equal digests, in any process and under any Python."""
 
 from hashlib import sha256
 from typing import Final, NoReturn
 
 import msgspec
+from msgspec.structs import StructConfig
 
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.session.step import ActorState
@@ -21,10 +18,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic", enc_hook=_refuse)
 
 
 def state_digest(state: ActorState) -> str:
-    """Return the digest of a state: SHA-256 of its kind and its canonical JSON, in hex.
-
-    Raises NotImplementedError for a state with a value that has no canonical form.
-    """
+    """Return SHA-256 of a state's kind and canonical JSON, in hex. Raises NotImplementedError without one."""
     return sha256(type(state).__name__.encode() + b"\0" + _ENCODER.encode(state)).hexdigest()
 
 
@@ -33,15 +27,11 @@ def to_jsonable(value: object) -> object:
     if isinstance(value, IntMap):
         found = {key: to_jsonable(one) for key, one in value.items()}
         return list(found.values()) if list(found) == list(range(len(found))) else found
-    if isinstance(value, msgspec.Struct):
-        return _fields(value)
-    return value
-
-
-def _fields(struct: msgspec.Struct) -> object:
-    """Return the fields of a state's own structs, and any other struct as it is."""
     # Messages and their parts are tagged or leave defaults out; they hold no maps, so the encoder takes them.
-    config = struct.__struct_config__
-    if config.tag is not None or config.omit_defaults:
-        return struct
-    return {name: to_jsonable(getattr(struct, name)) for name in struct.__struct_fields__}
+    if not isinstance(value, msgspec.Struct) or _is_tagged(value.__struct_config__):
+        return value
+    return {name: to_jsonable(getattr(value, name)) for name in value.__struct_fields__}
+
+
+def _is_tagged(config: StructConfig) -> bool:
+    return config.tag is not None or config.omit_defaults

@@ -14,10 +14,9 @@ DivergenceKind: TypeAlias = Literal["changed", "missing", "extra", "raised", "un
 class Divergence(msgspec.Struct, frozen=True):
     """One place where the deciders do not do what the log says.
 
-    seq: of the event that is not as computed; of a missing one, the seq it should have. actor: the one that
-    decided. decision: the seq of the event that it decided on. field: path into the event, such as
-    `body.need.tokens`. expected: what the code computes now. actual: what the log has. Both are JSON, clipped
-    for display. causal_path: the events that led to this decision, latest first.
+    seq: the place of the event. actor: the one that decided. decision: the seq of the event that it decided
+    on. field: path into the event, such as `body.need.tokens`. expected: by this code. actual: in the log,
+    as JSON, clipped. causal_path: the events that led to this decision, latest first.
     """
 
     seq: int
@@ -94,10 +93,7 @@ def raised(event: Event, error: Exception) -> Divergence:
 
 
 def missing(event: Event, place: int, post: Post, found: Event | None) -> Divergence:
-    """Return the divergence of an output that the log lacks.
-
-    event: the one that was decided on. place: the seq that the output should have. found: the event there.
-    """
+    """Return the divergence of an output that the log lacks. place: its seq. found: the event there."""
     expected = f"to {post.recipient}: {clipped_json(msgspec.json.decode(encode(post.body)))}"
     actual = f"event {_brief(found)}" if found is not None else ""
     return Divergence(place, event.recipient, event.seq, "missing", expected=expected, actual=actual)

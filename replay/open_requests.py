@@ -1,14 +1,15 @@
 """The port requests of a session that have no answer, and the rules that recorded inputs must keep.
 
-What ports and clients posted is not computed, so it cannot be compared. It is held to the protocol instead:
-an answer needs a request that has none, repeats the request's numbers, and goes to the actor that asked.
+The events of ports and clients are not computed, so they are held to the protocol instead of compared.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     CallTool,
     CancelTimer,
     Finished,
@@ -27,8 +28,6 @@ ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
 }
 """Kind of an answer -> the port that posts it, the kind of its request, the fields that it repeats."""
 
-_REQUESTS: Final = frozenset({*PORT_REQUESTS, SetTimer})
-
 
 class OpenRequests:
     """The requests without an answer at one point of the log. Holds no more than is in flight there."""
@@ -40,50 +39,60 @@ class OpenRequests:
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
-        body = event.body
-        kind = type(body)
-        if kind in _REQUESTS:
-            self._open[event.seq] = event, self._repeated_by(event)
-            if type(body) is SetTimer:
-                self._timers[body.timer] = event.seq
-        elif kind in ANSWERS and kind is not ToolStarted:
-            self._open.pop(event.cause, None)
-            if type(body) is TimerFired:
-                self._timers.pop(body.timer, None)
-        elif type(body) is CancelTimer:
-            self._open.pop(self._timers.pop(body.timer, 0), None)
-        elif kind is TurnRequested:
-            self._turns[event.sender] = event
-        elif kind is Finished or kind is Stopped:  # a turn that was still waiting is never granted
-            self._turns.pop(event.sender, None)
+        if take := _TAKES.get(type(event.body)):
+            take(self, event, event.body)
 
     def broken_rule(self, event: Event) -> str:
         """Return the rule that an event of a port or a client breaks, or nothing."""
         if event.sender == CLIENT:
             is_good = event.cause == 0 and event.recipient == SUPERVISOR
             return "" if is_good else "the client speaks to the supervisor"
-        answer = ANSWERS.get(type(event.body))
-        if answer is None or answer[0] != event.sender:
+        port, kind, names = ANSWERS.get(type(event.body), ("", object, ()))
+        if port != event.sender:
             return f"{event.sender} does not post {event.kind}"
-        request, repeated = self._open.get(event.cause, (None, ()))
-        if request is None or type(request.body) is not answer[1]:
+        return self._broken_by_answer(event, kind, names)
+
+    def _broken_by_answer(self, answer: Event, kind: type, names: tuple[str, ...]) -> str:
+        request, repeated = self._open.get(answer.cause, (None, ()))
+        if request is None or type(request.body) is not kind:
             return "an answer needs a request that has no answer yet"
-        if tuple(getattr(event.body, name) for name in answer[2]) != repeated:
-            return f"an answer repeats {' and '.join(answer[2])} of its request"
-        return "" if event.recipient == owner_of(request) else f"this answer is for {owner_of(request)}"
+        if _values(answer.body, names) != repeated:
+            return f"an answer repeats {' and '.join(names)} of its request"
+        return "" if answer.recipient == owner_of(request) else f"this answer is for {owner_of(request)}"
 
-    def _repeated_by(self, request: Event) -> tuple[object, ...]:
-        """Return the values that the answer to a request carries again.
+    def _request(self, event: Event, body: AnyMessage) -> None:
+        """Keep a request with the values that its answer carries again."""
+        row, source = PORT_REQUESTS[type(body)], event
+        if row.through:  # they are those of the agent's last `TurnRequested`, which the request points to
+            source = self._turns.pop(owner_of(event), event)
+            if source.seq != getattr(body, row.through):
+                self._open[event.seq] = event, ()
+                return
+        self._open[event.seq] = event, _values(source.body, row.repeats)
 
-        They are the request's own, or those of the agent's last `TurnRequested`, which the request points to.
-        """
-        if type(request.body) is SetTimer:
-            return (request.body.timer,)
-        row = PORT_REQUESTS[type(request.body)]
-        source: object = request.body
-        if row.through:
-            turn = self._turns.pop(owner_of(request), None)
-            if turn is None or turn.seq != getattr(request.body, row.through):
-                return ()
-            source = turn.body
-        return tuple(getattr(source, name) for name in row.repeats)
+    def _timer(self, event: Event, body: SetTimer) -> None:
+        self._open[event.seq] = event, (body.timer,)
+        self._timers[body.timer] = event.seq
+
+    def _timer_ended(self, event: Event, body: TimerFired | CancelTimer) -> None:
+        self._open.pop(self._timers.pop(body.timer, 0), None)
+
+    def _answered(self, event: Event, body: AnyMessage) -> None:
+        self._open.pop(event.cause, None)
+
+    def _turn_ended(self, event: Event, body: Finished | Stopped) -> None:
+        self._turns.pop(event.sender, None)  # one that was still waiting is never granted
+
+
+_TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
+    **dict.fromkeys(PORT_REQUESTS, OpenRequests._request),
+    **dict.fromkeys((row.answer for row in PORT_REQUESTS.values()), OpenRequests._answered),
+    **dict.fromkeys((TimerFired, CancelTimer), OpenRequests._timer_ended),
+    **dict.fromkeys((Finished, Stopped), OpenRequests._turn_ended),
+    SetTimer: OpenRequests._timer,
+    TurnRequested: lambda requests, event, body: requests._turns.update({event.sender: event}),
+}
+
+
+def _values(body: object, names: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple(getattr(body, name) for name in names)

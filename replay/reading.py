@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, overload
 
-from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import RULES, SessionOpened
+from callboard.actors.protocol.messages import SessionOpened
 from callboard.runtime.log.hash_chain import PAGE_EVENTS
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, check_rules, event_of
 
 T = TypeVar("T")
 
@@ -79,13 +78,8 @@ class Source:
     def event(self, row: Stored) -> Event:
         """Return the event of a row. Raises CorruptLog."""
         event = event_of(self.session_id, row)
-        if type(event.body) is SessionOpened and event.body.rules > RULES:
-            raise CorruptLog(
-                f"session {self.session_id} lives by rules {event.body.rules}, this callboard knows up to "
-                f"{RULES}; use a newer one",
-                self.session_id,
-                row.seq,
-            )
+        if type(event.body) is SessionOpened:
+            check_rules(self.session_id, row.seq, event.body.rules)
         return event
 
 
@@ -134,14 +128,6 @@ class Rows(Sequence[T], Generic[T]):
     def between(self, first: int, last: int) -> Iterator[T]:
         """Yield `first` to `last`, not checked."""
         return map(self._made, self._source.between(first, last))
-
-
-def event_of(session_id: str, row: Stored) -> Event:
-    """Return the event of a row, under any rules. Raises CorruptLog."""
-    try:
-        return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
-    except UnreadableBody as error:
-        raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
 
 
 def _gap(session_id: str, seq: int, following: int = 0) -> CorruptLog:

@@ -5,6 +5,7 @@ recording.verify().lines()
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,7 @@ from callboard.actors.session.step import ActorState
 from callboard.replay.divergence import Divergence
 from callboard.replay.exports.writing import Job, export
 from callboard.replay.reading import Rows, Source
-from callboard.replay.states import Fold, Output, States
+from callboard.replay.states import Folds, Output, States
 from callboard.replay.steps import Steps
 from callboard.replay.tree import Tree
 from callboard.replay.verify import Page, Verifier
@@ -62,7 +63,7 @@ class Verification:
         ]
 
 
-class Recording:
+class Recording(AbstractContextManager["Recording"]):
     """One session of a log, up to the head that it had when it was opened.
 
     rows, events: sequences that read the log when they are used. Reading them from the start checks the
@@ -108,9 +109,6 @@ class Recording:
             raise
         return cls(Source(reader, name, end, known=head, key=key, is_owner=is_file))
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 
@@ -126,14 +124,11 @@ class Recording:
         return self.head
 
     def verify(self) -> Verification:
-        """Check every digest, and compare the posts of every decider with the recorded ones.
-
-        A corrupt log is reported before any divergence.
-        """
+        """Check every digest, and compare the posts of every decider with the recorded ones."""
         verifier = Verifier(self.events, self._pages())
         divergence = verifier.run()
         if divergence is not None:
-            self.check()
+            self.check()  # a corrupt log is reported before any divergence
         return Verification(self.session_id, self.head.seq, verifier.decisions, self.head, divergence)
 
     def _pages(self) -> Iterator[Page]:
@@ -142,10 +137,7 @@ class Recording:
             yield [(self._source.event(row), row.body) for row in rows]
 
     def tree(self, at: int | None = None) -> Tree:
-        """Return the delegations, with each agent's turns, tokens, cost and end.
-
-        at: as they were after that event. Raises UnknownName.
-        """
+        """Return the delegations and their agents' figures, as after event `at`. Raises UnknownName."""
         tree = Tree()
         for event in self.events.upto(self._seq(at)):
             tree.add(event)
@@ -171,21 +163,16 @@ class Recording:
         return Steps(self.events, self._states)
 
     def states(self, at: int) -> dict[str, ActorState]:
-        """Return the state of every actor after the events up to seq `at`, their digests checked.
-
-        Raises UnknownName.
-        """
-        folds = {SUPERVISOR: Fold(SUPERVISOR)}
+        """Return all states after the events up to seq `at`, which are checked. Raises UnknownName."""
+        folds = Folds()
         for event in self.events.upto(self._seq(at)):
             if event.sender in folds:
                 folds[event.sender].take(Output(event.cause, recorded_failure((event,))))
             if is_decider(event.recipient):
-                if event.recipient not in folds:
-                    folds[event.recipient] = Fold(event.recipient)
                 folds[event.recipient].take(event)
         later = self._states.failure_after(at)
-        found = {actor: fold.finish(later) for actor, fold in folds.items()}
-        return {actor: state for actor, state in found.items() if state is not None}
+        finished = ((actor, fold.finish(later)) for actor, fold in folds.items())
+        return {actor: state for actor, state in finished if state is not None}
 
     def state(self, at: int, actor: str) -> ActorState:
         """Return an actor's state after the events up to seq `at`.
@@ -223,13 +210,16 @@ class Recording:
         if isinstance(event.body, ModelReplied):
             return self.event(event.cause)
         if isinstance(event.body, TurnRequested):
-            for later in self.events.between(event.seq + 1, len(self.events)):
-                if isinstance(later.body, CallModel) and later.body.request == event.seq:
-                    return later
-            raise UnknownName(f"the turn requested at event {event.seq} was never granted: nothing was asked")
+            return self._grant_of(event)
         grants = (str(one.seq) for one in self.events if isinstance(one.body, CallModel))
-        named = ", ".join(islice(grants, _NAMED)) or "none"
+        named = ", ".join([*islice(grants, _NAMED)] or ["none"])
         raise UnknownName(f"event {event.seq} is {event.kind}, not CallModel; the first of those: {named}")
+
+    def _grant_of(self, turn: Event) -> Event:
+        for later in self.events.between(turn.seq + 1, len(self.events)):
+            if isinstance(later.body, CallModel) and later.body.request == turn.seq:
+                return later
+        raise UnknownName(f"the turn requested at event {turn.seq} was never granted: nothing was asked")
 
     def _seq(self, at: int | None) -> int:
         last = self.head.seq
@@ -270,11 +260,7 @@ def _check_known(reader: LogReader, session_id: str, end: Head, known: Head | No
     if known is None or known.seq == 0:
         return  # of an empty session the head is its origin, which the first check of digests compares
     row = next(iter(reader.events(session_id, known.seq, 1)), None)
-    if row is None or row.seq != known.seq or row.digest != known.digest:
+    if row is None or (row.seq, row.digest) != known:
         missing = "is missing" if end.seq < known.seq else "is not the one that was acknowledged"
-        raise CorruptLog(
-            f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten; "
-            "look for a whole copy of it",
-            session_id,
-            known.seq,
-        )
+        said = f"session {session_id}, event {known.seq} {missing}: the log was cut or rewritten"
+        raise CorruptLog(f"{said}; look for a whole copy of it", session_id, known.seq)

@@ -1,8 +1,4 @@
-"""States of actors at any event of a recording.
-
-An actor's state is a fold over its own inbox, so only the events that it received or posted are read. Its
-outputs say when it decided, and whether the decision failed.
-"""
+"""States of actors at any event of a recording: folds over the events that they received and posted."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -33,10 +29,7 @@ History: TypeAlias = Callable[[str, int, int], Iterable[Event | Output]]
 
 
 class Fold:
-    """The state of one actor, brought on by the events that it received and its outputs.
-
-    A decision is made when its first output is met, or in `finish`.
-    """
+    """The state of one actor. A decision is made when its first output is met, or in `finish`."""
 
     __slots__ = ("_core", "_waiting", "actor", "received")
 
@@ -67,16 +60,15 @@ class Fold:
             if self.actor == SUPERVISOR and len(self._waiting) >= _BATCH_EVENTS:
                 self._decide_supervisor()
         elif self.actor != SUPERVISOR:
-            while self._waiting and self._waiting[0].seq <= item.cause:
-                event = self._waiting.pop(0)
-                self._decide(event, item.failure if event.seq == item.cause else "")
+            self._decide_upto(item)
+
+    def _decide_upto(self, output: Output) -> None:
+        while self._waiting and self._waiting[0].seq <= output.cause:
+            event = self._waiting.pop(0)
+            self._decide(event, output.failure if event.seq == output.cause else "")
 
     def finish(self, failure: Callable[[Event], str]) -> ActorState | None:
-        """Make the waiting decisions and return the state; None for an actor that nothing has reached.
-
-        failure: returns the failure of a decision that raises and has no output so far, if the log has one
-        further on. Raises Diverged if it has none.
-        """
+        """Make the waiting decisions and return the state, or None. failure: finds the recorded one."""
         if self.actor == SUPERVISOR:
             self._decide_supervisor()
         for event in self._waiting:
@@ -110,6 +102,14 @@ class Fold:
                 self._decide(event)
 
 
+class Folds(dict[str, Fold]):
+    """The folds of all actors that an event has reached, by address."""
+
+    def __missing__(self, actor: str) -> Fold:
+        fold = self[actor] = Fold(actor)
+        return fold
+
+
 class States:
     """The states of single actors. last: the last seq that there is."""
 
@@ -120,10 +120,7 @@ class States:
         self._latest: dict[str, tuple[int, Fold]] = {}
 
     def state(self, at: int, actor: str) -> ActorState | None:
-        """Return the actor's state after the events up to `at`; None if nothing has reached it by then.
-
-        Raises Diverged if the code raises where the log holds no failure.
-        """
+        """Return the actor's state after the events up to `at`, or None. Raises Diverged."""
         kept = self._kept.setdefault(actor, [(0, Fold(actor))])
         seq, fold = self._latest.get(actor, kept[0])
         if seq > at:  # a step back

@@ -14,9 +14,8 @@ from callboard.replay.states import States
 class Step(NamedTuple):
     """One event in its place.
 
-    decision: the events that were posted together with it, itself included; empty for an event that a port
-    or a client posted. outputs: the events that were posted in answer to it. state: its recipient's after
-    it, as this code computes it; None where the recipient is no actor.
+    decision: all events that were posted with it; empty if no actor posted it. outputs: the events that
+    answer it. state: its recipient's after it; None if that is no actor.
     """
 
     event: Event
@@ -74,10 +73,8 @@ def _is_together(one: Event, other: Event) -> bool:
 
 
 def _passes_over(event: Event, later: Event) -> bool:
-    """Return whether no answer to `event` can follow `later`.
-
-    An actor handles its inbox in order; a timer that was cancelled does not fire.
-    """
+    """Return whether no answer to `event` can follow `later`."""
+    # An actor handles its inbox in order; a timer that was cancelled does not fire.
     if is_decider(event.recipient):
         return later.sender == event.recipient and later.cause > event.seq
     cancelled = later.body.timer if type(later.body) is CancelTimer else 0

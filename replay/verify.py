@@ -1,19 +1,14 @@
 """Verification: the deciders run again on the recorded inputs, and must post what the log says they posted.
 
-For every decision, the ordered list of (recipient, body) that the code computes now is compared, byte for
-byte, with the events that name the decided event as their cause and this actor as their sender. Inputs are
-held to the protocol (`open_requests`). Times are not compared.
-
-A decision whose outputs are missing is a divergence, unless it is among the last of its actor in a session
-that was not closed.
-
-The log is read once, in order. Memory holds the actors' states, the events that they have not handled yet,
-and the requests that have no answer.
+For every decision, recipients and bodies of its posts are compared, byte for byte and in order, with the
+events that name the decided event as their cause and this actor as their sender. Times are not compared. A
+decision without outputs is a divergence, unless it is among the last of its actor in a session that was not
+closed. The log is read once; memory holds states, events that are not handled, and open requests.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from typing import NoReturn, TypeAlias
 
 from msgspec.structs import replace
@@ -23,28 +18,11 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AskEnded, SessionClosed
 from callboard.actors.session.core import SessionCore, recorded_failure
-from callboard.replay.divergence import (
-    Divergence,
-    causal_path,
-    changed,
-    extra,
-    missing,
-    raised,
-    unexpected,
-)
+from callboard.replay.divergence import Divergence, causal_path, changed, extra, missing, raised, unexpected
 from callboard.replay.open_requests import ANSWERS, OpenRequests
 
 Page: TypeAlias = Sequence[tuple[Event, bytes]]
 """Events that follow each other, each with its body as it is stored."""
-
-
-@dataclass(slots=True)
-class _Decision:
-    """A decision made again. place: how many of its posts are found in the log."""
-
-    event: Event
-    posts: tuple[Post, ...]
-    place: int = 0
 
 
 class _Found(Exception):
@@ -53,22 +31,6 @@ class _Found(Exception):
     def __init__(self, divergence: Divergence) -> None:
         super().__init__(divergence.seq)
         self.divergence = divergence
-
-
-class _Completeness:
-    """Watches for a session that was closed with nothing left undone, so that no output may be missing."""
-
-    def __init__(self) -> None:
-        self._is_in_doubt = self._is_closed = False
-
-    def take(self, event: Event) -> None:
-        """Take the next event in."""
-        self._is_closed = type(event.body) is SessionClosed
-        if type(event.body) is AskEnded and event.body.in_doubt:
-            self._is_in_doubt = True
-
-    def __bool__(self) -> bool:
-        return self._is_closed and not self._is_in_doubt
 
 
 class Verifier:
@@ -87,8 +49,9 @@ class Verifier:
         self._made_ahead: dict[int, tuple[Post, ...]] = {}
         self._is_ahead = True
         self._requests = OpenRequests()
-        self._completeness = _Completeness()
-        self._decision: _Decision | None = None
+        self._is_in_doubt = self._is_closed = False
+        # The posts of the latest decision that the log has still to show, each with the event decided on.
+        self._due: deque[tuple[Event, Post]] = deque()
 
     def run(self) -> Divergence | None:
         """Return the first divergence in the order of the log; None if there is no divergence."""
@@ -107,43 +70,55 @@ class Verifier:
         return None
 
     def _take(self, event: Event, body: bytes) -> None:
-        decision = self._decision
-        if decision is not None and decision.place < len(decision.posts):
-            if (event.sender, event.cause) != (decision.event.recipient, decision.event.seq):
-                _fail(missing(decision.event, event.seq, decision.posts[decision.place], event))
-            self._compare(decision, event, body)
+        if self._due:
+            self._compare(event, body)
         elif is_decider(event.sender):
-            self._compare(self._decision_of(event), event, body)
+            self._decide_for(event)
+            self._compare(event, body)
         elif rule := self._requests.broken_rule(event):
             _fail(unexpected(event, rule))
-        self._completeness.take(event)
+        self._note_end(event)
         self._requests.take(event)
         if is_decider(event.recipient):
             self._inboxes[event.recipient].append(event)
 
-    def _compare(self, decision: _Decision, output: Event, body: bytes) -> None:
-        """Compare the next post of a decision with the event in its place."""
-        if decision.place >= len(decision.posts):
+    def _note_end(self, event: Event) -> None:
+        self._is_closed = type(event.body) is SessionClosed
+        if type(event.body) is AskEnded and event.body.in_doubt:
+            self._is_in_doubt = True
+
+    @property
+    def _is_complete(self) -> bool:
+        """True if the session was closed with nothing left undone, so that no output may be missing."""
+        return self._is_closed and not self._is_in_doubt
+
+    def _compare(self, output: Event, body: bytes) -> None:
+        """Compare the next post that is due with the event in its place."""
+        if not self._due:
             _fail(extra(output))
-        post = decision.posts[decision.place]
+        event, post = self._due.popleft()
+        if (output.sender, output.cause) != (event.recipient, event.seq):
+            _fail(missing(event, output.seq, post, output))
         if output.recipient != post.recipient or body != encode(post.body):
             _fail(changed(output, body, post))
-        decision.place += 1
 
-    def _decision_of(self, output: Event) -> _Decision:
+    def _decide_for(self, output: Event) -> None:
         """Make the decision whose first output this is, after those before it in the actor's inbox."""
-        inbox = self._inboxes.get(output.sender)
-        # Nearly always it answers the first event: a look at the others is for a log that was changed.
-        is_known = inbox and (inbox[0].seq == output.cause or any(one.seq == output.cause for one in inbox))
-        if not inbox or not is_known or type(output.body) in ANSWERS:
+        waiting = self._inboxes[output.sender]
+        if type(output.body) in ANSWERS or all(event.seq != output.cause for event in waiting):
             self._refuse(output)
+        event = self._next_for(output)
+        self._due.extend((event, post) for post in self._decide(event, (output,)))
+
+    def _next_for(self, output: Event) -> Event:
+        """Take the event that an output answers, and those before it, which need no answer, off the inbox."""
+        inbox = self._inboxes[output.sender]
         while (event := inbox.popleft()).seq != output.cause:
             if posts := self._decide(event):
                 _fail(missing(event, output.seq, posts[0], output))
         if not inbox:
             del self._inboxes[output.sender]  # an agent that has ended costs no memory
-        self._decision = _Decision(event, self._decide(event, (output,)))
-        return self._decision
+        return event
 
     def _refuse(self, output: Event) -> NoReturn:
         """Fail for an output that belongs to no decision that is still to be made."""
@@ -155,30 +130,24 @@ class Verifier:
 
     def _finish(self, last: int) -> None:
         """Make the decisions that have no outputs in the log."""
-        # The log of an open session may end between a decision and its outputs: then none is missing.
-        decision, is_complete = self._decision, bool(self._completeness)
-        if is_complete and decision is not None and decision.place < len(decision.posts):
-            _fail(missing(decision.event, last + 1, decision.posts[decision.place], None))
-        for event in self._undecided():
-            posts = self._decide(event)
-            if posts and is_complete:
-                _fail(missing(event, last + 1, posts[0], None))
+        later = ((event, post) for event in self._undecided() for post in self._decide(event))
+        for event, post in chain(self._due, later):
+            # The log of an open session may end between a decision and its outputs: then none is missing.
+            if self._is_complete:
+                _fail(missing(event, last + 1, post, None))
 
     def _decide_ahead(self, page: Page) -> None:
-        """Make all decisions of the supervisor on this page together.
-
-        They need not wait for their outputs: no log holds a failure of the supervisor.
-        """
-        events = [event for event, _ in page if event.recipient == SUPERVISOR]
+        """Make all decisions of the supervisor on this page together; no log holds a failure of it."""
+        events = {event.seq: event for event, _ in page if event.recipient == SUPERVISOR}
         if not self._is_ahead or not events:
             return
         # One unit of work for all of them: one for each event made verification 6 to 40 % slower.
         try:
-            posts = self._core.decide_together(events)
+            posts = self._core.decide_together([*events.values()])
         except Exception:  # one of them raises: from here on each is made in its turn, to find which
             self._is_ahead = False
             return
-        self._made_ahead.update(zip((event.seq for event in events), posts, strict=True))
+        self._made_ahead.update(zip(events, posts, strict=True))
 
     def _decide(self, event: Event, outputs: Sequence[Event] = ()) -> tuple[Post, ...]:
         """Make one decision. outputs: what the log has of it, the first at least, if it has any."""
@@ -197,46 +166,38 @@ class Verifier:
         return sorted(events, key=lambda event: event.seq)
 
     def _first(self, found: Divergence) -> Divergence:
-        """Return the divergence of an earlier decision, if its outputs are nowhere in the log; else `found`.
-
-        A missing request shows first as an answer without a request. So the rest of the log is read for the
-        outputs of decisions that were still to be made.
-        """
+        """Return the divergence of an earlier decision without outputs in the log, if any; else `found`."""
+        # A missing request shows first as an answer without a request.
         undecided = [event for event in self._undecided() if event.seq < found.seq]
         if found.kind != "unexpected":
             undecided = [event for event in undecided if event.seq < found.decision]
-        outputs, passing, is_complete = self._outputs_of(undecided)
+        outputs, passing = self._outputs_of(undecided)
         for event in undecided:
             output, after = outputs.get(event.seq), passing.get(event.seq)
             try:
                 posts = self._decide(event, () if output is None else (output,))
             except _Found as earlier:
                 return earlier.divergence
-            if posts and output is None and (after is not None or is_complete):
+            if posts and output is None and (after is not None or self._is_complete):
                 place = len(self._events) + 1 if after is None else after.seq
                 return missing(event, place, posts[0], after)
         return found
 
-    def _outputs_of(self, undecided: list[Event]) -> tuple[dict[int, Event], dict[int, Event], bool]:
-        """Read the whole log for the first outputs of these decisions.
-
-        Returns, by the seqs of the decisions: their first outputs, and the first outputs of later decisions
-        of the same actors. The last item is whether the session is complete.
-        """
+    def _outputs_of(self, undecided: list[Event]) -> tuple[dict[int, Event], dict[int, Event]]:
+        """Return the first outputs of these decisions, and of later ones of their actors, by these seqs."""
         outputs: dict[int, Event] = {}
         passing: dict[int, Event] = {}
-        by_actor: dict[str, list[int]] = {}
+        by_actor: defaultdict[str, list[int]] = defaultdict(list)
         for event in undecided:
-            by_actor.setdefault(event.recipient, []).append(event.seq)
-        completeness = _Completeness()
+            by_actor[event.recipient].append(event.seq)
         for event in self._events:
-            completeness.take(event)
+            self._note_end(event)
             for seq in by_actor.get(event.sender, ()):
                 if event.cause == seq:
                     outputs.setdefault(seq, event)
                 elif event.cause > seq:
                     passing.setdefault(seq, event)
-        return outputs, passing, bool(completeness)
+        return outputs, passing
 
 
 def _fail(divergence: Divergence) -> NoReturn:

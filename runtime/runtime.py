@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
@@ -12,7 +12,6 @@ from callboard.actors.protocol.errors import InsideLoop, InvalidAgent, MisuseErr
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.protocol.messages import RULES, SessionOpened
-from callboard.actors.protocol.profiles import Profile
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime import event_loop
@@ -35,7 +34,7 @@ from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
-from callboard.runtime.sessions.session import Session, with_head
+from callboard.runtime.sessions.session import Session, refuse_unpriced, with_head
 from callboard.runtime.tools.execution import ToolRunner
 
 _TITLE_CHARS_MAX: Final = 200
@@ -78,7 +77,7 @@ class Runtime:
         redact_keys: bool = True,
     ) -> None:
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
-        self._log = _log_of(log, durability)
+        self._log = open_log(log, durability) if isinstance(log, str | Path) else log
         self._model = model_named(model) if isinstance(model, str) else model
         self._limits = limits_of(limits)
         self._is_strict = strict_spending
@@ -124,19 +123,15 @@ class Runtime:
         for session in self._sessions.values():
             session.check_loop()
         self._is_closing = True
-        closing = [session.close() for session in self._sessions.values()]
-        found: list[object] = await asyncio.gather(*closing, return_exceptions=True)
-        models, self._models = list(self._models.values()), {}
-        found += await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
-        if self._writer is not None:
-            found += await asyncio.gather(self._writer.aclose(), return_exceptions=True)
-            self._writer = None
-        for held in (self._checker, self._tools):
-            found += await asyncio.gather(held.aclose(), return_exceptions=True)
+        models, self._models = self._models, {}
+        writer, self._writer = self._writer, None
+        errors = await _closed(session.close for session in tuple(self._sessions.values()))
+        errors += await _closed(model.aclose for model in models.values())
+        for held in (writer, self._checker, self._tools):
+            errors += await _closed([held.aclose] if held else [])
         await self._log.close()
-        for error in found:
-            if isinstance(error, BaseException):
-                raise error
+        if errors:
+            raise errors[0]
 
     # --- running ------------------------------------------------------------------
 
@@ -258,15 +253,13 @@ class Runtime:
 
     def _cast(self, agent: Agent, limits: Limits | None) -> "_Cast":
         """Return the agents and models of a session with this host."""
-        if not isinstance(agent, Agent):
-            raise MisuseError(f"{agent!r} is no Agent")
-        agents = roster(agent)
+        agents = _roster(agent)
         model = self._model_of(agent)
-        opened, models = self._describe(agent, model, agents, limits)
+        opened, models, unpriced = self._describe(agent, model, agents, limits)
         self._secrets.learn_early(models.values())
         admitted = self._secrets.admitted(opened)
         assert isinstance(admitted, SessionOpened)
-        return _Cast(agents, models, admitted, unpriced(model, agents))
+        return _Cast(agents, models, admitted, unpriced)
 
     def _put_together(self, name: str, epoch: int, cast: "_Cast") -> tuple[Session, Board]:
         """Build a session with its board and ports, before its first event in this process."""
@@ -286,9 +279,9 @@ class Runtime:
 
     def _check_approver(self, agent: Agent) -> None:
         """Refuse a run that would wait forever for an approval. Raises MisuseError."""
-        if self._approver is not None or not isinstance(agent, Agent):
+        if self._approver is not None:
             return
-        for other in roster(agent).values():
+        for other in _roster(agent).values():
             for tool in other.tools.values():
                 if tool.spec().approval in ("before", "always"):
                     raise MisuseError(
@@ -316,17 +309,23 @@ class Runtime:
 
     def _describe(
         self, host: Agent, model: Model, agents: Mapping[str, Agent], limits: Limits | None
-    ) -> tuple[SessionOpened, dict[str, Model]]:
-        """Return the first event, and the models by the names in it."""
+    ) -> tuple[SessionOpened, dict[str, Model], str]:
+        """Return the first event, the models by the names in it, and a model without known prices if any."""
         bounds = narrow(self._limits, limits_of(limits))
-        profiles = [other.profile() for other in agents.values()]
-        _check_prices(bounds, unpriced(model, agents), agents)
+        profiles = tuple(Json(encode(other.profile())) for other in agents.values())
         models = _models([model, *(other.model for other in agents.values())])
+        unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
+        refuse_unpriced(unpriced, bounds, *(other.limits for other in agents.values()))
         for one in models.values():
             if isinstance(one, Checkable):
                 one.check()
-        raw = tuple(_raw(profile) for profile in profiles)
-        return SessionOpened(RULES, host.name, raw, model.spec, bounds), models
+        return SessionOpened(RULES, host.name, profiles, model.spec, bounds), models, unpriced
+
+
+def _roster(host: Agent) -> dict[str, Agent]:
+    if not isinstance(host, Agent):
+        raise MisuseError(f"{host!r} is no Agent")
+    return roster(host)
 
 
 class _Cast(NamedTuple):
@@ -338,21 +337,15 @@ class _Cast(NamedTuple):
     unpriced: str
 
 
-def _log_of(log: "str | Path | EventLog", durability: Literal["full", "process"]) -> EventLog:
-    if isinstance(log, str | Path):
-        return open_log(log, durability)
-    return log
-
-
-def _raw(profile: Profile) -> Json:
-    return Json(encode(profile))
+async def _closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:
+    """Close what can be closed together. Return the errors."""
+    found = await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+    return [error for error in found if isinstance(error, BaseException)]
 
 
 def _models(models: Sequence[Model | None]) -> dict[str, Model]:
     found: dict[str, Model] = {}
-    for model in models:
-        if model is None:
-            continue
+    for model in (one for one in models if one is not None):
         name = model.spec.name
         if found.setdefault(name, model) is not model:
             raise InvalidAgent(
@@ -360,23 +353,6 @@ def _models(models: Sequence[Model | None]) -> dict[str, Model]:
                 "so give one of them another"
             )
     return found
-
-
-def unpriced(model: Model, agents: Mapping[str, Agent]) -> str:
-    """Return the name of a model without known prices, which no cost limit fits, or an empty text."""
-    for candidate in (model, *(agent.model for agent in agents.values())):
-        if candidate is not None and candidate.spec.prices is None:
-            return candidate.spec.name
-    return ""
-
-
-def _check_prices(bounds: Limits, model: str, agents: Mapping[str, Agent]) -> None:
-    is_costed = bounds.cost is not None or any(agent.limits.cost is not None for agent in agents.values())
-    if is_costed and model:
-        raise MisuseError(
-            f"a cost limit is set, and the prices of model {model!r} are not known; "
-            "pass prices=Prices(...) to the model, or limit tokens instead"
-        )
 
 
 def _refuse_inside_loop() -> None:

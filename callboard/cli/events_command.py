@@ -20,8 +20,7 @@ from callboard.cli.options import json_option, log_option, session_argument
 from callboard.cli.output import attributes, emit_json, emit_lines, talk, width_of_stdout
 from callboard.cli.recordings import find_session, open_reader
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.reading import event_of
-from callboard.runtime.log.protocol import LogReader, Stored
+from callboard.runtime.log.protocol import LogReader, Stored, event_of
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
 _PAGE: Final = 1_000

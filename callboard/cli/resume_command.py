@@ -22,7 +22,7 @@ from callboard.runtime.agent import Agent
 from callboard.runtime.log.protocol import LogReader, SessionRow
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.recorded_session import RecordedSession, recorded_of
+from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 
 
 @click.command("resume")

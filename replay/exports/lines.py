@@ -6,10 +6,9 @@
     {"seq": N, "cuts": [[OFFSET, DIGEST], ...]}    before event N, if large values were cut out of its body
     {"seq", "at", "sender", "recipient", "cause", "kind", "body", "digest"}
 
-`body` is the stored text of the body, as one JSON string: with its own white space and numbers, and `null`
-where a large value was cut out. So every digest can be computed from the file (`runtime/log/hash_chain.py`
-has the formula; `data` is hashed as UTF-8). `at` and `created` are milliseconds since 1970 UTC. `key_check`
-is empty unless the digests were computed under a key. Digests are hex.
+`body` is the stored text of the body, as one JSON string, with `null` where a large value was cut out. So
+every digest can be computed from the file (`runtime/log/hash_chain.py` has the formula; `data` is hashed as
+UTF-8). `at` and `created` are milliseconds since 1970 UTC. `key_check` is empty without a key. Digests: hex.
 """
 
 import re
@@ -75,11 +74,9 @@ _NOT_ASCII: Final = re.compile("[^\x00-\x7e]")
 
 
 def ascii_line(value: object) -> bytes:
-    """Return a value as JSON on one line of pure ASCII, with its line break.
-
-    Programs that split text at U+2028, or that take another encoding, cannot break such a line, and it has no
-    power over a terminal.
-    """
+    """Return a value as JSON on one line of pure ASCII, with its line break."""
+    # A program that splits text at U+2028, or takes another encoding, cannot break it; nor can it steer a
+    # terminal.
     line = _encode(value) + b"\n"
     if line.isascii() and b"\x7f" not in line:
         return line
@@ -87,18 +84,12 @@ def ascii_line(value: object) -> bytes:
 
 
 def event_line(session_id: str, row: Sealed, body: msgspec.Raw | None = None) -> EventLine:
-    """Return the line of a row. body: the message itself, instead of the stored text.
-
-    Raises CorruptLog for a body that is no text, or no message.
-    """
+    """Return the line of a row. body: instead of the stored text. Raises CorruptLog if that is no message."""
     try:
         kind, text = _kind(row.body).type, row.body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptLog(
-            f"session {session_id}, event {row.seq}: not a message ({error}); only a database can hold it",
-            session_id,
-            row.seq,
-        ) from None
+        said = f"session {session_id}, event {row.seq}: not a message ({error}); only a database can hold it"
+        raise CorruptLog(said, session_id, row.seq) from None
     seq, at, sender, recipient, cause, _, _, digest = row
     return EventLine(seq, at, sender, recipient, cause, kind, text if body is None else body, digest.hex())
 

@@ -51,10 +51,7 @@ class _Blobs:
 
 
 class ExportReader(AbstractContextManager["ExportReader"]):
-    """Reads the lines of a `jsonl` export. To be closed: `with ExportReader(...) as reader`.
-
-    lines: of the file, as bytes. key: the digest key, if there was one. where: the file, for errors.
-    """
+    """Reads the lines of a `jsonl` export. key: the digest key, if any. where: the file, for errors."""
 
     def __init__(self, lines: Iterable[bytes], key: bytes | None, where: str) -> None:
         self._lines = lines
@@ -70,11 +67,7 @@ class ExportReader(AbstractContextManager["ExportReader"]):
         self._blobs.close()
 
     def items(self) -> Iterator[Item]:
-        """Yield the headers and events, in order.
-
-        Raises CorruptLog at the first line that is not as it was written, or if the end of a session is
-        missing; MisuseError for a file that is no such export; WrongKey.
-        """
+        """Yield the headers and events. Raises CorruptLog at the first bad line, MisuseError, WrongKey."""
         for line in self._lines:
             self._number += 1
             try:

@@ -48,10 +48,9 @@ def _jsonl(job: Job) -> Iterator[bytes]:
 def _event_lines(source: Source, rows: Iterator[Sealed]) -> Iterator[bytes]:
     written: set[bytes] = set()
     for row in rows:
-        for _, digest, data in row.cuts:
-            if digest not in written:
-                written.add(digest)
-                yield ascii_line(BlobLine(digest.hex(), data.decode()))
+        fresh = {digest: data for _, digest, data in row.cuts if digest not in written}
+        written.update(fresh)
+        yield from (ascii_line(BlobLine(digest.hex(), data.decode())) for digest, data in fresh.items())
         if row.cuts:
             places = tuple((offset, digest.hex()) for offset, digest, _ in row.cuts)
             yield ascii_line(CutsLine(row.seq, places))
@@ -79,8 +78,7 @@ def _json(job: Job) -> Iterator[bytes]:
 
 def _db(job: Job, target: "Path | BinaryIO") -> None:
     """Write a log again. All sessions are copied as they are, so that a damaged log can be backed up."""
-    readers = {id(source.reader): source.reader for source in job.sources}
-    reader = next(iter(readers.values()), None)
+    reader = job.sources[0].reader if job.sources else None
     if not isinstance(target, Path) or not isinstance(reader, SQLiteReader):
         raise MisuseError("a database is copied from a log file to a file: give the path of a new one")
     if job.is_all:

@@ -47,6 +47,10 @@ class Sealing(NamedTuple):
     digests: list[bytes]
     cuts: dict[int, tuple[Cut, ...]]
 
+    def head(self, before: Head) -> Head:
+        """Return the head of a session that these events continue."""
+        return Head(before.seq + len(self.digests), self.digests[-1]) if self.digests else before
+
     def rows(self, events: Sequence[Event]) -> Iterator[Sealed]:
         """Yield the rows of the events that were sealed."""
         for at, (event, body, digest) in enumerate(zip(events, self.bodies, self.digests, strict=True)):
@@ -60,20 +64,14 @@ class HashChain:
     def __init__(self, key: bytes | None = None) -> None:
         if key is not None and not 0 < len(key) <= KEY_BYTES_MAX:
             raise MisuseError(f"a digest key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
-        self._empty = blake2b(digest_size=DIGEST_BYTES, person=b"callboard/1", key=key or b"")
-        check = blake2b(digest_size=8, person=b"callboard/key", key=key or b"")
+        secret = key or b""
+        self._empty = blake2b(digest_size=DIGEST_BYTES, person=b"callboard/1", key=secret)
+        check = blake2b(digest_size=8, person=b"callboard/key", key=secret)
         # Kept in the log to recognise its key. Reveals nothing of the key itself.
         self.key_check = "" if key is None else check.hexdigest()
 
-    def seal(self, session_id: str, previous: bytes, event: Event) -> Sealed:
-        """Return an event in its stored form, with its digest. Raises one of `UNWRITABLE`."""
-        return next(self.seal_all(session_id, previous, (event,)).rows((event,)))
-
     def seal_all(self, session_id: str, previous: bytes, events: Sequence[Event]) -> Sealing:
-        """Return the sealing of consecutive events.
-
-        Raises one of `UNWRITABLE` if one cannot be written, or could not be read back from every store.
-        """
+        """Return the sealing of consecutive events. Raises one of `UNWRITABLE`."""
         _check(events)
         bodies: list[bytes] = []
         digests: list[bytes] = []
@@ -113,21 +111,29 @@ class HashChain:
         read: returns rows from a seq on (first argument), up to so many (second). known: a head that was
         acknowledged earlier. Raises CorruptLog at the first event that does not fit.
         """
-        seq, previous = 0, origin
-        if known is not None and known.seq == 0 and known.digest != origin:
-            raise corrupt(session_id, 1, "does not continue the head that was acknowledged")
-        while seq < upto and (page := read(seq + 1, min(PAGE_EVENTS, upto - seq))):
-            for row in page:
-                if row.seq != seq + 1:
-                    raise corrupt(session_id, seq + 1, f"is missing; the next one there is {row.seq}")
-                if row.digest != self.digest(session_id, previous, row):
-                    raise corrupt(session_id, row.seq, "does not match its digest")
-                seq, previous = row.seq, row.digest
-                if known is not None and known.seq == seq and known.digest != previous:
-                    raise corrupt(session_id, seq, "is not the one that was acknowledged")
-            yield page
-        if seq < upto:
+        head = Head(0, origin)
+        known = known or head
+        _compare(session_id, head, known)
+        # A page ends at the known head, which is compared before any event behind it is looked at.
+        for last in (min(known.seq, upto), upto):
+            while head.seq < last:
+                page = read(head.seq + 1, min(PAGE_EVENTS, last - head.seq))
+                head = self._checked(session_id, head, page)
+                _compare(session_id, head, known)
+                yield page
+
+    def _checked(self, session_id: str, head: Head, page: list[Sealed]) -> Head:
+        """Check the digests of a page behind a head. Return the head after it."""
+        seq, previous = head
+        for row in page:
+            if row.seq != seq + 1:
+                raise corrupt(session_id, seq + 1, f"is missing; the next one there is {row.seq}")
+            if row.digest != self.digest(session_id, previous, row):
+                raise corrupt(session_id, row.seq, "does not match its digest")
+            seq, previous = row.seq, row.digest
+        if not page:
             raise corrupt(session_id, seq + 1, "is missing, and all after it")
+        return Head(seq, previous)
 
     def check_key(self, kept: str, where: str) -> None:
         """Refuse a key that the log was not made with: its chain would break. Raises WrongKey."""
@@ -163,15 +169,18 @@ def _check(events: Sequence[Event]) -> None:
             raise ValueError(f"there is NUL in the address {address!r:.100}")
 
 
+def _compare(session_id: str, head: Head, known: Head) -> None:
+    """Refuse a head that differs from the acknowledged one of the same seq."""
+    if head.seq == known.seq and head.digest != known.digest:
+        what = "is not the one that was" if head.seq else "does not continue the head that was"
+        raise corrupt(session_id, max(head.seq, 1), f"{what} acknowledged")
+
+
 def _places(cuts: tuple[Cut, ...]) -> list[tuple[int, bytes]]:
     return [(offset, digest) for offset, digest, _ in cuts]
 
 
 def corrupt(session_id: str, seq: int, what: str) -> CorruptLog:
     """Return the error for an event that is not as it was written. what: the end of the sentence."""
-    return CorruptLog(
-        f"session {session_id}, event {seq} {what}: the log was damaged or edited; "
-        f"events before {seq} are as they were written",
-        session_id,
-        seq,
-    )
+    said = f"session {session_id}, event {seq} {what}: the log was damaged or edited"
+    return CorruptLog(f"{said}; events before {seq} are as they were written", session_id, seq)

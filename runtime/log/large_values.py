@@ -1,9 +1,8 @@
 """Large JSON values are cut out of a body's text and kept once, under the digest of their bytes.
 
-A profile, a schema or a report that travels through five messages is on disk once. Of bodies of more than
-1 KiB, the fields that hold foreign JSON (`Json`, or a tuple of `Json`) of at least 1 KiB are cut out. `null`
-stands in their place, so the text is still JSON. Their offsets and digests are kept beside the text, never in
-it: no user's data can be mistaken for a reference. Splicing gives back exactly the bytes that were encoded.
+Of bodies of more than 1 KiB, the fields that hold foreign JSON (`Json`, or a tuple of `Json`) of at least
+1 KiB are cut out. `null` stands in their place, so the text is still JSON. Their offsets and digests are kept
+beside the text, never in it: no user's data can be mistaken for a reference.
 """
 
 from collections.abc import Iterable
@@ -35,34 +34,29 @@ class Cut(NamedTuple):
 
 
 def blob_digest(data: bytes) -> bytes:
-    """Return the digest of a blob: BLAKE2b, 32 bytes, person "callboard/blob", never keyed.
-
-    The events' hash chain covers it, so the chain's key protects blobs too.
-    """
+    """Return the digest of a blob: BLAKE2b, 32 bytes, person "callboard/blob"."""
+    # Never keyed: the events' hash chain covers it, so the chain's key protects blobs too.
     return blake2b(data, digest_size=32, person=b"callboard/blob").digest()
 
 
 def cut(message: AnyMessage, body: bytes) -> tuple[bytes, tuple[Cut, ...]]:
     """Cut large values out of a body. Return the text to store, and the values."""
     large: list[Json] = []
-    holed = {}
-    for name in message.__struct_fields__:
-        value, seen = getattr(message, name), len(large)
-        is_many = isinstance(value, tuple)
-        kept = tuple(_taken(item, large) for item in value) if is_many else _taken(value, large)
-        if len(large) > seen:
-            holed[name] = kept
+    holed = {name: _holed(getattr(message, name), large) for name in message.__struct_fields__}
     if not large:
         return body, ()
     parts = encode(msgspec.structs.replace(message, **holed)).split(_PLACEHOLDER_BYTE)
     if len(parts) != len(large) + 1:
         raise ValueError("a body holds bytes that are not UTF-8, so its large values cannot be told apart")
-    offsets = accumulate(len(part) + len(_HOLE) for part in parts)
-    cuts = zip(offsets, map(bytes, large), strict=False)
-    return _HOLE.join(parts), tuple(Cut(end - len(_HOLE), blob_digest(data), data) for end, data in cuts)
+    places = enumerate(zip(accumulate(map(len, parts)), map(bytes, large), strict=False))
+    cuts = (Cut(end + holes * len(_HOLE), blob_digest(data), data) for holes, (end, data) in places)
+    return _HOLE.join(parts), tuple(cuts)
 
 
-def _taken(value: object, large: list[Json]) -> object:
+def _holed(value: object, large: list[Json]) -> object:
+    """Return a field with the placeholder for each large value in it, which goes to `large`."""
+    if isinstance(value, tuple):
+        return tuple(_holed(item, large) for item in value)
     if isinstance(value, msgspec.Raw) and len(value) >= PIECE_BYTES_MIN:
         large.append(value)
         return _PLACEHOLDER

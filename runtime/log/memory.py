@@ -1,11 +1,10 @@
 """A log in memory, for tests and for sessions that need not survive. Same rules, bytes and digests.
 
-Large values are kept once. `MemoryReader` reads beside the writer, from any thread: lists only grow, and a
-head moves after its rows were added.
+`MemoryReader` reads beside the writer, from any thread: lists only grow, and a head moves after its rows.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
@@ -88,9 +87,9 @@ class MemoryLog:
     async def delete(self, session_id: str) -> int:
         session = self._session(session_id)
         del self._sessions[session_id]
-        rows = (_unpack(row) for other in self._sessions.values() for row in other.rows)
-        used = {digest for row in rows for _, digest, _ in row.cuts}
-        self._blobs = {digest: data for digest, data in self._blobs.items() if digest in used}
+        rows = chain.from_iterable(other.rows for other in self._sessions.values())
+        used = {cut.digest for row in map(_unpack, rows) for cut in row.cuts}
+        self._blobs = {digest: self._blobs[digest] for digest in used}
         return session.head.seq
 
     def _check_open(self) -> None:
@@ -107,14 +106,13 @@ class MemoryLog:
             return no_session(part.session_id)
         if refused := refusal(part, session.epoch, session.head.seq):
             return refused
-        digest = session.head.digest
         try:
-            sealing = self._hash_chain.seal_all(part.session_id, digest, part.events)
+            sealing = self._hash_chain.seal_all(part.session_id, session.head.digest, part.events)
             rows = [self._packed(row) for row in sealing.rows(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
-        session.head = Head(len(session.rows), sealing.digests[-1] if rows else digest)
+        session.head = sealing.head(session.head)
         return session.head
 
     def _packed(self, row: Sealed) -> bytes:

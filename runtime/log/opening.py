@@ -6,7 +6,7 @@ from callboard.runtime.log.memory import MemoryLog
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite.log import SQLiteLog
-from callboard.runtime.log.sqlite.preparation import Durability
+from callboard.runtime.log.sqlite.meta import Durability
 
 
 def open_log(

@@ -1,10 +1,7 @@
 """The protocols of a store.
 
-A session is one stream of events, numbered from 1 without gaps. The store accepts events that continue a
-session's head, or refuses all of them, without failing the other sessions of a batch.
-
-Writing is asynchronous and belongs to one owner. Reading needs no event loop and no ownership, and is the
-only access that replay has.
+A session is one stream of events, numbered from 1 without gaps. Writing is asynchronous and belongs to one
+owner. Reading needs no event loop and no ownership, and is the only access that replay has.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +9,10 @@ from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 
-from callboard.actors.protocol.errors import Fenced, SessionExists, SessionNotFound, WrongHead
+from callboard.actors.protocol.codec import UnreadableBody, decode
+from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionExists, SessionNotFound, WrongHead
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import RULES
 from callboard.runtime.log.large_values import Cut, splice
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
@@ -194,6 +193,21 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
         if event.seq != seq:
             return WrongHead(f"session {part.session_id}: event {event.seq} came where {seq} was next")
     return None
+
+
+def event_of(session_id: str, row: Stored) -> Event:
+    """Return the event of a row, under any rules. Raises CorruptLog."""
+    try:
+        return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
+    except UnreadableBody as error:
+        raise CorruptLog(f"session {session_id}, event {row.seq}: {error}", session_id, row.seq) from None
+
+
+def check_rules(session_id: str, seq: int, rules: int) -> None:
+    """Refuse a session that lives by rules of a newer callboard. Raises CorruptLog."""
+    if rules > RULES:
+        said = f"session {session_id} lives by rules {rules}, this callboard knows up to {RULES}"
+        raise CorruptLog(f"{said}; use a newer one", session_id, seq)
 
 
 def no_session(session_id: str) -> SessionNotFound:

@@ -21,10 +21,8 @@ def is_memory(address: str | Path) -> bool:
 
 
 def file_of(address: str | Path) -> Path:
-    """Return the file of a path or of a `sqlite` URL. Raises MisuseError for any other URL.
-
-    As SQLAlchemy writes them: sqlite:///relative.db, sqlite:////absolute/path.db. Nothing is unescaped.
-    """
+    """Return the file of a path or of a `sqlite` URL. Raises MisuseError for any other URL."""
+    # As SQLAlchemy writes them: sqlite:///relative.db, sqlite:////absolute/path.db. Nothing is unescaped.
     url = _URL.fullmatch(os.fspath(address))
     if url is None:
         return Path(address)
@@ -42,10 +40,9 @@ def file_of(address: str | Path) -> Path:
 def open_reader(
     address: str | Path, key: bytes | None = None, encryption_key: bytes | None = None
 ) -> LogReader:
-    """Open the log at an address for reading, without owning it.
+    """Open a log for reading, without owning it. Parameters as of `open_log`.
 
-    address: a path, or `sqlite:///callboard.db`. key, encryption_key: see `open_log`. Raises StoreError,
-    WrongKey, CorruptLog, and MisuseError for an unknown scheme.
+    Raises StoreError, WrongKey, CorruptLog, and MisuseError for an unknown scheme.
     """
     if is_memory(address):
         raise MisuseError(f"{address} has no events yet: read a log in memory with MemoryReader(log)")

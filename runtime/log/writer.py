@@ -61,10 +61,7 @@ class GroupWriter:
     # --- sessions -----------------------------------------------------------------
 
     def attach(self, session_id: str, epoch: int, head: Head = EMPTY) -> None:
-        """Begin to write a session that was taken over. Fence writers of earlier epochs.
-
-        epoch, head: from `EventLog.take_over`. A new session needs no `attach`.
-        """
+        """Begin to write a session that `EventLog.take_over` gave. Fence writers of earlier epochs."""
         former = self._streams.get(session_id)
         self._streams[session_id] = Stream(session_id, epoch, head)
         if former is not None:
@@ -73,19 +70,14 @@ class GroupWriter:
     def on_durable(
         self, session_id: str, callback: OnDurable, on_failure: OnFailure = lambda error: None
     ) -> None:
-        """Set the functions that are called after every commit, and when the session dies.
-
-        A session that was not attached counts as empty; the first `stage` gives its epoch.
-        """
+        """Set the functions that are called after every commit, and when the session dies."""
+        # A session that was not attached counts as empty; the first `stage` gives its epoch.
         stream = self._streams.setdefault(session_id, Stream(session_id, 0, EMPTY))
         stream.check()
         stream.on_durable, stream.on_failure = callback, on_failure
 
     def forget(self, session_id: str) -> None:
-        """Drop a session and its callbacks. Staged events are still written.
-
-        Callers that still wait for one of its events get SessionFailed.
-        """
+        """Drop a session. Staged events are still written; callers that wait for one get SessionFailed."""
         stream = self._streams.pop(session_id, None)
         if stream is not None:
             stream.on_durable, stream.on_failure = lambda head: None, lambda error: None
@@ -94,10 +86,7 @@ class GroupWriter:
     # --- staging and waiting ------------------------------------------------------
 
     def stage(self, session_id: str, epoch: int, events: Sequence[Event]) -> None:
-        """Add events to the next batch, all to the same one.
-
-        Raises the error of a dead session, Fenced for another epoch than its own, StoreFailed after `aclose`.
-        """
+        """Add events to one batch, the next. Raises the error of a dead session, Fenced, StoreFailed."""
         stream = self._streams.get(session_id)
         if stream is None or stream.epoch != epoch or stream.error is not None or self._is_closed:
             stream = self._usable(session_id, epoch)
@@ -134,10 +123,7 @@ class GroupWriter:
             self._rested = now
 
     async def wait(self, session_id: str, seq: int) -> Head:
-        """Wait until the session is durable up to `seq`, and return its durable head.
-
-        Raises SessionNotFound, and the error of a session that dies before.
-        """
+        """Wait until the session is durable up to `seq`; return its durable head. Raises its error."""
         stream = self._streams.get(session_id)
         if stream is None:
             raise SessionNotFound(f"session {session_id!r} is not written here; stage or attach it first")

@@ -6,10 +6,10 @@ from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.messages import TimerFired
 from callboard.runtime.clock import now_ms
-from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.board import Board, TimerPort
 
 
-class ClockPort:
+class ClockPort(TimerPort):
     """The timers of one session."""
 
     def __init__(self, board: Board) -> None:

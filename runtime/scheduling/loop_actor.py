@@ -150,10 +150,7 @@ class LoopActor(Actor):
     actor_inbox: LoopInbox
 
     def __init__(self, *_args: Any, urn: str = "", **_kwargs: Any) -> None:
-        """Create an actor.
-
-        urn: its name in errors and log lines. The default is a UUID, or its class outside the registry.
-        """
+        """Create an actor. urn: its name in errors and log lines; by default a UUID, or its class."""
         if self.use_registry:
             super().__init__()
         else:
@@ -164,10 +161,8 @@ class LoopActor(Actor):
 
     @property
     def actor_ref(self) -> ActorRef[Self]:
-        """Return the reference to this actor, made when it is first asked for.
-
-        Session actors are delivered to by their board, so ten thousand of them need no reference.
-        """
+        """Return the reference to this actor."""
+        # Made when it is first asked for: of ten thousand session actors none needs it.
         ref = self.__dict__.get("_actor_ref")
         if not isinstance(ref, LoopRef):
             ref = self._actor_ref = LoopRef(self)
@@ -201,10 +196,7 @@ class LoopActor(Actor):
         self.actor_inbox.open(loop_for(type(self), self.event_loop), self._first_work)
 
     def deliver(self, message: Any) -> None:
-        """Send a message without an envelope: `on_receive` gets it in its turn among all other messages.
-
-        Raises ActorDeadError if the actor has stopped. Does not check whether its loop is closed.
-        """
+        """Send a message without an envelope to `on_receive`. Raises ActorDeadError after a stop."""
         if self.actor_stopped.is_set():
             raise ActorDeadError(f"{self} not found")
         self.actor_inbox.put(message)
@@ -235,12 +227,7 @@ class LoopActor(Actor):
         return self._work(queue, messages_max)
 
     def _work(self, queue: deque[Any], messages_max: int) -> int:
-        """Take a turn: handle messages until the queue is empty, they are enough, or the actor stops.
-
-        messages_max: the most messages to handle.
-
-        Return the number of messages handled.
-        """
+        """Handle messages until the queue is empty, they are enough, or the actor stops. Return how many."""
         left, stopped = messages_max, self.actor_stopped
         try:
             while queue and left and not stopped._flag:  # type: ignore[attr-defined]  # not `is_set()`: a call

@@ -22,11 +22,9 @@ def differences(
     old, new = _by_name(before), _by_name(now)
     found = [f"agent {name} was removed" for name in old if name not in new]
     found += [f"agent {name} is new" for name in new if name not in old]
-    for name, profile in old.items():
-        if name in new:
-            found += [f"{name}: {what}" for what in _between(profile, new[name])]
-    found += _models("the model", was, is_now)
-    return tuple(found)
+    kept = [name for name in old if name in new]
+    found += [f"{name}: {what}" for name in kept for what in _between(old[name], new[name])]
+    return (*found, *_models("the model", was, is_now))
 
 
 def _by_name(raws: Sequence[Json]) -> dict[str, Profile]:
@@ -35,50 +33,48 @@ def _by_name(raws: Sequence[Json]) -> dict[str, Profile]:
 
 
 def _between(old: Profile, new: Profile) -> Iterator[str]:
-    for name, words in _TEXTS.items():
-        if getattr(old, name) != getattr(new, name):
-            yield f"{words} changed"
+    changed = {name for name, _, _ in _changes(old, new)}
+    yield from (f"{words} changed" for name, words in _TEXTS.items() if name in changed)
     yield from _tools(old.tools, new.tools)
     yield from _names("may delegate to", old.agents, new.agents)
-    for name in old.limits.__struct_fields__:
-        one, other = getattr(old.limits, name), getattr(new.limits, name)
-        if one != other:
-            yield f"limit {name} was {one}, is {other}"
-    if old.model is None or new.model is None:
-        if old.model != new.model:
-            yield f"its model was {_name(old.model)}, is {_name(new.model)}"
-    else:
+    yield from (
+        f"limit {name} was {one}, is {other}" for name, one, other in _changes(old.limits, new.limits)
+    )
+    if old.model and new.model:
         yield from _models("its model", old.model, new.model)
+    elif "model" in changed:
+        yield f"its model was {_name(old.model)}, is {_name(new.model)}"
 
 
 def _tools(old: Sequence[ToolSpec], new: Sequence[ToolSpec]) -> Iterator[str]:
     before, now = {spec.name: spec for spec in old}, {spec.name: spec for spec in new}
     yield from _names("has tools", tuple(before), tuple(now))
     for name, spec in before.items():
-        if name not in now:
-            continue
-        for field in spec.__struct_fields__:
-            one, other = getattr(spec, field), getattr(now[name], field)
-            if one != other:
-                how = f"was {one}, is {other}" if field == "effect" else "changed"
-                yield f"tool {name}: its {field} {how}"
+        for field, one, other in _changes(spec, now.get(name, spec)):
+            how = f"was {one}, is {other}" if field == "effect" else "changed"
+            yield f"tool {name}: its {field} {how}"
 
 
 def _names(what: str, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    gone, more = [name for name in old if name not in new], [name for name in new if name not in old]
-    if gone:
+    if gone := [name for name in old if name not in new]:
         yield f"{what} no more: {', '.join(gone)}"
-    if more:
+    if more := [name for name in new if name not in old]:
         yield f"{what} now: {', '.join(more)}"
-    if not gone and not more and list(old) != list(new):
+    if sorted(old) == sorted(new) and list(old) != list(new):
         yield f"{what} in another order: {', '.join(new)}"
 
 
 def _models(what: str, old: ModelSpec, new: ModelSpec) -> Iterator[str]:
+    for field, one, other in _changes(old, new):
+        yield f"{what}: {field} was {_shown(one)}, is {_shown(other)}"
+
+
+def _changes(old: msgspec.Struct, new: msgspec.Struct) -> Iterator[tuple[str, object, object]]:
+    """Yield the name and both values of each field that differs."""
     for field in old.__struct_fields__:
         one, other = getattr(old, field), getattr(new, field)
         if one != other:
-            yield f"{what}: {field} was {_shown(one)}, is {_shown(other)}"
+            yield field, one, other
 
 
 def _name(model: ModelSpec | None) -> str:

@@ -18,7 +18,7 @@ import contextvars
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -46,31 +46,25 @@ class Port(Protocol):
 
     def start(self, request: Event) -> None:
         """Act on a request. The log is as durable as the request needs."""
-        ...
 
     def abort(self, request: Event) -> bool:
         """Give up the work for a request; its answer still comes. Return False if it never started."""
-        ...
 
     async def aclose(self) -> None:
         """Give up everything, without answers."""
-        ...
 
 
-class TimerPort(Protocol):
-    """The clock."""
+class TimerPort:
+    """The clock; this one never fires."""
 
     def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
         """Fire a timer `after_ms` after `at`."""
-        ...
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
-        ...
 
     def close(self) -> None:
         """Forget all timers."""
-        ...
 
 
 class DeciderActor(LoopActor):
@@ -101,7 +95,9 @@ class DeciderActor(LoopActor):
     def _replace_decision(self, message: Event, error: Exception) -> tuple[Post, ...]:
         """Return the posts for an event on which the decider raised. Fail the session for the supervisor."""
         board = self.board
-        board.report(message, error)
+        logger.error(
+            "session %s: %s failed on event %d", board.session_id, self.address, message.seq, exc_info=error
+        )
         if self.address != SUPERVISOR:
             return board.core.decide(message, type(error).__name__)
         board.flush()  # the decisions before this event stand
@@ -131,21 +127,17 @@ class DeciderActor(LoopActor):
 
 
 class Board:
-    """The board of one session. It lives on one event loop and must not be used from another thread.
-
-    core: the session's states, mailboxes and port gate.
-    actors: the actors that are not at rest, by address.
-    """
+    """The board of one session, on one event loop. actors: those that are not at rest, by address."""
 
     def __init__(self, session_id: str, epoch: int, writer: GroupWriter, is_strict: bool = False) -> None:
         self.session_id = session_id
         self.error: BaseException | None = None
         self.actors: dict[str, DeciderActor] = {}
         self.ports: dict[str, Port] = {}
-        self.clock: TimerPort | None = None
+        self.clock = TimerPort()
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
-        self.watchers: list[Callable[[Event], None]] = []
+        self.watchers: list[Callable[[Event], object]] = []
         self.secrets: Secrets = NO_SECRETS
         self._epoch = epoch
         self._writer = writer
@@ -233,10 +225,7 @@ class Board:
         ]
 
     def _publish(self) -> None:
-        """Hand the new events to the writer, then perform the gate's actions.
-
-        One publication holds a port's answer and all decisions that follow from it without another port.
-        """
+        """Hand the new events to the writer, then perform the gate's actions."""
         core = self.core
         try:
             while (events := self._unpublished) and self.error is None:
@@ -319,13 +308,11 @@ class Board:
 
     def arm(self, arm: Arm) -> None:
         """Set a timer."""
-        if self.clock is not None:
-            self.clock.arm(arm.timer, arm.request, arm.at, arm.after_ms)
+        self.clock.arm(arm.timer, arm.request, arm.at, arm.after_ms)
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
-        if self.clock is not None:
-            self.clock.disarm(timer)
+        self.clock.disarm(timer)
 
     def when_durable(self, seq: int, then: Callable[[], None]) -> None:
         """Call `then` once the log is durable up to `seq`."""
@@ -333,21 +320,16 @@ class Board:
         heapq.heappush(self._gated, (seq, self._waiting, then))
 
     def _on_durable(self, head: Head) -> None:
-        while self._unseen and self._unseen[0].seq <= head.seq:
-            event = self._unseen.popleft()
+        for event in _taken(self._unseen, head.seq):
             for watcher in tuple(self.watchers):
                 watcher(event)
-        while self._outbox and self._outbox[0].seq <= head.seq:
-            self.on_client(self._outbox.popleft(), head)
-        while self._gated and self._gated[0][0] <= head.seq:
-            heapq.heappop(self._gated)[2]()
+        for event in _taken(self._outbox, head.seq):
+            self.on_client(event, head)
+        gated = self._gated
+        while gated and gated[0][0] <= head.seq:
+            heapq.heappop(gated)[2]()
 
     # --- failure and end ----------------------------------------------------------
-
-    def report(self, event: Event, error: Exception) -> None:
-        """Log that a decider raised."""
-        actor = event.recipient
-        logger.error("session %s: %s failed on event %d", self.session_id, actor, event.seq, exc_info=error)
 
     def fail(self, error: BaseException) -> None:
         """Fail the session in this process: start nothing more, and give every waiter a SessionFailed."""
@@ -360,8 +342,7 @@ class Board:
             )
             failure.__cause__ = error
             self.error = failure
-            if self.clock is not None:
-                self.clock.close()
+            self.clock.close()
             self.on_failure(failure)
 
     async def durable(self) -> None:
@@ -373,8 +354,7 @@ class Board:
     async def aclose(self) -> None:
         """Stop the actors, ports and timers of this session, dead actors or not."""
         try:
-            if self.clock is not None:
-                self.clock.close()
+            self.clock.close()
             await asyncio.gather(*(port.aclose() for port in self.ports.values()))
             self.flush()
         finally:
@@ -383,3 +363,9 @@ class Board:
                     actor.stop()
             self.actors.clear()
             self._writer.forget(self.session_id)
+
+
+def _taken(events: deque[Event], seq: int) -> Iterator[Event]:
+    """Take the events up to a seq off a queue, one by one."""
+    while events and events[0].seq <= seq:
+        yield events.popleft()

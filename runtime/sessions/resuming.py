@@ -1,6 +1,9 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
 import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import (
     AgentsChanged,
@@ -10,13 +13,87 @@ from callboard.actors.protocol.errors import (
     SessionEnded,
     SessionFailed,
 )
-from callboard.actors.protocol.messages import RULES, Resumed, SessionOpened
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import RULES, Ask, AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.protocol import EventLog, Head
+from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
-from callboard.runtime.sessions.recorded_session import RecordedSession, read_recorded
+from callboard.runtime.sessions.outcome import Outcome, outcome_of
+
+_PAGE: Final = 2_000
+
+
+class RecordedSession(NamedTuple):
+    """A session as its log has it.
+
+    host, profiles, model: as they were last recorded. asks: all request ids. outcomes: of the asks that
+    ended, by request id.
+    """
+
+    events: tuple[Event, ...]
+    host: str = ""
+    profiles: tuple[Json, ...] = ()
+    model: ModelSpec = ModelSpec("")
+    asks: Sequence[str] = ()
+    outcomes: Mapping[str, Outcome] = {}
+
+    @property
+    def running(self) -> str:
+        """Return the request id of the ask that did not end, or an empty text."""
+        return next((name for name in self.asks if name not in self.outcomes), "")
+
+    @property
+    def last(self) -> str:
+        """Return the request id of the latest ask, or an empty text."""
+        return self.running or next(reversed(self.asks), "")
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether nothing is left to be done."""
+        return bool(self.events) and isinstance(self.events[-1].body, SessionClosed)
+
+
+async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
+    """Yield the rows of a session from a seq on, in pages. Raises SessionNotFound, CorruptLog, StoreError."""
+    while page := await log.read(session_id, start, _PAGE):
+        yield page
+        start += len(page)
+
+
+async def _read(log: EventLog, session_id: str) -> RecordedSession:
+    return recorded_of(session_id, [row async for page in pages_from(log, session_id, 1) for row in page])
+
+
+def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
+    """Read a session from all its rows. Raises CorruptLog."""
+    asks: list[str] = []
+    outcomes: dict[str, Outcome] = {}
+    events = tuple(map(partial(event_of, session_id), rows))
+    recorded = RecordedSession(events, asks=asks, outcomes=outcomes)
+    for event, row in zip(events, rows, strict=True):
+        body = event.body
+        if isinstance(body, SessionOpened | Resumed):
+            recorded = _spoken_for(session_id, recorded, event.seq, body)
+        elif isinstance(body, Ask):
+            asks.append(body.request_id)
+        elif isinstance(body, AskEnded):
+            head = (row.seq, row.digest.hex())
+            outcomes.setdefault(body.request_id, outcome_of(session_id, body, head))
+    return recorded
+
+
+def _spoken_for(
+    session_id: str, recorded: RecordedSession, seq: int, body: SessionOpened | Resumed
+) -> RecordedSession:
+    """Record the agents that a session has from this event on."""
+    check_rules(session_id, seq, body.rules)
+    if body.profiles:
+        recorded = recorded._replace(host=body.host, profiles=body.profiles)
+    return recorded if body.model is None else recorded._replace(model=body.model)
 
 
 async def take_over(
@@ -24,24 +101,19 @@ async def take_over(
 ) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
-    now: the session as it would be opened today.
-    accept_changes: True to accept other agents than the recorded ones.
-
+    now: the session as it would be opened today. accept_changes: accept other agents than the recorded ones.
     Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
     """
-    recorded = await read_recorded(log, session_id)
+    recorded = await _read(log, session_id)
     check(session_id, recorded, now, accept_changes)  # first, so that a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
-        recorded = await read_recorded(log, session_id)
+        recorded = await _read(log, session_id)
         check(session_id, recorded, now, accept_changes)
     if head.seq != len(recorded.events):
-        raise CorruptLog(
-            f"session {session_id} ends at event {head.seq}, and {len(recorded.events)} can be read; "
-            "see `callboard verify`",
-            session_id,
-            len(recorded.events) + 1,
-        )
+        found = len(recorded.events)
+        said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
+        raise CorruptLog(f"{said}; see `callboard verify`", session_id, found + 1)
     return epoch, head, recorded
 
 
@@ -73,10 +145,9 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
 def continuation(
     recorded: RecordedSession, now: SessionOpened, has_limits: bool, extend_ms: int
 ) -> Resumed | SessionOpened:
-    """Return the client's first message of the continuation, which holds only what has changed.
+    """Return the client's first message of the continuation, which holds changes only.
 
-    has_limits: True if the caller gave limits, which replace the recorded ones.
-    extend_ms: the time by which every running deadline is extended.
+    has_limits: whether `now` has limits of the caller. extend_ms: added to every running deadline.
     """
     if not recorded.events:
         return now
@@ -89,10 +160,7 @@ def continuation(
 def recover_session(
     session_id: str, recorded: RecordedSession, first: Resumed | SessionOpened, gate: PortGate
 ) -> Recovered:
-    """Recover a session from its log.
-
-    Raises Diverged, and SessionFailed if the supervisor's decider raises.
-    """
+    """Recover a session from its log. Raises Diverged, SessionFailed if the supervisor's decider raises."""
     try:
         return recover(recorded.events, first, now_ms(), gate)
     except Diverged:

@@ -1,29 +1,31 @@
 """A session: one conversation with a host agent, one stream in the log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded, Cancel, Close, SessionClosed
+from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
-from callboard.runtime.log.protocol import EventLog, Head
+from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
-from callboard.runtime.sessions.recorded_session import RecordedSession, event_of
+from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 
-_PAGE = 1_000
+T = TypeVar("T")
 
-Pieces: TypeAlias = "asyncio.Queue[tuple[str, str] | None]"
+Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session:
+class Session(AbstractAsyncContextManager["Session"]):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -34,19 +36,19 @@ class Session:
         self._log = log
         self._unpriced = unpriced
         self.on_release: Callable[[], object] = lambda: None
-        self._running: tuple[str, asyncio.Future[Outcome]] | None = None
+        self._running = ""  # request id of the running ask
         self._outcomes: dict[str, Outcome] = {}
-        self._last: asyncio.Future[Outcome] | None = None
         self._loop = asyncio.get_running_loop()
-        self._closed: asyncio.Future[Head] | None = None
+        self._last: asyncio.Future[Outcome] = self._loop.create_future()  # of the running or the latest ask
+        self._closed: asyncio.Future[Head] = self._loop.create_future()
         self._closing: asyncio.Task[Head] | None = None
         self._is_closing = False
         self._is_over = False
-        self._texts: list[Pieces] = []
-        self._progress: list[Pieces] = []
-        self._questions: list[asyncio.Queue[Approval | None]] = []
+        self._texts: Feed[tuple[str, str]] = []
+        self._progress: Feed[tuple[str, str]] = []
+        self._questions: Feed[Approval] = []
         self._asked: list[Approval] = []
-        self._feeds: list[asyncio.Queue[Event | None]] = []
+        self._ends: list[Callable[[], None]] = []
         board.on_client = self._on_client
         board.on_failure = self._on_failure
 
@@ -54,9 +56,6 @@ class Session:
     def session_id(self) -> str:
         """Return the session's id in the log."""
         return self._board.session_id
-
-    async def __aenter__(self) -> "Session":
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -84,37 +83,23 @@ class Session:
         self._board.secrets.refuse_in("request_id", request_id)
         if request_id in self._outcomes:
             return self._outcomes[request_id]
-        if self._running is not None and self._running[0] == request_id and request_id:
-            return await asyncio.shield(self._running[1])
+        if request_id and request_id == self._running:
+            return await self.outcome
         self._check_usable()
-        if isinstance(limits, Limits) and limits.cost is not None and self._unpriced:
-            raise MisuseError(
-                f"a cost limit is set, and the prices of model {self._unpriced!r} are not known; "
-                "pass prices=Prices(...) to the model, or limit tokens instead"
-            )
+        bounds = limits_of(limits)
+        refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
-        body = Ask(name, prompt_json(prompt), schema_json(output_schema), limits_of(limits))
-        future = self._run(name)
-        self._say(body)
-        return await self._outcome(future)
-
-    def _run(self, name: str) -> "asyncio.Future[Outcome]":
-        """Wait for the outcome of the ask of this name from now on; return its future."""
-        future: asyncio.Future[Outcome] = self._loop.create_future()
-        self._running, self._last = (name, future), future
-        return future
+        body = Ask(name, prompt_json(prompt), schema_json(output_schema), bounds)
+        self._running, self._last = name, self._loop.create_future()
+        self._board.submit_for_client(body)
+        return await self._outcome(self._last)
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
-        """Take over the asks of an earlier process: their outcomes, and the one that goes on.
-
-        is_closing: True if that process had begun to close the session.
-        """
+        """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
         self._is_closing = is_closing
         self._outcomes.update(recorded.outcomes)
-        if recorded.running:
-            self._run(recorded.running)
-        elif recorded.last:
-            self._last = self._loop.create_future()
+        self._running = recorded.running
+        if recorded.last and not recorded.running:
             self._last.set_result(recorded.outcomes[recorded.last])
 
     @property
@@ -124,7 +109,7 @@ class Session:
         After `Runtime.resume` that is the ask which was cut off. Cancelling the waiting task does not cancel
         the ask. Raises MisuseError before the first ask.
         """
-        if self._last is None:
+        if not self._running and not self._outcomes:
             raise MisuseError(
                 f"session {self.session_id}: nothing was asked yet; use `await session.ask(...)`"
             )
@@ -143,7 +128,7 @@ class Session:
             raise self._board.error
         if self._is_over or self._is_closing:
             raise SessionEnded(f"session {self.session_id} is closed; open a new one")
-        if self._running is not None:
+        if self._running:
             raise SessionBusy(
                 f"session {self.session_id} is working on another ask; "
                 "await that, cancel it, or open a session of its own"
@@ -154,7 +139,7 @@ class Session:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             if not future.done():
-                self._say(Cancel("the caller was cancelled"))
+                self._board.submit_for_client(Cancel("the caller was cancelled"))
                 await asyncio.wait([future])  # until then the session would refuse the next ask
             raise
 
@@ -164,11 +149,11 @@ class Session:
         Raises MisuseError on another event loop than the session's.
         """
         self.check_loop()
-        if self._running is None or self._board.error is not None:
+        if not self._running or self._board.error is not None:
             return None
-        future = self._running[1]
-        self._say(Cancel(clean_text(reason)))
-        return await asyncio.shield(future)
+        outcome = self.outcome
+        self._board.submit_for_client(Cancel(clean_text(reason)))
+        return await outcome
 
     async def close(self) -> Head:
         """End the session, its running ask first, and return the final head. May be called twice.
@@ -177,20 +162,19 @@ class Session:
         """
         self.check_loop()
         if self._closing is None:
-            self._closed = self._loop.create_future() if self._closed is None else self._closed
-            self._closing = self._loop.create_task(self._close(self._closed))
+            self._closing = self._loop.create_task(self._close())
         return await asyncio.shield(self._closing)
 
-    async def _close(self, closed: "asyncio.Future[Head]") -> Head:
+    async def _close(self) -> Head:
         """Close the session, in a task of its own."""
         # A caller that is cancelled while it waits for the end must not leave the session open.
         if self._board.error is None and not self._is_closing:
             self._is_closing = True
-            self._say(Close())
-        if self._board.error is not None and not closed.done():
-            closed.set_result(Head(0, b""))
+            self._board.submit_for_client(Close())
+        if self._board.error is not None:
+            self._end_at(Head(0, b""))
         try:
-            return await closed
+            return await self._closed
         finally:
             self._is_over = True
             self._end_feeds()
@@ -199,50 +183,44 @@ class Session:
             finally:
                 self.on_release()
 
-    def _end_feeds(self) -> None:
-        for questions in self._questions:
-            questions.put_nowait(None)
-        for live in (*self._texts, *self._progress):
-            live.put_nowait(None)
-        for feed in self._feeds:
-            feed.put_nowait(None)
+    def _end_at(self, head: Head) -> None:
+        if not self._closed.done():
+            self._closed.set_result(head)
 
-    def _say(self, body: AnyMessage) -> None:
-        self._board.submit_for_client(body)
+    def _end_feeds(self) -> None:
+        for end in self._ends:
+            end()
 
     # --- what comes back ----------------------------------------------------------
 
     def _on_client(self, event: Event, head: Head) -> None:
         """Take an event for the client. The log is durable up to this head."""
         body = event.body
-        if isinstance(body, AskEnded) and self._running is not None and body.request_id == self._running[0]:
+        if isinstance(body, AskEnded) and body.request_id == self._running:
             outcome = outcome_of(self.session_id, body, (head.seq, head.digest.hex()))
             self._outcomes[body.request_id] = outcome
-            future, self._running = self._running[1], None
-            if not future.done():
-                future.set_result(outcome)
+            self._running = ""
+            if not self._last.done():
+                self._last.set_result(outcome)
         elif isinstance(body, SessionClosed):
-            self._closed = self._closed or self._loop.create_future()
-            if not self._closed.done():
-                self._closed.set_result(head)
+            self._end_at(head)
 
     def _on_failure(self, error: BaseException) -> None:
-        if self._running is not None and not self._running[1].done():
-            self._running[1].set_exception(error)
-            self._running[1].exception()  # marks it as seen: without a waiting task asyncio would report it
-        if self._closed is not None and not self._closed.done():
-            self._closed.set_result(Head(0, b""))
+        if self._running and not self._last.done():
+            self._last.set_exception(error)
+            self._last.exception()  # marks it as seen: without a waiting task asyncio would report it
+        self._end_at(Head(0, b""))
         self._end_feeds()
 
     def on_text(self, address: str, piece: str) -> None:
         """Pass a piece of streamed text on."""
-        for queue in self._texts:
-            queue.put_nowait((address, piece))
+        for take in self._texts:
+            take((address, piece))
 
     def on_progress(self, address: str, text: str) -> None:
         """Pass a tool's progress on."""
-        for queue in self._progress:
-            queue.put_nowait((address, text))
+        for take in self._progress:
+            take((address, text))
 
     def text(self) -> AsyncIterator[tuple[str, str]]:
         """Yield live text as (address, piece). No event holds it, and its reply may still fail."""
@@ -255,66 +233,74 @@ class Session:
     def on_approval(self, question: Approval) -> None:
         """Show the question about a call that waits for a person."""
         self._asked = [one for one in self._asked if one.is_open] + [question]
-        for queue in self._questions:
-            queue.put_nowait(question)
+        for take in self._questions:
+            take(question)
 
     async def approvals(self) -> AsyncIterator[Approval]:
         """Yield the calls that wait for a person: those that wait already, then new ones, until the end.
 
         Answer each with `approve()` or `deny()`. Its agent waits for that until its deadline.
         """
-        queue: asyncio.Queue[Approval | None] = asyncio.Queue()
-        for question in self._asked:
-            queue.put_nowait(question)
-        if self._is_over or self._board.error is not None:
-            queue.put_nowait(None)
-        self._questions.append(queue)
-        try:
-            while (item := await queue.get()) is not None:
-                if item.is_open:
-                    yield item
-        finally:
-            self._questions.remove(queue)
+        with self._fed(self._questions) as queue:
+            for question in self._asked:
+                if question.is_open:
+                    yield question
+            while (new := await queue.get()) is not None:
+                if new.is_open:
+                    yield new
 
-    async def _live(self, feeds: list[Pieces]) -> AsyncIterator[tuple[str, str]]:
-        queue: Pieces = asyncio.Queue()
-        feeds.append(queue)
-        if self._is_over or self._board.error is not None:
-            queue.put_nowait(None)
-        try:
+    async def _live(self, feed: Feed[tuple[str, str]]) -> AsyncIterator[tuple[str, str]]:
+        with self._fed(feed) as queue:
             while (item := await queue.get()) is not None:
                 yield item
+
+    @contextmanager
+    def _fed(self, feed: Feed[T]) -> "Iterator[asyncio.Queue[T | None]]":
+        """Make a queue that gets each item of a feed from now on, and None at the end of the session."""
+        queue: asyncio.Queue[T | None] = asyncio.Queue()
+        take, end = queue.put_nowait, partial(queue.put_nowait, None)
+        feed.append(take)
+        self._ends.append(end)
+        if self._is_over or self._board.error is not None:
+            end()
+        try:
+            yield queue
         finally:
-            feeds.remove(queue)
+            feed.remove(take)
+            self._ends.remove(end)
 
     async def events(self, start: int = 1) -> AsyncIterator[Event]:
         """Yield all events from a seq on: those in the log, then live ones, each once it is durable.
 
         Ends with the session. Raises SessionFailed if the session fails while it is watched.
         """
+        last = start - 1
         # Watch before reading: no event falls between, and those that come twice are dropped by their seq.
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._feeds.append(queue)
-        self._board.watchers.append(queue.put_nowait)
-        if self._is_over or self._board.error is not None:
-            queue.put_nowait(None)
-        try:
-            if not self._is_over:
-                await self._board.durable()
-            last = start - 1
-            while page := await self._log.read(self.session_id, last + 1, _PAGE):
-                for stored in page:
-                    last = stored.seq
-                    yield event_of(self.session_id, stored)
-            while (event := await queue.get()) is not None:
+        with self._fed(self._board.watchers) as queue:
+            async for event in self._events(start, queue):
                 if event.seq > last:
                     last = event.seq
                     yield event
             if self._board.error is not None:
                 raise self._board.error
-        finally:
-            self._board.watchers.remove(queue.put_nowait)
-            self._feeds.remove(queue)
+
+    async def _events(self, start: int, live: "asyncio.Queue[Event | None]") -> AsyncIterator[Event]:
+        if not self._is_over:
+            await self._board.durable()
+        async for page in pages_from(self._log, self.session_id, start):
+            for row in page:
+                yield event_of(self.session_id, row)
+        while (event := await live.get()) is not None:
+            yield event
+
+
+def refuse_unpriced(model: str, *limits: Limits) -> None:
+    """Refuse cost limits for a model without known prices. model: empty if all have prices."""
+    if model and any(one.cost is not None for one in limits):
+        raise MisuseError(
+            f"a cost limit is set, and the prices of model {model!r} are not known; "
+            "pass prices=Prices(...) to the model, or limit tokens instead"
+        )
 
 
 def with_head(outcome: Outcome, head: Head) -> Outcome:

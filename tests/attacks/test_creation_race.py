@@ -11,10 +11,10 @@ from tests.runtime.log.kit import ROOT
 
 SLOW = """
 import asyncio, sys
-from callboard.runtime.log.sqlite import preparation
+from callboard.runtime.log.sqlite import meta
 from callboard.runtime.log.sqlite.log import SQLiteLog
 
-configure = preparation._configure
+configure = meta._configure
 
 def waiting(connection, path, *, is_new):
     print("looked: new" if is_new else "looked: made", flush=True)
@@ -22,7 +22,7 @@ def waiting(connection, path, *, is_new):
     configure(connection, path, is_new=is_new)
 
 async def main(path, name):
-    preparation._configure = waiting
+    meta._configure = waiting
     log = SQLiteLog(path, "process", force=True)
     try:
         await log.open()

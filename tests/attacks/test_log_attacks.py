@@ -16,12 +16,11 @@ from click.testing import CliRunner
 from callboard.actors.protocol.events import Event
 from callboard.cli.main import cli
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.protocol import GENESIS, Append, Head, event_of
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import record
-from tests.runtime.log.kit import large, run
+from tests.runtime.log.kit import large, run, seal_one
 
 SURVEY, REPORT = "20250101-survey", "20250102-report"
 KEY = b"a key that the attacker lacks"
@@ -248,7 +247,7 @@ def rewrite(path: Path, session: str, hash_chain: HashChain, edit: Callable[[Eve
     with changing(path) as connection:
         digest = GENESIS
         for one in events:
-            sealed = hash_chain.seal(session, digest, one)
+            sealed = seal_one(hash_chain, session, digest, one)
             digest = sealed.digest
             connection.execute(
                 "UPDATE events SET at = ?, digest = ? WHERE id = ?",

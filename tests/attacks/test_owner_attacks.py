@@ -22,7 +22,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
-from callboard.runtime.log.sqlite import preparation
+from callboard.runtime.log.sqlite import meta
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, call, say
@@ -149,7 +149,7 @@ async def one_round(loser: Loser, path: Path, chance: random.Random) -> Round:
 def test_o1_a_stopped_owner_that_wakes_up_appends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 10)
+    monkeypatch.setattr(meta, "CONTEST_TIMEOUT_MS", 10)
     chance = random.Random(7)
     with a_loser() as loser:
         for number in range(ROUNDS):

@@ -10,11 +10,10 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.profiles import Prices
 from callboard.runtime.agent import Agent
-from callboard.runtime.log.protocol import EMPTY, Append
+from callboard.runtime.log.protocol import EMPTY, Append, event_of
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.models.scripted import ScriptedModel, call, calls, say
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.recorded_session import event_of
 from callboard.runtime.tools.tool import tool
 
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}

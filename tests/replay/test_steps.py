@@ -5,8 +5,8 @@ import pytest
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import CallTool, Delegate, ModelReplied, SessionClosed
+from callboard.runtime.log.protocol import event_of
 from callboard.runtime.runtime import Runtime
-from callboard.runtime.sessions.recorded_session import event_of
 from tests.cli.recorded import script, survey_host
 from tests.replay.logs import states_after, steps_of
 

@@ -80,9 +80,7 @@ class DurabilityCases:
         self, place: StorePlace, key: bytes | None
     ) -> None:
         posted = [*events(1, 3), large(4), *events(5, 6)]
-        digest, chain = b"o" * 32, HashChain(key)
-        for one in posted:
-            digest = chain.seal("s", digest, one).digest
+        digest = HashChain(key).seal_all("s", b"o" * 32, posted).digests[-1]
         async with opened(place, key) as log:
             await log.create("s", 1, "", b"o" * 32)
             assert await added(log, "s", 1, posted) == Head(6, digest)

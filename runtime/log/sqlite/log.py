@@ -18,9 +18,8 @@ from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.meta import find_cipher
+from callboard.runtime.log.sqlite.meta import Durability, find_cipher, prepare
 from callboard.runtime.log.sqlite.owner import Owner
-from callboard.runtime.log.sqlite.preparation import Durability, prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
 from callboard.runtime.log.sqlite.thread import SQLiteThread
@@ -30,11 +29,7 @@ T = TypeVar("T")
 
 
 class SQLiteLog:
-    """An `EventLog` in a SQLite file.
-
-    path: the file; it and `<path>.lock` beside it are created if missing. The other parameters are those of
-    `open_log`. After `force` the former owner appends nothing.
-    """
+    """An `EventLog` in a SQLite file. Makes it and `<path>.lock` if missing. Parameters as of `open_log`."""
 
     def __init__(
         self,

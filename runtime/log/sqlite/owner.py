@@ -3,10 +3,9 @@
 `flock` is gone when the owner dies, however it dies, and refuses a second opener in the same process too. The
 lock file stays when the owner leaves: removing it would let two owners lock two files of one name.
 
-Another process may take the log by force from one that hangs: it writes its own name into the log in spite of
-the lock (`meta`), by which the former owner's next transaction is refused, and then puts a lock file of its
-own in the place of the former one (`seize`). The names also catch a removed lock file, and file systems that
-ignore `flock`.
+Another process may take the log by force from one that hangs: it writes its own name into the log (`meta`),
+by which the former owner's next transaction is refused, and then replaces the lock file (`seize`). The names
+also catch a removed lock file, and file systems that ignore `flock`.
 """
 
 import errno
@@ -44,10 +43,7 @@ class Owner:
         self.is_contested = False
 
     def acquire(self, *, force: bool = False) -> None:
-        """Take ownership. force: go on without the lock of another process; `seize` follows.
-
-        Raises StoreLocked, StoreReadOnly, StoreUnreadable.
-        """
+        """Take ownership. force: go on without the lock of another process; `seize` follows."""
         check_place(self.path)
         while True:
             descriptor = self._opened(self._lock_path)

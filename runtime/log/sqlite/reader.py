@@ -8,25 +8,36 @@ SQLite may leave its scratch files (`-shm`, an empty `-wal`) beside the file; th
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, SessionRow, Stored
-from callboard.runtime.log.sqlite.copy import Progress, copy_all, copy_session
-from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, SessionRow, Stored, no_session
+from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
 from callboard.runtime.log.sqlite.owner import check_place
-from callboard.runtime.log.sqlite.schema import is_fresh
+from callboard.runtime.log.sqlite.schema import SEQ_BITS, is_fresh, make_tables, set_page_format
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import SessionEntry, Tables
 from callboard.runtime.log.sqlite.wal import find_damage
 
 _NO_SHARED_MEMORY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+Progress: TypeAlias = Callable[[int, int], object]  # called with how much is done, and of how much
+
+_PAGES: Final = 2_048
+_EVENTS: Final = 5_000
+_SESSION: Final = "INSERT INTO main.sessions SELECT * FROM origin.sessions WHERE session_id = ?"
+_ROWS: Final = "INSERT INTO main.events SELECT * FROM origin.events WHERE id BETWEEN ? AND ?"
+_NO_OWNER: Final = "UPDATE meta SET value = '' WHERE key IN ('wal', 'owner')"
+_BLOBS: Final = (
+    "INSERT INTO main.blobs SELECT b.* FROM origin.blobs AS b WHERE b.id IN "
+    "(SELECT json_extract(cut.value, '$[1]') FROM main.events AS e, json_each(e.cuts) AS cut)"
+)
 
 
 class SQLiteReader(LogReader):
@@ -85,11 +96,9 @@ class SQLiteReader(LogReader):
     def checked_pages(
         self, session_id: str, upto: int, key: bytes | None = None, known: Head | None = None
     ) -> Iterator[list[Sealed]]:
-        """Yield checked rows. key: instead of the reader's own."""
         yield from self._tables.checked_pages(*self._to_check(session_id, key), upto, known)
 
     def verify_chain(self, session_id: str, key: bytes | None = None, head: Head | None = None) -> Head:
-        """Check every digest of a session. key: instead of the reader's own."""
         return self._tables.verify(*self._to_check(session_id, key), head)
 
     def _to_check(self, session_id: str, key: bytes | None) -> tuple[HashChain, SessionEntry]:
@@ -104,9 +113,9 @@ class SQLiteReader(LogReader):
         """Write a copy of the log, or of one session, to a new file. Raises SessionNotFound, StoreError."""
         with self._reported(doing=f"copying to {target}"):
             if session_id:
-                copy_session(self._uri, target.resolve(), session_id, progress)
+                _copy_session(self._uri, target.resolve(), session_id, progress)
             else:
-                copy_all(self._connection, target, progress)
+                _copy_all(self._connection, target, progress)
 
     def check_wal(self) -> None:
         """Raise CorruptLog if events are missing at the end because the file's WAL is damaged."""
@@ -140,7 +149,7 @@ class SQLiteReader(LogReader):
         # In a read-only folder SQLite cannot make the shared-memory file that it needs, and no owner can be
         # alive: it would have made that file. Without a WAL the file is then complete.
         wal = self.path.with_name(self.path.name + "-wal")
-        if not wal.exists() or not wal.stat().st_size:
+        if not size_of(wal):
             return self._connect(self.path, "mode=ro&immutable=1")
         copy = Path(opened.enter_context(TemporaryDirectory(prefix="callboard-")), "log.db")
         shutil.copyfile(self.path, copy)
@@ -164,3 +173,40 @@ class SQLiteReader(LogReader):
             check_complete(connection, path, self.path)
             failed.pop_all()
         return connection
+
+
+# A copy is made from one snapshot. It needs no WAL and says so (`meta`), even if its origin does. While the
+# snapshot is held the owner cannot write all of the WAL back.
+def _copy_all(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
+    """Copy the whole log, page by page. target: a new file."""
+    with closing(sqlite3.connect(target, isolation_level=None)) as made:
+        source.execute("BEGIN")
+        try:
+            source.execute("SELECT count(*) FROM meta").fetchone()  # from here on nothing changes
+            source.backup(made, pages=_PAGES, progress=lambda _, left, all_: progress(all_ - left, all_))
+        finally:
+            source.execute("ROLLBACK")
+        made.execute("PRAGMA journal_mode = DELETE")
+        made.execute(_NO_OWNER)
+
+
+def _copy_session(uri: str, target: Path, session_id: str, progress: Progress) -> None:
+    """Copy one session with its large values from `uri`. Raises SessionNotFound."""
+    with closing(sqlite3.connect(f"{target.as_uri()}?mode=rwc", uri=True, isolation_level=None)) as made:
+        set_page_format(made)
+        made.execute("ATTACH ? AS origin", (uri,))
+        made.execute("BEGIN")
+        make_tables(made)
+        made.execute("INSERT INTO main.meta SELECT * FROM origin.meta")
+        made.execute(_SESSION, (session_id,))
+        row = made.execute("SELECT id, head FROM main.sessions").fetchone()
+        if row is None:
+            raise no_session(session_id)
+        number, head = row
+        for first in range(1, head + 1, _EVENTS):
+            base, last = number << SEQ_BITS, min(head, first + _EVENTS - 1)
+            made.execute(_ROWS, (base | first, base | last))
+            progress(last, head)
+        made.execute(_BLOBS)
+        made.execute(_NO_OWNER)
+        made.execute("COMMIT")

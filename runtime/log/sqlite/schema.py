@@ -62,11 +62,7 @@ _Object: TypeAlias = tuple[str, ...]  # a row of `sqlite_master`: type, name, ta
 
 
 def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the file is still empty. Reads no table but SQLite's own.
-
-    Raises StoreUnreadable for another program's database and for a log whose tables were changed,
-    StoreTooNew for a later format.
-    """
+    """Return whether the file is empty. Raises StoreUnreadable if it is no sound log, StoreTooNew."""
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         raise StoreUnreadable(f"SQLite {sqlite3.sqlite_version} is too old: callboard needs 3.33 or later")
     application = pragma(connection, "application_id")
@@ -87,10 +83,8 @@ def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a log that has other tables, views, indexes or triggers than ours. Raises StoreUnreadable.
-
-    A trigger could drop events that were acknowledged; a view in place of a table could run forever.
-    """
+    """Refuse a log that has other tables, views, indexes or triggers than ours. Raises StoreUnreadable."""
+    # A trigger could drop events that were acknowledged; a view in place of a table could run forever.
     own = _own_objects()
     found = _objects(connection, len(own) + 1)
     odd = (found - own) or (own - found)  # a changed table is in both

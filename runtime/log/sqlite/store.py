@@ -1,9 +1,8 @@
 """The owner's side of a SQLite log: plain functions, run one after the other on the connection's thread.
 
 A batch is one statement (`batch`), or, if it is refused there or is too large, a transaction of several. The
-store remembers heads and epochs of the sessions written lately, and digests of large values, until `PRAGMA
-data_version` says that another connection has changed the file. All comparisons are repeated in SQL, so even
-a mistake here could not put two events in one place, or a row without its large values.
+store remembers heads, epochs and digests of large values until `PRAGMA data_version` says that another
+connection has changed the file. All comparisons are repeated in SQL.
 """
 
 import sqlite3
@@ -16,9 +15,17 @@ from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored, session_exists
-from callboard.runtime.log.sqlite.batch import MOVE_HEADS, BatchPlan, KnownHead, insert_batch, make_batch_view
+from callboard.runtime.log.sqlite.batch import (
+    BLOB,
+    MOVE_HEADS,
+    TEXT,
+    BatchPlan,
+    KnownHead,
+    Rows,
+    insert_batch,
+    make_batch_view,
+)
 from callboard.runtime.log.sqlite.meta import CHECKPOINT_PAGES, clear_marker, meta_value, write_back
-from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Rows
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import Tables
@@ -49,12 +56,11 @@ class SQLiteStore:
         self._known: dict[str, KnownHead] = {}
         self._blobs: set[bytes] = set()
         self._version = -1
-        self._death = ""
+        self._end: StoreFailed | Fenced | None = None  # once set, every call raises it
         self._owner = owner
         self._cipher = cipher
         self._tables = Tables(connection, cipher)
         self._cast = TEXT if cipher is None else BLOB
-        self._is_lost = False
         self._pages = 0
         make_batch_view(connection, self._cast)
 
@@ -64,7 +70,7 @@ class SQLiteStore:
             return
         self._connection.execute("PRAGMA busy_timeout = 100")
         clear_marker(self._connection, self._owner)
-        if not self._death:
+        if self._end is None:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # --- writing ----------------------------------------------------------------
@@ -202,12 +208,12 @@ class SQLiteStore:
 
     def _check_owner(self) -> None:
         """Raise Fenced if another process has opened the log since, even if this one still holds a lock."""
-        self._is_lost = self._is_lost or meta_value(self._connection, "owner") != self._owner
-        if self._is_lost:
-            raise Fenced(
+        if meta_value(self._connection, "owner") != self._owner:
+            self._end = Fenced(
                 f"{self.path} was taken over by another process; this one appends nothing more: "
                 f"close it, and read the log to see how far its sessions got"
             )
+            raise self._end
 
     def _note_written(self, sessions: int, size: int) -> None:
         self._pages += _PAGES_PER_BATCH + sessions + size // PAGE_BYTES
@@ -216,24 +222,20 @@ class SQLiteStore:
             try:
                 write_back(self._connection, self._owner)
             except sqlite3.Error as error:  # the batch is stored; after a failed disk nothing more is
-                if error_code(error) in _FATAL:
-                    self._death = f"writing the WAL back failed ({error})"
+                self._end_if_fatal(error, "writing the WAL back")
 
     @contextmanager
     def _reported(self, doing: str) -> Iterator[None]:
         """Undo what fails, and turn SQLite's errors into ours. If the file is in doubt, refuse every call."""
-        if self._is_lost:
-            self._check_owner()
-        if self._death:
-            raise StoreFailed(f"{self._death}; this log is closed for good: reopen it, then resume")
+        if self._end is not None:
+            raise self._end.with_traceback(None)  # which would grow with every call
         try:
             yield
         except BaseException as error:
             self._undo()
             if not isinstance(error, SQLITE_FAILURES):
                 raise
-            if error_code(error) in _FATAL:
-                self._death = f"an earlier {doing} failed ({error})"
+            self._end_if_fatal(error, f"an earlier {doing}")
             raise store_error(error, self.path, doing) from error
 
     def _undo(self) -> None:
@@ -242,4 +244,12 @@ class SQLiteStore:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            self._death = f"a rollback failed ({error})"
+            self._fail(f"a rollback failed ({error})")
+
+    def _end_if_fatal(self, error: Exception, doing: str) -> None:
+        if error_code(error) in _FATAL:
+            self._fail(f"{doing} failed ({error})")
+
+    def _fail(self, why: str) -> None:
+        said = f"{why}; this log is closed for good: reopen it, then resume"
+        self._end = self._end or StoreFailed(said)

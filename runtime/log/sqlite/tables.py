@@ -21,7 +21,7 @@ from callboard.runtime.log.sqlite.store_errors import error_code
 
 _EPOCH, _HEAD = typed("epoch", "integer"), typed("head", "integer")
 _SESSION: Final = (
-    f"SELECT id, {_EPOCH}, {_HEAD}, {typed('origin', 'blob')} FROM sessions WHERE session_id = ?"
+    f"SELECT id, {_EPOCH}, {_HEAD}, ifnull({typed('origin', 'blob')}, x'') FROM sessions WHERE session_id = ?"
 )
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
@@ -72,8 +72,7 @@ class SessionEntry(NamedTuple):
 class Tables:
     """Reads the tables of a log. Raises CorruptLog for damaged rows.
 
-    cipher: of an encrypted log. reported: given the session and the first seq of a page, the context in which
-    the page is read for a check of its digests.
+    reported: the context in which a page is read for a check; gets the session and the first seq.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Tables:
         entry = SessionEntry(session_id, *row)
         if not 0 < entry.number <= NUMBER_MAX or _is_damaged(entry.epoch, entry.head):
             raise _damaged_session(session_id)
-        if entry.origin is None or len(entry.origin) != DIGEST_BYTES:
+        if len(entry.origin) != DIGEST_BYTES:
             raise corrupt(session_id, 1, "continues no digest of 32 bytes")
         return entry
 

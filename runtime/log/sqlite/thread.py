@@ -26,7 +26,7 @@ from urllib.parse import quote
 import aiosqlite
 from aiosqlite import core
 
-from callboard.runtime.log.sqlite.preparation import BUSY_TIMEOUT_MS
+from callboard.runtime.log.sqlite.meta import BUSY_TIMEOUT_MS
 
 T = TypeVar("T")
 LEAVE_TIMEOUT_S: Final = 10.0  # without `close`; batches that remain in the queue were not acknowledged

@@ -2,9 +2,8 @@
 
 Every frame of a WAL (a page, and a header before it) carries a checksum over all frames before it. SQLite
 reads up to the first wrong one: one flipped bit, and all later commits are gone without an error. But a
-transaction is begun only when the one before was written whole. So where frames of a further transaction
-follow a wrong one, the WAL was damaged, not cut short. Only a kept head shows damage in the last transaction.
-With durability="process" a loss of power may keep later writes and lose earlier ones, and is reported too.
+transaction begins only after the one before was written whole, so where a further transaction follows a wrong
+frame, the WAL was damaged, not cut short. With durability="process" a loss of power may do the same.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """
@@ -29,11 +28,8 @@ class Damage(NamedTuple):
 
 
 def find_damage(wal: Path) -> Damage | None:
-    """Return the damage in a WAL, or None if it has none or is missing.
-
-    A live owner may overwrite the WAL while it is read: then it is read again.
-    """
-    for _ in range(_TRIES):
+    """Return the damage in a WAL, or None if it has none or is missing."""
+    for _ in range(_TRIES):  # a live owner may overwrite the WAL while it is read
         try:
             content = wal.read_bytes()
             with wal.open("rb") as again:
@@ -53,16 +49,20 @@ def _damage(content: bytes) -> Damage | None:
     sums = _sum((0, 0), content[:24], order)
     if magic not in _MAGIC or not 512 <= page_bytes <= 65_536 or sums != tuple(kept):
         return Damage(0, 0)
-    wrong, commits, is_further = 0, 0, False
-    for number, (fixed, page) in enumerate(_frames(content, page_bytes), 1):
+    return _damaged_frame(_frames(content, page_bytes), sums, order)
+
+
+def _damaged_frame(frames: Iterator[tuple[bytes, bytes]], sums: tuple[int, int], order: str) -> Damage | None:
+    wrong = 0
+    commits: list[bool] = []  # of the frames from the wrong one on
+    for number, (fixed, page) in enumerate(frames, 1):
         if not wrong:
             sums = _sum(_sum(sums, fixed[:8], order), page, order)
             if sums == struct.unpack(">II", fixed[16:]):
                 continue
             wrong = number
-        is_further = is_further or commits > 0
-        commits += fixed[4:8] != bytes(4)
-    return Damage(wrong, commits) if is_further else None
+        commits.append(fixed[4:8] != bytes(4))
+    return Damage(wrong, sum(commits)) if any(commits[:-1]) else None
 
 
 def _frames(content: bytes, page_bytes: int) -> Iterator[tuple[bytes, bytes]]:

@@ -19,6 +19,8 @@ from callboard.replay.testing.stores.events import json_text as json_text
 from callboard.replay.testing.stores.events import large as large
 from callboard.replay.testing.stores.events import run as run
 from callboard.replay.testing.stores.events import same as same
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.protocol import Sealed
 from callboard.runtime.log.sqlite.log import SQLiteLog
 
 ROOT = Path(__file__).parents[3]
@@ -78,3 +80,8 @@ def write_some(path: Path, count: int = 10) -> None:
         await log.close()
 
     run(work)
+
+
+def seal_one(hash_chain: HashChain, session_id: str, previous: bytes, event: Event) -> Sealed:
+    """Return an event in its stored form, with its digest."""
+    return next(hash_chain.seal_all(session_id, previous, (event,)).rows((event,)))

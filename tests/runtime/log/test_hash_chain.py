@@ -16,7 +16,7 @@ from callboard.actors.protocol.messages import Cancel, ToolReturned
 from callboard.runtime.log.hash_chain import KEY_BYTES_MAX, HashChain, last_head
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Head, Sealed
-from tests.runtime.log.kit import event, events, json_text, large
+from tests.runtime.log.kit import event, events, json_text, large, seal_one
 
 
 def packed(value: object) -> bytes:
@@ -48,7 +48,7 @@ def _sized(codes: bytes, size: int) -> bytes:
 def test_anybody_can_recompute_a_digest_from_the_documentation(key: bytes, body: Cancel) -> None:
     one = event(3_000_000_000, body, cause=70_000, sender="host." + "1." * 20 + "1")
     previous = bytes(range(32))
-    row = HashChain(key or None).seal("session", previous, one)
+    row = seal_one(HashChain(key or None), "session", previous, one)
     fields = ["session", one.seq, previous, one.at, one.sender, one.recipient, one.cause, encode(body), []]
     state = blake2b(digest_size=32, person=b"callboard/1", key=key)
     state.update(packed(fields))
@@ -57,7 +57,7 @@ def test_anybody_can_recompute_a_digest_from_the_documentation(key: bytes, body:
 
 def test_values_that_were_cut_out_are_in_the_digest_by_place_and_digest() -> None:
     one = large(1, 5_000)
-    row = HashChain().seal("s", GENESIS, one)
+    row = seal_one(HashChain(), "s", GENESIS, one)
     data = b'"' + b"x" * 4_998 + b'"'
     offset = row.body.index(b"null")
     cuts = [[offset, blob_digest(data)]]
@@ -67,7 +67,7 @@ def test_values_that_were_cut_out_are_in_the_digest_by_place_and_digest() -> Non
 
 def test_the_digest_of_a_known_event_stays_the_same() -> None:
     one = Event(1, 1_700_000_000_000, "client", "supervisor", 0, Cancel("why"))
-    row = HashChain().seal("session", GENESIS, one)
+    row = seal_one(HashChain(), "session", GENESIS, one)
     assert row.body == b'{"type":"Cancel","reason":"why"}'
     assert row.digest.hex() == "1af08e31a37c848ca1e1f6e8cebdb8ae088cbef24b8028162ad97d2b733b0f75"
 
@@ -93,7 +93,7 @@ def test_two_different_events_never_give_the_same_bytes(one: tuple[object, ...],
 def chained(posted: list[Event], hash_chain: HashChain, session_id: str = "s") -> list[Sealed]:
     rows, previous = [], GENESIS
     for one in posted:
-        row = hash_chain.seal(session_id, previous, one)
+        row = seal_one(hash_chain, session_id, previous, one)
         rows.append(row)
         previous = row.digest
     return rows
@@ -204,9 +204,9 @@ def test_a_key_is_recognised_without_being_stored() -> None:
 
 def test_an_event_that_cannot_be_encoded_is_refused() -> None:
     with pytest.raises(ValueError, match="surrogates"):
-        HashChain().seal("s", GENESIS, event(1, Cancel("\ud800")))
+        seal_one(HashChain(), "s", GENESIS, event(1, Cancel("\ud800")))
     with pytest.raises(ValueError, match="surrogates"):
-        HashChain().seal("s", GENESIS, event(1, sender="\ud800"))
+        seal_one(HashChain(), "s", GENESIS, event(1, sender="\ud800"))
 
 
 @pytest.mark.parametrize(
@@ -214,13 +214,13 @@ def test_an_event_that_cannot_be_encoded_is_refused() -> None:
 )
 def test_a_number_that_would_become_a_float_is_refused(bad: Event) -> None:
     with pytest.raises(OverflowError, match="64 bits"):
-        HashChain().seal("s", GENESIS, bad)
+        seal_one(HashChain(), "s", GENESIS, bad)
 
 
 @pytest.mark.parametrize("bad", [event(1, sender="a\0b"), event(1, recipient="\0")])
 def test_an_address_that_would_be_cut_at_nul_is_refused(bad: Event) -> None:
     with pytest.raises(ValueError, match="NUL"):
-        HashChain().seal("s", GENESIS, bad)
+        seal_one(HashChain(), "s", GENESIS, bad)
 
 
 def test_a_body_of_exactly_a_kibibyte_is_left_whole() -> None:
@@ -228,4 +228,4 @@ def test_a_body_of_exactly_a_kibibyte_is_left_whole() -> None:
         rest = size - len(encode(ToolReturned(turn=1, call=0, status="ok", output=json_text(2))))
         body = ToolReturned(turn=1, call=0, status="ok", output=json_text(rest + 2))
         assert len(encode(body)) == size
-        assert len(HashChain().seal("s", GENESIS, event(1, body)).cuts) == cuts
+        assert len(seal_one(HashChain(), "s", GENESIS, event(1, body)).cuts) == cuts

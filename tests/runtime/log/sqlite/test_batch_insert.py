@@ -8,9 +8,8 @@ import pytest
 
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS
-from callboard.runtime.log.sqlite.batch import insert_batch, make_batch_view
-from callboard.runtime.log.sqlite.preparation import prepare
-from callboard.runtime.log.sqlite.rows import BLOB, TEXT, Chunk, Rows
+from callboard.runtime.log.sqlite.batch import BLOB, TEXT, Chunk, Rows, insert_batch, make_batch_view
+from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, pragma
 from tests.runtime.log.kit import events
 

@@ -21,9 +21,9 @@ from callboard.runtime.log.sqlite.meta import (
     clear_marker,
     finish_marking,
     meta_value,
+    prepare,
     write_back,
 )
-from callboard.runtime.log.sqlite.preparation import prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import added, events, run, write_some

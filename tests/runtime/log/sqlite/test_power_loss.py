@@ -14,7 +14,7 @@ from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreE
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.protocol import GENESIS, Append, Head
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.preparation import Durability, prepare
+from callboard.runtime.log.sqlite.meta import Durability, prepare
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from tests.runtime.log.kit import events, large

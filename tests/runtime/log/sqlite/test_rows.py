@@ -13,9 +13,9 @@ from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import Sealed
-from callboard.runtime.log.sqlite import rows as sqlite_rows
-from callboard.runtime.log.sqlite.preparation import prepare
-from callboard.runtime.log.sqlite.rows import Rows
+from callboard.runtime.log.sqlite import batch as sqlite_batch
+from callboard.runtime.log.sqlite.batch import Rows
+from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.tables import Blobs
 
 ODD = "\"\\'\x01\x1f\x7f\u2028\U0001f4de\ufffd%s?;:{}[]\n\t"
@@ -86,7 +86,7 @@ def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chun
     given = [row._replace(seq=number) for number, row in enumerate(given, 1)]
     names: set[bytes] = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_rows, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(sqlite_batch, "CHUNK_BYTES", chunk_bytes)
         for part in (given[:known], given[known:]):
             rows = Rows(known=names)
             add(rows, 0, part)
@@ -143,7 +143,7 @@ def test_no_rows_are_no_statement(connection: sqlite3.Connection) -> None:
 def test_a_statement_is_bounded_in_size_and_a_body_is_not(
     connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 100)
     sizes = [90, 20, 500, 30, 30, 30, 30]
     rows = Rows()
     for first in (0, 4):  # as two sessions of one batch

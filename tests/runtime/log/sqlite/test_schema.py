@@ -7,7 +7,7 @@ import pytest
 
 from callboard.actors.protocol.errors import StoreTooNew, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.sqlite.preparation import prepare
+from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.schema import APPLICATION_ID, FORMAT, is_fresh, pragma
 
 

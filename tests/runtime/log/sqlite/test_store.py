@@ -12,11 +12,10 @@ from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
-from callboard.runtime.log.sqlite import rows as sqlite_rows
+from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite import store as sqlite_store
-from callboard.runtime.log.sqlite.batch import insert_batch
-from callboard.runtime.log.sqlite.preparation import prepare
-from callboard.runtime.log.sqlite.rows import Chunk
+from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
+from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
 from tests.runtime.log.kit import event, events, json_text, large, same
@@ -71,7 +70,7 @@ def test_so_is_one_with_large_values(store: SQLiteStore, connection: sqlite3.Con
 def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
     store: SQLiteStore, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_rows, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(sqlite_batch, "CHUNK_BYTES", 10_000)
     store.append([Append("s", 0, 1, events(1, 1))])
     given = [large(seq, 9_000 + seq % 3) for seq in range(2, 8)]  # two to a statement
     calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, given)]))

@@ -8,9 +8,8 @@ import pytest
 
 from callboard.actors.protocol.errors import StoreLocked, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.sqlite import preparation
-from callboard.runtime.log.sqlite.meta import meta_value
-from callboard.runtime.log.sqlite.preparation import _settings, prepare
+from callboard.runtime.log.sqlite import meta
+from callboard.runtime.log.sqlite.meta import _settings, meta_value, prepare
 
 
 @pytest.mark.parametrize(("platform", "is_set"), [("darwin", True), ("linux", False)])
@@ -39,7 +38,7 @@ def contested(path: Path) -> str:
 def test_a_log_is_not_taken_by_force_in_the_middle_of_a_write(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "CONTEST_TIMEOUT_MS", 5)
+    monkeypatch.setattr(meta, "CONTEST_TIMEOUT_MS", 5)
     other = sqlite3.connect(path, isolation_level=None)
     name = prepare(other, path, "process", HashChain())
     other.execute("BEGIN IMMEDIATE")
@@ -56,7 +55,7 @@ def test_a_log_is_not_taken_by_force_in_the_middle_of_a_checkpoint(
 ) -> None:
     other = sqlite3.connect(path, isolation_level=None)
     name = prepare(other, path, "process", HashChain())
-    monkeypatch.setattr(preparation, "checkpoint", lambda connection: False)
+    monkeypatch.setattr(meta, "checkpoint", lambda connection: False)
     with pytest.raises(StoreLocked, match="in the middle of a write"):
         contested(path)
     assert meta_value(other, "owner") == name
@@ -70,7 +69,7 @@ def test_another_error_while_taking_a_log_by_force_is_raised_unchanged(
         raise sqlite3.OperationalError("disk I/O error")
 
     prepare(other := sqlite3.connect(path, isolation_level=None), path, "process", HashChain())
-    monkeypatch.setattr(preparation, "checkpoint", fail)
+    monkeypatch.setattr(meta, "checkpoint", fail)
     with pytest.raises(sqlite3.OperationalError, match="disk I/O"):
         contested(path)
     other.close()
