@@ -14,7 +14,7 @@ import jsonschema
 import jsonschema_rs
 import msgspec
 
-from callboard.actors.protocol.messages import CheckSchema
+from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.runtime.schemas.engine import Engine
 
 SCHEMA = {

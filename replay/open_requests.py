@@ -8,17 +8,8 @@ from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    CallTool,
-    CancelTimer,
-    Finished,
-    SetTimer,
-    Stopped,
-    TimerFired,
-    ToolStarted,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import CallTool, CancelTimer, SetTimer, TimerFired, ToolStarted
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 
 ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {

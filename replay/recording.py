@@ -15,7 +15,8 @@ from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.addresses import SUPERVISOR, is_decider
 from callboard.actors.protocol.errors import CorruptLog, Diverged, SessionNotFound, UnknownName
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import recorded_failure
 from callboard.actors.session.step import ActorState

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import CancelTimer, SetTimer, ToolStarted
+from callboard.actors.protocol.port_messages import CancelTimer, SetTimer, ToolStarted
 from callboard.actors.session.step import ActorState
 from callboard.replay.open_requests import ANSWERS
 from callboard.replay.states import States

@@ -13,19 +13,16 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
-    CallModel,
-    CallTool,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
-    ModelReplied,
     ReportBack,
     ReportJudged,
-    RequestApproval,
     Stop,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, RequestApproval
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 

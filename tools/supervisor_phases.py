@@ -35,13 +35,12 @@ from callboard.actors.protocol.messages import (
     Delegate,
     Finished,
     ReportBack,
-    SchemaChecked,
     SessionOpened,
     Stopped,
-    TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import SchemaChecked, TimerFired
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 
 SessionStatus: TypeAlias = Literal["new", "open", "checking", "asking", "ending", "straggling", "closed"]

@@ -28,7 +28,8 @@ from callboard.actors.protocol.conversation import text_json, tool_result, user_
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
-from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, RequestApproval, TurnSettled
+from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.actors.protocol.value_types import Settled
 
 

@@ -39,17 +39,14 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
     AgentInput,
-    ApprovalGiven,
     Begin,
     DelegationEnded,
-    ModelReplied,
     ReportJudged,
     Stop,
     Stopped,
-    ToolReturned,
-    ToolStarted,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.usage import priced
 from callboard.actors.protocol.value_types import ModelFailure, Settled
 

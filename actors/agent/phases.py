@@ -17,16 +17,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from callboard.actors.protocol.messages import (
-    ApprovalGiven,
-    Begin,
-    DelegationEnded,
-    ModelReplied,
-    ReportJudged,
-    Stop,
-    ToolReturned,
-    ToolStarted,
-)
+from callboard.actors.protocol.messages import Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 
 Phase: TypeAlias = Literal["new", "thinking", "acting", "judging", "failed", "stopping", "idle"]
 Row: TypeAlias = Mapping[type, tuple[Phase, ...]]

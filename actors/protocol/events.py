@@ -5,7 +5,8 @@ from typing import final
 
 import msgspec
 
-from callboard.actors.protocol.messages import AnyMessage, CallModel, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel
 
 
 @final

@@ -11,7 +11,8 @@ import msgspec
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import ApprovalGiven, DelegationEnded, ReportJudged
+from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
+from callboard.actors.protocol.port_messages import ApprovalGiven
 
 TASK: Final = "task"
 REPORT_BACK: Final = "report_back"

@@ -28,18 +28,15 @@ import msgspec
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
-    Begin,
+from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CancelTimer,
     ExtendTimer,
     SetTimer,
-    Stop,
-    Stopped,
     TimerFired,
     ToolReturned,
-    TurnRequested,
 )
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
 

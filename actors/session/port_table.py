@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
-    AnyMessage,
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,

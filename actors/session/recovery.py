@@ -30,7 +30,8 @@ from typing import NamedTuple
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR, is_decider
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import AnyMessage, Begin, ToolStarted
+from callboard.actors.protocol.messages import AnyMessage, Begin
+from callboard.actors.protocol.port_messages import ToolStarted
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
 from callboard.actors.session.port_table import PORT_REQUESTS

@@ -36,14 +36,13 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     Resumed,
-    SchemaChecked,
     SessionOpened,
     Stopped,
     SupervisorInput,
-    TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.delegating import on_delegate

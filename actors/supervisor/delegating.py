@@ -21,7 +21,8 @@ from callboard.actors.protocol.addresses import SCHEMA, child_of, depth_of
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits, handed_down, micro, millis, narrow
-from callboard.actors.protocol.messages import Begin, CheckSchema, Delegate, DelegationEnded
+from callboard.actors.protocol.messages import Begin, Delegate, DelegationEnded
+from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.supervisor.state import (
     Budget,

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, parent_of
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import ReportBack, ReportJudged, SchemaChecked
+from callboard.actors.protocol.messages import ReportBack, ReportJudged
+from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.actors.supervisor.asks import begin_host
 from callboard.actors.supervisor.delegating import ask_schema, begin

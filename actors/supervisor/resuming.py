@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLOCK, HOST
 from callboard.actors.protocol.limits import Limits, fill, narrow
-from callboard.actors.protocol.messages import ExtendTimer, Resumed
+from callboard.actors.protocol.messages import Resumed
+from callboard.actors.protocol.port_messages import ExtendTimer
 from callboard.actors.supervisor.asks import host_budget, read_profiles
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import HOST, MODEL
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import CallModel, TurnRequested
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.usage import NOTHING
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import budgets

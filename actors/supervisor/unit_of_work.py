@@ -20,7 +20,8 @@ from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, parent_of, 
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import AnyMessage, CancelTimer, SetTimer
+from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.port_messages import CancelTimer, SetTimer
 from callboard.actors.supervisor.state import Delegation, Record, SchemaVerdict, SupervisorState, Timer
 
 

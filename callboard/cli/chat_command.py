@@ -13,7 +13,8 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AskEnded, Begin, ModelReplied
+from callboard.actors.protocol.messages import AskEnded, Begin
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED
 from callboard.cli.foreground import Setting, interrupts, parse_limits, setting_options
 from callboard.cli.formats import duration

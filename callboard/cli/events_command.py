@@ -12,7 +12,8 @@ from rich.text import Text
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, CallModel, SessionClosed
+from callboard.actors.protocol.messages import AnyMessage, SessionClosed
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.cli.errors import refuse_if
 from callboard.cli.formats import local_time, utc
 from callboard.cli.message_summary import summary_of

@@ -7,6 +7,7 @@ import msgspec
 
 from callboard.actors.agent.content import read
 from callboard.actors.protocol import messages as m
+from callboard.actors.protocol import port_messages as p
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.cli.formats import counted, duration, tokens
@@ -49,7 +50,7 @@ def _turn_requested(body: m.TurnRequested) -> str:
     return f"turn {body.turn}, attempt {body.attempt}, needs at most {tokens(body.need.tokens)} tokens{wait}"
 
 
-def _reply(body: m.ModelReplied) -> str:
+def _reply(body: p.ModelReplied) -> str:
     used = f"{tokens(body.usage.tokens)} tokens" if body.usage else "use not known"
     if body.failure is not None:
         return f"{body.status}: {body.failure.code}: {body.failure.message}; {used}"
@@ -104,10 +105,10 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.Stop: lambda it: it.reason,
     m.ReportJudged: lambda it: f"{it.verdict}{_problems(it.problems)}",
     m.DelegationEnded: lambda it: f"{it.address or 'nobody'} {_ended(it)}",
-    m.ModelReplied: _reply,
-    m.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
-    m.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
-    m.ApprovalGiven: lambda it: f"{it.verdict}: {it.note}" if it.note else it.verdict,
+    p.ModelReplied: _reply,
+    p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
+    p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
+    p.ApprovalGiven: lambda it: f"{it.verdict}: {it.note}" if it.note else it.verdict,
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: (
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"
@@ -116,13 +117,13 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.ReportBack: lambda it: _json(it.value),
     m.Finished: _ended,
     m.Stopped: lambda _: "",
-    m.CallModel: lambda it: f"for {it.agent}, asked for by event {it.request}",
-    m.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
-    m.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
-    m.CheckSchema: lambda it: f"check {it.check}: {it.task}",
-    m.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
-    m.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
-    m.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
-    m.CancelTimer: lambda it: f"timer {it.timer}",
-    m.TimerFired: lambda it: f"timer {it.timer}",
+    p.CallModel: lambda it: f"for {it.agent}, asked for by event {it.request}",
+    p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
+    p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
+    p.CheckSchema: lambda it: f"check {it.check}: {it.task}",
+    p.SchemaChecked: lambda it: f"check {it.check}: {it.status}{_problems(it.problems)}",
+    p.SetTimer: lambda it: f"timer {it.timer}, in {duration(it.after_ms)}",
+    p.ExtendTimer: lambda it: f"timer {it.timer}, {duration(it.by_ms)} later",
+    p.CancelTimer: lambda it: f"timer {it.timer}",
+    p.TimerFired: lambda it: f"timer {it.timer}",
 }

@@ -11,7 +11,8 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, CallTool, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed, SessionOpened
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt

@@ -20,7 +20,7 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import DEFAULTS
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
     CheckSchema,

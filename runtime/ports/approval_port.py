@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import ApprovalGiven, RequestApproval
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.runtime.approvals import Answer, Approval, Approver
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.ports.tasks import Tasks

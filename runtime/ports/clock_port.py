@@ -4,7 +4,7 @@ import asyncio
 
 from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import TimerFired
+from callboard.actors.protocol.port_messages import TimerFired
 from callboard.runtime.clock import now_ms
 from callboard.runtime.sessions.board import Board, TimerPort
 

@@ -14,7 +14,8 @@ from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.errors import CallboardError, InvalidPrompt
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import CallModel, ModelReplied, TurnRequested
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure

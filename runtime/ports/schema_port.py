@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board

@@ -5,7 +5,7 @@ from functools import partial
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import CallTool, ToolReturned
+from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.runtime.agent import Agent
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sessions.board import Board

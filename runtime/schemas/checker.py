@@ -22,7 +22,7 @@ from types import ModuleType
 
 import msgspec
 
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.engine import Engine, TooMuch, failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
 from callboard.runtime.schemas.worker import ANSWERS, FRAME_BYTES_MAX, HELLO, LENGTH, message_frame

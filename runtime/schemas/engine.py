@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.json_text import TooDeep, Unreadable, is_deeper, parse, problem, show

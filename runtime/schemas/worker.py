@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas import limits
 from callboard.runtime.schemas.engine import Engine
 

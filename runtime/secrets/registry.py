@@ -18,7 +18,8 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, UnknownName
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, ModelReplied, SessionOpened
+from callboard.actors.protocol.messages import AnyMessage, Ask, SessionOpened
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.secrets.redactor import Redactor

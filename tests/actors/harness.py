@@ -15,13 +15,11 @@ from callboard.actors.protocol.messages import (
     Ask,
     Begin,
     Finished,
-    ModelReplied,
-    SchemaChecked,
     SessionOpened,
     SupervisorInput,
-    ToolReturned,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, Settled

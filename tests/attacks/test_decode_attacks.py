@@ -22,7 +22,8 @@ from callboard import Agent, AnthropicModel, Limits, Runtime, ScriptedModel
 from callboard import call as scripted_call
 from callboard.actors.protocol import codec
 from callboard.actors.protocol.errors import CorruptLog, InvalidPrompt, StoreTooNew, StoreUnreadable
-from callboard.actors.protocol.messages import CallTool, SessionOpened
+from callboard.actors.protocol.messages import SessionOpened
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.replay.recording import Recording
 from callboard.runtime import sanitize
 from callboard.runtime.models.anthropic import wire as anthropic_wire

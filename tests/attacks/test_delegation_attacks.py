@@ -10,14 +10,13 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import (
     Begin,
-    CallModel,
-    CallTool,
     Delegate,
     DelegationEnded,
     FromAgent,
     ReportBack,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import CallModel, CallTool
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.replies import NOMINAL, Reply, calls, report, task
 from callboard.replay.testing.sessions.world import SessionWorld

@@ -36,7 +36,8 @@ from callboard import (
 from callboard.actors.agent.decider import decide_agent
 from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
-from callboard.actors.protocol.messages import AgentInput, DeciderFailed, Finished, ModelReplied, ToolReturned
+from callboard.actors.protocol.messages import AgentInput, DeciderFailed, Finished
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.session import step as step_module
 from callboard.replay.recording import Recording
 from callboard.runtime.models.anthropic import wire as anthropic_wire

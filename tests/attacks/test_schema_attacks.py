@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import pytest
 
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.engine import Engine, TooMuch
 from callboard.runtime.schemas.limits import INLINE_SCHEMA_BYTES

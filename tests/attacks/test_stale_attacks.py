@@ -9,15 +9,8 @@ import pytest
 from callboard import Agent, Runtime, ScriptedModel, call
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionFailed
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    Begin,
-    CallModel,
-    CallTool,
-    SchemaChecked,
-    SessionOpened,
-)
+from callboard.actors.protocol.messages import Ask, AskEnded, Begin, SessionOpened
+from callboard.actors.protocol.port_messages import CallModel, CallTool, SchemaChecked
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task

@@ -6,7 +6,7 @@ import pytest
 from click.testing import Result
 
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import ModelReplied
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.chat_command import Transcript, text_length
 from tests.cli.agents import Terminal, lines_with, piped
 from tests.cli.conftest import Callboard

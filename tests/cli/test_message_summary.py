@@ -4,15 +4,8 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Ask,
-    CallTool,
-    Delegate,
-    ModelReplied,
-    ReportJudged,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AnyMessage, Ask, Delegate, ReportJudged, TurnRequested
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 from callboard.cli.message_summary import summary_of, whole_prompt

@@ -10,14 +10,8 @@ import pytest
 from click.testing import Result
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    ModelReplied,
-    Resumed,
-    SessionClosed,
-    ToolReturned,
-)
+from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.runtime.log.sqlite.reader import SQLiteReader
 from callboard.runtime.models.scripted import ScriptedModel, say
 from callboard.runtime.runtime import Runtime

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import CallModel, CallTool, ModelReplied
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.session import port_table, recovery
 from callboard.actors.session.port_table import interrupted

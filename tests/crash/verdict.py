@@ -11,16 +11,8 @@ import msgspec
 
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    Ask,
-    AskEnded,
-    CallTool,
-    DeciderFailed,
-    ModelReplied,
-    SessionClosed,
-    ToolReturned,
-    ToolStarted,
-)
+from callboard.actors.protocol.messages import Ask, AskEnded, DeciderFailed, SessionClosed
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.protocol import Head, LogReader, Stored

@@ -13,7 +13,8 @@ import pytest
 
 from callboard.actors.protocol.events import granted_by
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import CallModel, Delegate
+from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.replay.testing.sessions.world import SessionWorld
 from tests.mutants.mutant import ROOT, Mutant, install
 from tests.mutants.scenarios_small import PAIR_NEEDS, SAVER_USES, team

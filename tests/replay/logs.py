@@ -10,7 +10,8 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AgentInput, DeciderFailed, ToolReturned
+from callboard.actors.protocol.messages import AgentInput, DeciderFailed
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.session import step as step_module
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.step import ActorState

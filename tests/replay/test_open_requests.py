@@ -3,7 +3,13 @@ from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, is_decider
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import CancelTimer, ModelReplied, SetTimer, TimerFired, ToolStarted
+from callboard.actors.protocol.port_messages import (
+    CancelTimer,
+    ModelReplied,
+    SetTimer,
+    TimerFired,
+    ToolStarted,
+)
 from callboard.replay.open_requests import ANSWERS, OpenRequests
 from tests import golden
 

@@ -9,7 +9,8 @@ import pytest
 
 import callboard.replay
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, UnknownName
-from callboard.actors.protocol.messages import CallModel, Delegate, ModelReplied, TurnRequested
+from callboard.actors.protocol.messages import Delegate, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.replay.recording import Recording, sessions
 from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader

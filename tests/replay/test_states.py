@@ -8,7 +8,8 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import DeciderFailed, ToolReturned
+from callboard.actors.protocol.messages import DeciderFailed
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.session import step as step_module
 from callboard.replay import states as states_module
 from callboard.replay.recording import Recording

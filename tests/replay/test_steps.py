@@ -4,7 +4,8 @@ import pytest
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import CallTool, Delegate, ModelReplied, SessionClosed
+from callboard.actors.protocol.messages import Delegate, SessionClosed
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.runtime.log.protocol import event_of
 from callboard.runtime.runtime import Runtime
 from tests.cli.recorded import script, survey_host

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import CallModel, Finished, Stopped
+from callboard.actors.protocol.messages import Finished, Stopped
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.session import step as step_module
 from callboard.actors.supervisor.decider import decide_supervisor
 from callboard.replay.recording import Recording

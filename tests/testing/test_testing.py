@@ -12,7 +12,7 @@ import pytest
 
 from callboard import Agent, Limits, ScriptedModel, ToolContext, call, calls, fail, say, tool
 from callboard.actors.protocol.errors import MisuseError
-from callboard.actors.protocol.messages import RequestApproval, ToolReturned
+from callboard.actors.protocol.port_messages import RequestApproval, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.schedule import BadSchedule

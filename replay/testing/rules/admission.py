@@ -4,15 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    CallModel,
-    Finished,
-    Stop,
-    Stopped,
-    TimerFired,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, subtract
 from callboard.replay.testing.rules.base import Invariant

@@ -8,14 +8,13 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
     AskEnded,
-    CallModel,
     Delegate,
     DelegationEnded,
-    ModelReplied,
     SessionClosed,
     Stop,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.usage import ZERO, Need, Usage, minus, plus, priced
 from callboard.actors.supervisor.budgets import add
 from callboard.replay.testing.rules.base import Invariant

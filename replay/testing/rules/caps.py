@@ -12,17 +12,19 @@ from callboard.actors.protocol.addresses import depth_of, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     Begin,
-    CallModel,
-    CallTool,
     Delegate,
     DelegationEnded,
     Finished,
-    ModelReplied,
     ReportBack,
-    RequestApproval,
     Stop,
-    ToolReturned,
     TurnRequested,
+)
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
+    ToolReturned,
 )
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life, of_kind

@@ -11,7 +11,6 @@ from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     Cancel,
-    CheckSchema,
     Close,
     Delegate,
     DelegationEnded,
@@ -20,6 +19,7 @@ from callboard.actors.protocol.messages import (
     ReportJudged,
     Stopped,
 )
+from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, of_kind

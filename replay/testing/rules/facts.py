@@ -19,20 +19,18 @@ from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     Begin,
-    CheckSchema,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
-    ModelReplied,
     ReportJudged,
-    SchemaChecked,
     SessionClosed,
     SessionOpened,
     Stop,
     Stopped,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import CheckSchema, ModelReplied, SchemaChecked
 from callboard.actors.protocol.profiles import Profile
 
 T = TypeVar("T")

@@ -14,15 +14,14 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    ApprovalGiven,
     Ask,
     Begin,
-    CallTool,
     Delegate,
     DelegationEnded,
     Finished,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Life

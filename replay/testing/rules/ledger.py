@@ -12,15 +12,8 @@ import msgspec
 from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits, fill, micro, narrow
-from callboard.actors.protocol.messages import (
-    Ask,
-    Begin,
-    CallModel,
-    Delegate,
-    Finished,
-    Stopped,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import Ask, Begin, Delegate, Finished, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract

@@ -12,12 +12,11 @@ from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
     Begin,
-    CheckSchema,
     DelegationEnded,
     ReportBack,
     ReportJudged,
-    SchemaChecked,
 )
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Call, Life
 

@@ -17,17 +17,14 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
-    ApprovalGiven,
     Begin,
-    CallModel,
     DeciderFailed,
     DelegationEnded,
-    ModelReplied,
     ReportJudged,
     Stopped,
-    ToolReturned,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallModel, ModelReplied, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import SessionCore
 from callboard.replay.testing.rules.base import Breach

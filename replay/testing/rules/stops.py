@@ -12,25 +12,27 @@ from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    ApprovalGiven,
     Ask,
     AskEnded,
     Begin,
-    CallModel,
-    CallTool,
-    CancelTimer,
     DeciderFailed,
     DelegationEnded,
     Finished,
-    ModelReplied,
     ReportJudged,
-    SetTimer,
     Stop,
     Stopped,
+    TurnRequested,
+)
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallModel,
+    CallTool,
+    CancelTimer,
+    ModelReplied,
+    SetTimer,
     TimerFired,
     ToolReturned,
     ToolStarted,
-    TurnRequested,
 )
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.rules.base import Invariant

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from callboard.actors.agent.state import AgentState, request_of
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR, is_agent
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import CallModel, TimerFired
+from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start

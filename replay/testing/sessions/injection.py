@@ -11,7 +11,8 @@ from typing import Final
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.limits import fill, millis
-from callboard.actors.protocol.messages import CallModel, CallTool, Cancel, Close, SessionClosed
+from callboard.actors.protocol.messages import Cancel, Close, SessionClosed
+from callboard.actors.protocol.port_messages import CallModel, CallTool
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
 from callboard.replay.testing.sessions.faults import ABORTED

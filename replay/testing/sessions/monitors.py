@@ -10,9 +10,9 @@ from typing import Final, TypeAlias, TypeVar
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.messages import AskEnded
+from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
-    AskEnded,
     CallModel,
     CallTool,
     ModelReplied,

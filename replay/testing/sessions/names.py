@@ -12,20 +12,22 @@ from callboard.actors.protocol.addresses import SUPERVISOR, is_agent
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    ApprovalGiven,
     Ask,
+    Delegate,
+    DelegationEnded,
+    ReportBack,
+    ReportJudged,
+    TurnRequested,
+)
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
     CallModel,
     CallTool,
     CheckSchema,
-    Delegate,
-    DelegationEnded,
     ModelReplied,
-    ReportBack,
-    ReportJudged,
     RequestApproval,
     ToolReturned,
     ToolStarted,
-    TurnRequested,
 )
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import owner_of

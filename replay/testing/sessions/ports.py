@@ -13,7 +13,8 @@ from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.messages import TurnRequested
+from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
@@ -22,7 +23,6 @@ from callboard.actors.protocol.messages import (
     RequestApproval,
     SchemaChecked,
     ToolReturned,
-    TurnRequested,
 )
 from callboard.actors.protocol.prompts import REPORT_BACK
 from callboard.actors.protocol.request import ModelRequest

@@ -17,15 +17,13 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    RULES,
+from callboard.actors.protocol.messages import RULES, Ask, SessionOpened
+from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
-    Ask,
     CallTool,
     CheckSchema,
     RequestApproval,
     SchemaChecked,
-    SessionOpened,
     ToolReturned,
 )
 from callboard.actors.protocol.profiles import Approval, Effect, ModelSpec, Prices, Profile, ToolSpec

@@ -8,19 +8,8 @@ from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import (
-    RULES,
-    AnyMessage,
-    Ask,
-    AskEnded,
-    CallModel,
-    CallTool,
-    CheckSchema,
-    Close,
-    RequestApproval,
-    Resumed,
-    SessionClosed,
-)
+from callboard.actors.protocol.messages import RULES, AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
+from callboard.actors.protocol.port_messages import CallModel, CallTool, CheckSchema, RequestApproval
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request

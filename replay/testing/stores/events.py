@@ -14,7 +14,8 @@ import msgspec
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Cancel, ToolReturned
+from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader, Stored
 
 T = TypeVar("T")

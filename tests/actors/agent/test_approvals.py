@@ -5,15 +5,17 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
-    ApprovalGiven,
     AskEnded,
-    CallTool,
     DelegationEnded,
-    ModelReplied,
-    RequestApproval,
     Resumed,
     Stop,
     Stopped,
+)
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
     ToolReturned,
     ToolStarted,
 )

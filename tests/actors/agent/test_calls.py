@@ -7,7 +7,8 @@ from callboard.actors.agent.arguments import COPIES_MAX
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import CallTool, Delegate, ReportBack, TurnRequested, TurnSettled
+from callboard.actors.protocol.messages import Delegate, ReportBack, TurnRequested, TurnSettled
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply, calls, task
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

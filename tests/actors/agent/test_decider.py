@@ -11,13 +11,12 @@ from callboard.actors.protocol.messages import (
     Begin,
     DelegationEnded,
     Finished,
-    ModelReplied,
     ReportBack,
     ReportJudged,
-    ToolReturned,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import Prices
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem, Settled

@@ -7,7 +7,8 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.agent.turns import Decision
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Stop, Stopped, ToolStarted, TurnRequested
+from callboard.actors.protocol.messages import Stop, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import ToolStarted
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply
 from tests.actors.harness import USED, AgentHarness

@@ -11,17 +11,8 @@ import pytest
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.agent.phases import AGENT, Phase
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AgentInput,
-    ApprovalGiven,
-    Begin,
-    DelegationEnded,
-    ModelReplied,
-    ReportJudged,
-    Stop,
-    ToolReturned,
-    ToolStarted,
-)
+from callboard.actors.protocol.messages import AgentInput, Begin, DelegationEnded, ReportJudged, Stop
+from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
 from callboard.replay.testing.sessions.replies import Reply, calls, report
 from tests.actors.harness import FINAL, RETRYABLE, SCHEMA, AgentHarness, kinds
 

@@ -12,16 +12,13 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    ApprovalGiven,
-    CallTool,
     Delegate,
     DelegationEnded,
-    RequestApproval,
     Stop,
     Stopped,
-    ToolReturned,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.replay.testing.sessions.replies import Reply
 from tests.actors.harness import ARGUMENTS, SCHEMA, AgentHarness, kinds
 

@@ -8,12 +8,12 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     DelegationEnded,
     Finished,
-    ModelReplied,
     ReportJudged,
     Stop,
     Stopped,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.usage import ZERO
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply, calls

@@ -6,7 +6,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from callboard.actors.protocol import messages
+from callboard.actors.protocol import messages, port_messages
 from callboard.actors.protocol.immutable import Message, RichMessage
 from tests.strategies import MESSAGES
 
@@ -19,7 +19,8 @@ GROUPS = {
 def test_every_message_class_is_in_the_union_and_in_nothing_else() -> None:
     defined = {
         cls
-        for _, cls in inspect.getmembers(messages, inspect.isclass)
+        for module in (messages, port_messages)
+        for _, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, Message) and cls not in (Message, RichMessage)
     }
     assert defined == set(MESSAGES)
@@ -48,6 +49,11 @@ def test_only_messages_to_the_supervisor_can_settle_a_grant() -> None:
 
 
 def test_a_call_is_named_by_turn_and_place_and_never_by_an_id_of_the_model() -> None:
-    for kind in (messages.ReportBack, messages.Delegate, messages.ToolReturned, messages.DelegationEnded):
+    for kind in (
+        messages.ReportBack,
+        messages.Delegate,
+        port_messages.ToolReturned,
+        messages.DelegationEnded,
+    ):
         assert kind.__struct_fields__[:2] == ("turn", "call")
         assert "id" not in kind.__struct_fields__

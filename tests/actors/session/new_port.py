@@ -19,9 +19,9 @@ CHANGES = {
     "callboard.actors.protocol.addresses": [
         ("PORTS: Final = frozenset({", 'PORTS: Final = frozenset({"weather", ')
     ],
-    "callboard.actors.protocol.messages": [
+    "callboard.actors.protocol.port_messages": [
         (
-            "ClientInput: TypeAlias =",
+            "PortInput: TypeAlias = (\n",
             "@final\n"
             "class AskWeather(Message, frozen=True):\n"
             "    city: str\n\n\n"
@@ -29,10 +29,12 @@ CHANGES = {
             "class WeatherTold(Message, frozen=True):\n"
             "    city: str\n"
             "    text: str\n\n\n"
-            "ClientInput: TypeAlias =",
+            "PortInput: TypeAlias = (\n    AskWeather |\n",
         ),
+    ],
+    "callboard.actors.protocol.messages": [
+        ("    ApprovalGiven,\n", "    ApprovalGiven,\n    WeatherTold,\n"),
         ("SupervisorInput: TypeAlias = ", "SupervisorInput: TypeAlias = WeatherTold | "),
-        ("PortInput: TypeAlias = (\n", "PortInput: TypeAlias = (\n    AskWeather |\n"),
     ],
     "callboard.actors.session.port_table": [
         (
@@ -45,7 +47,10 @@ CHANGES = {
         ),
     ],
     "callboard.actors.supervisor.decider": [
-        ("    Ask,\n", "    Ask,\n    AskWeather,\n    WeatherTold,\n"),
+        (
+            "port_messages import SchemaChecked,",
+            "port_messages import AskWeather, WeatherTold, SchemaChecked,",
+        ),
         (
             "    Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),",
             "    Ask: Handler(lambda work, sender, body: (\n"
@@ -79,7 +84,7 @@ class _Finder(MetaPathFinder):
 def main() -> None:
     """Drive one session with the new port in every way there is."""
     from callboard import Agent, Runtime, ScriptedModel, say
-    from callboard.actors.protocol import messages
+    from callboard.actors.protocol import port_messages
     from callboard.actors.protocol.addresses import SUPERVISOR
     from callboard.actors.protocol.events import Event, Post
     from callboard.replay.recording import Recording
@@ -90,7 +95,7 @@ def main() -> None:
     from callboard.runtime.log.protocol import Append
     from callboard.runtime.sessions.board import Board
 
-    new: Any = messages
+    new: Any = port_messages
     real = Board.__init__
 
     class Weather:

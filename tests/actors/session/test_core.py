@@ -15,13 +15,12 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
     Begin,
-    CallTool,
     Cancel,
     DeciderFailed,
-    ModelReplied,
     SessionOpened,
     Stop,
 )
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, Start

@@ -7,18 +7,12 @@ from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    RULES,
-    AskEnded,
+from callboard.actors.protocol.messages import RULES, AskEnded, Cancel, DeciderFailed, Finished, Resumed, Stop
+from callboard.actors.protocol.port_messages import (
     CallTool,
-    Cancel,
-    DeciderFailed,
     ExtendTimer,
-    Finished,
     ModelReplied,
-    Resumed,
     SetTimer,
-    Stop,
     ToolReturned,
 )
 from callboard.actors.protocol.request import ModelRequest

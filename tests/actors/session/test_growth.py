@@ -15,14 +15,8 @@ import pytest
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    Cancel,
-    DeciderFailed,
-    Delegate,
-    ReportBack,
-    SchemaChecked,
-    TurnSettled,
-)
+from callboard.actors.protocol.messages import Cancel, DeciderFailed, Delegate, ReportBack, TurnSettled
+from callboard.actors.protocol.port_messages import SchemaChecked
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.replies import Reply, calls

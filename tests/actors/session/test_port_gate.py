@@ -6,23 +6,18 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AnyMessage,
-    Begin,
+from callboard.actors.protocol.messages import AnyMessage, Begin, Finished, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CancelTimer,
     CheckSchema,
-    Finished,
     ModelReplied,
     SchemaChecked,
     SetTimer,
-    Stop,
-    Stopped,
     TimerFired,
     ToolReturned,
     ToolStarted,
-    TurnRequested,
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec
 from callboard.actors.protocol.usage import ZERO, Need

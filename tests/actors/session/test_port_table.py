@@ -10,14 +10,8 @@ from callboard.actors.protocol.addresses import PORTS
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
-from callboard.actors.protocol.messages import (
-    AgentInput,
-    CallModel,
-    CheckSchema,
-    PortInput,
-    SupervisorInput,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AgentInput, SupervisorInput, TurnRequested
+from callboard.actors.protocol.port_messages import CallModel, CheckSchema, PortInput
 from callboard.actors.protocol.usage import Need
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.port_table import PORT_REQUESTS

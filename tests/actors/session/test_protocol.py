@@ -14,13 +14,12 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
-    CallModel,
     DeciderFailed,
     DelegationEnded,
     Stop,
-    TimerFired,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.replay.testing.sessions.faults import faults

@@ -10,18 +10,15 @@ from callboard.actors.protocol.addresses import HOST, TOOLS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    ApprovalGiven,
     AskEnded,
     Begin,
-    CallTool,
     Cancel,
     Delegate,
     DelegationEnded,
-    RequestApproval,
     Resumed,
     Stop,
-    ToolReturned,
 )
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.profiles import Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage

@@ -17,20 +17,22 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     Ask,
     AskEnded,
-    CallModel,
-    CallTool,
     Cancel,
-    CheckSchema,
     Close,
-    ExtendTimer,
-    ModelReplied,
     Resumed,
     SessionClosed,
     Stop,
     Stopped,
+    TurnSettled,
+)
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    CheckSchema,
+    ExtendTimer,
+    ModelReplied,
     ToolReturned,
     ToolStarted,
-    TurnSettled,
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest

@@ -16,15 +16,8 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Cancel,
-    Close,
-    ReportBack,
-    SessionOpened,
-    Stopped,
-    TimerFired,
-)
+from callboard.actors.protocol.messages import AskEnded, Cancel, Close, ReportBack, SessionOpened, Stopped
+from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.session.step import ActorState
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 from callboard.replay.testing.sessions.faults import KINDS, kind_of

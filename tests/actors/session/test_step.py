@@ -15,7 +15,6 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
-    ApprovalGiven,
     Ask,
     DeciderFailed,
     ReportJudged,
@@ -23,6 +22,7 @@ from callboard.actors.protocol.messages import (
     Stopped,
     SupervisorInput,
 )
+from callboard.actors.protocol.port_messages import ApprovalGiven
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.sessions.replies import Reply

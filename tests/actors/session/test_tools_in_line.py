@@ -7,15 +7,8 @@ import pytest
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    CallTool,
-    RequestApproval,
-    Resumed,
-    Stop,
-    ToolReturned,
-    TurnRequested,
-)
+from callboard.actors.protocol.messages import AskEnded, Resumed, Stop, TurnRequested
+from callboard.actors.protocol.port_messages import CallTool, RequestApproval, ToolReturned
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions.monitors import breaches_of

@@ -7,7 +7,8 @@ import pytest
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import CallModel, DeciderFailed, Delegate, Stop, TurnSettled
+from callboard.actors.protocol.messages import DeciderFailed, Delegate, Stop, TurnSettled
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.state import Record

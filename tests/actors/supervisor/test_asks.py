@@ -11,20 +11,17 @@ from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     Cancel,
-    CancelTimer,
     Close,
     DeciderFailed,
     Delegate,
     Finished,
     ReportBack,
-    SchemaChecked,
     SessionClosed,
     SessionOpened,
-    SetTimer,
     Stopped,
-    TimerFired,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, SetTimer, TimerFired
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import SchemaProblem, Settled

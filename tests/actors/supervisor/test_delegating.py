@@ -7,17 +7,8 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    Begin,
-    CheckSchema,
-    DeciderFailed,
-    Delegate,
-    DelegationEnded,
-    SchemaChecked,
-    SetTimer,
-    Stopped,
-    TimerFired,
-)
+from callboard.actors.protocol.messages import Begin, DeciderFailed, Delegate, DelegationEnded, Stopped
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked, SetTimer, TimerFired
 from callboard.actors.protocol.profiles import ModelSpec, Prices, Profile
 from callboard.actors.protocol.usage import ZERO, Need
 from callboard.actors.protocol.value_types import SchemaProblem

@@ -15,19 +15,17 @@ from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
     Cancel,
-    CancelTimer,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
-    SchemaChecked,
     Stop,
     Stopped,
-    TimerFired,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, TimerFired
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Reason, Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

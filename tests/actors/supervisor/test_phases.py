@@ -21,14 +21,13 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     Resumed,
-    SchemaChecked,
     SessionOpened,
     Stopped,
     SupervisorInput,
-    TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import SchemaChecked, TimerFired
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled

@@ -9,18 +9,16 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AskEnded,
     Cancel,
-    CheckSchema,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
     ReportJudged,
-    SchemaChecked,
     Stop,
     Stopped,
-    TimerFired,
 )
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said

@@ -5,21 +5,18 @@ import pytest
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    CallModel,
     Cancel,
-    CancelTimer,
     DeciderFailed,
     Delegate,
     DelegationEnded,
     Finished,
     ReportBack,
-    SetTimer,
     Stop,
     Stopped,
-    TimerFired,
     TurnRequested,
     TurnSettled,
 )
+from callboard.actors.protocol.port_messages import CallModel, CancelTimer, SetTimer, TimerFired
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import CancelTimer, Delegate, SetTimer
+from callboard.actors.protocol.messages import Delegate
+from callboard.actors.protocol.port_messages import CancelTimer, SetTimer
 from callboard.actors.supervisor.state import SupervisorState, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 from tests.actors.harness import SessionHarness

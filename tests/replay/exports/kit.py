@@ -11,7 +11,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, CallTool, Cancel, ToolReturned
+from callboard.actors.protocol.messages import AnyMessage, Cancel
+from callboard.actors.protocol.port_messages import CallTool, ToolReturned
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
-from callboard.actors.protocol.messages import Cancel, ToolReturned
+from callboard.actors.protocol.messages import Cancel
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
 from tests.replay.exports.kit import events_of, exported, log_of

@@ -1,6 +1,6 @@
 """Sessions that the tests of the kit look at: a rich one, a cancelled one, a closed one."""
 
-from callboard.actors.protocol.messages import CallModel
+from callboard.actors.protocol.port_messages import CallModel
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile

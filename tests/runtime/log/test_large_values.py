@@ -17,8 +17,8 @@ from callboard.actors.protocol.messages import (
     DelegationEnded,
     Finished,
     SessionOpened,
-    ToolReturned,
 )
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.runtime.log.large_values import BODY_BYTES_MAX, PIECE_BYTES_MIN, Cut, blob_digest, cut, splice
 from tests.runtime.log.kit import json_text

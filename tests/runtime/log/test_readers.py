@@ -9,7 +9,8 @@ import pytest
 
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, WrongKey
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Cancel, ToolReturned
+from callboard.actors.protocol.messages import Cancel
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.log import hash_chain
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.protocol import Append, EventLog, Head, LogReader

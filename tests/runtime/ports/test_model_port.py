@@ -7,7 +7,7 @@ from typing import Any
 
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import CallModel, ModelReplied
+from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.world import SessionWorld

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.engine import Accepted, Engine, Refused, accept
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from callboard import Runtime
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import checker
 from callboard.runtime.schemas import checker as checker_module
@@ -48,7 +48,7 @@ def test_an_invalid_report_is_worded_by_a_worker() -> None:
 _FIRST_USE = """
 import asyncio, sys, threading
 import msgspec
-from callboard.actors.protocol.messages import CheckSchema
+from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.runtime.schemas.checker import SchemaChecker
 
 class Watch:

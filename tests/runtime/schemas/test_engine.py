@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callboard.actors.protocol.messages import CheckSchema
+from callboard.actors.protocol.port_messages import CheckSchema
 from callboard.runtime.schemas import limits, validation
 from callboard.runtime.schemas.engine import Engine, TooMuch, accept
 from callboard.runtime.schemas.limits import (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from callboard.actors.protocol.messages import CheckSchema, SchemaChecked
+from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas import worker
 from callboard.runtime.schemas.checker import _BOOT

@@ -5,7 +5,7 @@ import pytest
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import MisuseError, UnknownName
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.messages import ToolReturned
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 

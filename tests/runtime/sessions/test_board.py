@@ -20,17 +20,14 @@ from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
     Ask,
-    CallModel,
-    CallTool,
     Cancel,
     DeciderFailed,
     Delegate,
-    ModelReplied,
     SessionOpened,
     Stop,
-    ToolReturned,
     TurnRequested,
 )
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Need

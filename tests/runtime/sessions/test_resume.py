@@ -30,16 +30,8 @@ from callboard.actors.protocol.errors import (
     SessionNotFound,
 )
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    CallTool,
-    Finished,
-    ModelReplied,
-    Resumed,
-    SessionClosed,
-    ToolReturned,
-    ToolStarted,
-)
+from callboard.actors.protocol.messages import AskEnded, Finished, Resumed, SessionClosed
+from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.profiles import Effect
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.step import step

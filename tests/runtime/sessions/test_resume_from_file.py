@@ -11,18 +11,17 @@ import pytest
 
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, fail, say, tool
 from callboard.actors.protocol.events import Event, granted_by
-from callboard.actors.protocol.messages import (
+from callboard.actors.protocol.messages import DelegationEnded, TurnRequested
+from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CheckSchema,
-    DelegationEnded,
     ModelReplied,
     SchemaChecked,
     SetTimer,
     TimerFired,
     ToolReturned,
     ToolStarted,
-    TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage

@@ -10,21 +10,23 @@ from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
-    ApprovalGiven,
     AskEnded,
     Begin,
-    CallTool,
     Delegate,
     DelegationEnded,
     Finished,
     ReportJudged,
     SessionOpened,
-    SetTimer,
     Stop,
     Stopped,
+    TurnSettled,
+)
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    SetTimer,
     ToolReturned,
     ToolStarted,
-    TurnSettled,
 )
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import Settled

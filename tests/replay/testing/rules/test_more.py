@@ -10,21 +10,23 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AskEnded,
     Begin,
-    CallModel,
-    CallTool,
-    CancelTimer,
-    CheckSchema,
     Close,
     Delegate,
     Finished,
     ReportJudged,
     SessionClosed,
     SessionOpened,
-    SetTimer,
     Stop,
+    TurnRequested,
+)
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    CancelTimer,
+    CheckSchema,
+    SetTimer,
     ToolReturned,
     ToolStarted,
-    TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage

@@ -7,14 +7,8 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    DeciderFailed,
-    ModelReplied,
-    SchemaChecked,
-    SessionClosed,
-    ToolReturned,
-)
+from callboard.actors.protocol.messages import AskEnded, DeciderFailed, SessionClosed
+from callboard.actors.protocol.port_messages import ModelReplied, SchemaChecked, ToolReturned
 from callboard.replay.testing.sessions.faults import (
     CALM_EVERY,
     KINDS,

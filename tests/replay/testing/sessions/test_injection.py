@@ -4,14 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from callboard.actors.protocol.messages import (
-    AskEnded,
-    Resumed,
-    SessionClosed,
-    SessionOpened,
-    ToolReturned,
-    ToolStarted,
-)
+from callboard.actors.protocol.messages import AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.port_messages import ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of

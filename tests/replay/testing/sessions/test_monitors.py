@@ -7,14 +7,13 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.events import Event, granted_by
-from callboard.actors.protocol.messages import (
-    AskEnded,
+from callboard.actors.protocol.messages import AskEnded, TurnRequested
+from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     ModelReplied,
     ToolReturned,
     ToolStarted,
-    TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage

@@ -8,16 +8,13 @@ import pytest
 from callboard.actors.agent.decider import HANDLERS
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import (
-    AskEnded,
+from callboard.actors.protocol.messages import AskEnded, DeciderFailed, SessionClosed, TurnRequested
+from callboard.actors.protocol.port_messages import (
     CallModel,
     CheckSchema,
-    DeciderFailed,
     ModelReplied,
-    SessionClosed,
     TimerFired,
     ToolReturned,
-    TurnRequested,
 )
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure

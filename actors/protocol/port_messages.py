@@ -1,0 +1,165 @@
+"""Messages to and from the ports: model, tools, approvals, schema and clock.
+
+The five ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
+messages, and the picture of all of them, are in messages.py.
+"""
+
+from typing import Literal, TypeAlias, final
+
+from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
+from callboard.actors.protocol.profiles import Effect
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
+
+ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
+"""The result of a tool call, in a word."""
+
+
+@final
+class CallModel(Message, frozen=True):
+    """The grant: the only way to a model call. What is needed is reserved until the answer is settled.
+
+    request: the seq of the `TurnRequested` that is granted; it says turn, attempt, need and digest.
+    """
+
+    agent: str
+    request: int
+
+
+@final
+class ModelReplied(RichMessage, frozen=True):
+    """The one answer to a grant. content: the model's blocks, verbatim.
+
+    usage: None if it is unknown. status `lost`: a crash came before an answer was in the log.
+    """
+
+    turn: int
+    attempt: int = 1
+    status: Literal["ok", "error", "cancelled", "lost"] = "ok"
+    content: Json = NULL
+    stop_reason: str = ""
+    usage: Usage | None = None
+    failure: ModelFailure | None = None
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        keep_default(self, "content", NULL)
+
+
+@final
+class CallTool(Message, frozen=True):
+    """A tool call. arguments: in the model's own bytes; the port checks them."""
+
+    turn: int
+    call: int
+    tool: str
+    effect: Effect
+    arguments: Json
+    id: str = ""
+
+
+@final
+class ToolStarted(Message, frozen=True):
+    """A tool with effect `write` is about to run. Until it returns, its effect is unknown."""
+
+    turn: int
+    call: int
+
+
+@final
+class ToolReturned(RichMessage, frozen=True):
+    """The one answer to a tool call. output: a JSON string or a list of content blocks.
+
+    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown.
+    """
+
+    turn: int
+    call: int
+    status: ToolStatus = "ok"
+    output: Json = NULL
+
+    def __post_init__(self) -> None:
+        keep_default(self, "output", NULL)
+
+
+@final
+class RequestApproval(Message, frozen=True):
+    """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown."""
+
+    turn: int
+    call: int
+    tool: str
+    effect: Effect
+    arguments: Json
+    is_repeat: bool = False
+
+
+@final
+class ApprovalGiven(Message, frozen=True):
+    """The one answer to a `RequestApproval`, usually by a person.
+
+    note: a reason, which the model reads if the call may not run. digest: of the request in the log, as the
+    person saw it; empty if no person saw it.
+    """
+
+    turn: int
+    call: int
+    verdict: Literal["approved", "denied", "cancelled"]
+    note: str = ""
+    digest: str = ""
+    is_repeat: bool = False
+
+
+@final
+class CheckSchema(RichMessage, frozen=True):
+    """A question: is this schema accepted (`accept`), or does the value match it (`report`)?"""
+
+    check: int
+    task: Literal["accept", "report"]
+    schema: Json
+    value: Json = NULL
+    timeout_ms: int = 5_000
+
+
+@final
+class SchemaChecked(Message, frozen=True):
+    """The one answer to a check. `failed`: the check could not be made."""
+
+    check: int
+    status: Literal["ok", "invalid", "failed"]
+    problems: tuple[SchemaProblem, ...] = ()
+
+
+@final
+class SetTimer(Message, frozen=True):
+    """An order to fire once, this many milliseconds after this event."""
+
+    timer: int
+    after_ms: int
+
+
+@final
+class ExtendTimer(Message, frozen=True):
+    """An order to fire a timer this much later."""
+
+    timer: int
+    by_ms: int
+
+
+@final
+class CancelTimer(Message, frozen=True):
+    """An order not to fire a timer."""
+
+    timer: int
+
+
+@final
+class TimerFired(Message, frozen=True):
+    """The time of a timer is over."""
+
+    timer: int
+
+
+PortInput: TypeAlias = (
+    CallModel | CallTool | RequestApproval | CheckSchema | SetTimer | ExtendTimer | CancelTimer
+)
