@@ -272,8 +272,8 @@ class ScriptedModel:
             raise ScriptError("the script was not followed:\n  " + "\n  ".join(problems))
 
     def _step(self, request: ModelRequest) -> object:
-        keys = (request.address, request.profile, "")
-        script = next((self._scripts[key] for key in keys if key in self._scripts), None)
+        find = self._scripts.get
+        script = find(request.address) or find(request.profile) or find("")
         if script is None:
             known = ", ".join(self._scripts) or "no agent"
             raise ScriptError(f"there is no script for it, only for {known}")
