@@ -13,7 +13,7 @@ from callboard.runtime.log.memory import MemoryReader
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.reader import SQLiteReader
-from callboard.runtime.log.writer import NAP_EVERY_S, UNDURABLE_MAX, GroupWriter
+from callboard.runtime.log.writer import MANY, NAP_EVERY_S, UNDURABLE_MAX, GroupWriter
 from tests.runtime.log.kit import event, events, run, same
 from tests.runtime.log.slow_log import SlowLog, passes, room_in, with_writer
 
@@ -341,22 +341,25 @@ def test_a_busy_loop_gives_way_to_the_stores_thread(monkeypatch: pytest.MonkeyPa
     with_writer(work)
 
 
-def test_no_nap_follows_the_start_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "naps_at_once"), [(1, 0), (MANY, 1)])
+def test_a_nap_follows_the_start_of_a_commit_at_once_only_after_a_large_batch(
+    size: int, naps_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(writer: GroupWriter, log: SlowLog) -> None:
         naps: list[float] = []
         monkeypatch.setattr(writer, "_never_free", Mock(acquire=lambda timeout: naps.append(timeout)))
         log.gate.clear()
-        now = 0.0
+        now = 1.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
-        writer.stage("a", 1, events(1, 1))
+        writer.stage("a", 1, events(1, size))
         while not log.batches:
             now += NAP_EVERY_S
             await passes()
-        writer.stage("a", 1, events(2, 2))
-        assert naps == []
+        writer.stage("a", 1, events(size + 1, size + 1))
+        assert len(naps) == naps_at_once
         now += 2 * NAP_EVERY_S
-        writer.stage("a", 1, events(3, 3))
-        assert len(naps) == 1
+        writer.stage("a", 1, events(size + 2, size + 2))
+        assert len(naps) == naps_at_once + 1
         monkeypatch.undo()
 
     with_writer(work)
