@@ -132,8 +132,9 @@ class UnitOfWork:
         """Return an open delegation of a parent, if there is one. The client's is the running ask."""
         if parent == CLIENT:
             ask = self.state.ask
-            is_open = ask is not None and ask.outcome is None and ask.delegation.key == key
-            return ask.delegation if ask is not None and is_open else None
+            if ask is None or ask.outcome is not None or ask.delegation.key != key:
+                return None
+            return ask.delegation
         record = self.record(parent)
         return record.delegations.get(key) if record else None
 

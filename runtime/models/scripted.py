@@ -266,9 +266,9 @@ class ScriptedModel:
 
     def assert_done(self) -> None:
         """Raise ScriptError if a request met no step or a policy failed, or if a step was never played."""
-        left = [(key, text) for key, script in self._scripts.items() for text in script.unplayed()]
-        problems = self._problems + [f"{key}: {text}" if key else text for key, text in left]
-        if problems:
+        scripts = self._scripts.items()
+        left = [f"{key}: {text}".removeprefix(": ") for key, script in scripts for text in script.unplayed()]
+        if problems := self._problems + left:
             raise ScriptError("the script was not followed:\n  " + "\n  ".join(problems))
 
     def _step(self, request: ModelRequest) -> object:

@@ -109,8 +109,8 @@ ENDS: Final = (
         "judged-after-the-outcome",
         "A report to the client that is being checked when the ask is cancelled can still be accepted.",
         "supervisor.unit_of_work",
-        "ask is not None and ask.outcome is None and ask.delegation.key == key",
-        "ask is not None and ask.delegation.key == key",
+        "if ask is None or ask.outcome is not None or ask.delegation.key != key:",
+        "if ask is None or ask.delegation.key != key:",
     ),
     Mutant(
         "check-of-another-ask",
