@@ -116,8 +116,8 @@ ENDS: Final = (
         "check-of-another-ask",
         "The answer to a check of an earlier ask is taken for the running ask.",
         "supervisor.unit_of_work",
-        "ask is not None and ask.outcome is None and ask.delegation.key == key",
-        "ask is not None and ask.outcome is None",
+        "if ask is None or ask.outcome is not None or ask.delegation.key != key:",
+        "if ask is None or ask.outcome is not None:",
     ),
     Mutant(
         "stop-skips-the-line",
