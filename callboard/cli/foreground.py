@@ -212,7 +212,7 @@ class Interrupts:
     leaving: Callable[[], None]
     lead: str
     signal: int = 0
-    _cancelling: asyncio.Task[Outcome | None] | None = None  # held: a task that nobody holds may vanish
+    _cancelling: asyncio.Task[Outcome | None] | None = None  # kept: the loop itself keeps no task alive
 
     def exit_code(self, otherwise: int) -> int:
         """Return the exit code that shells expect after a signal; without one, `otherwise`."""
@@ -250,7 +250,7 @@ def interrupts(
     taken = Interrupts(session, leaving, lead)
     with contextlib.ExitStack() as stack:
         for number in _SIGNALS:
-            # Windows has no signals on the event loop: Ctrl-C ends the program there.
+            # Windows has no signals on the event loop, and other threads set none: Ctrl-C ends the program.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, taken.take, int(number))
                 stack.callback(loop.remove_signal_handler, number)

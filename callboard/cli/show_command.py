@@ -105,7 +105,7 @@ def _row_json(row: SessionRow, end: End) -> dict[str, object]:
         "events": row.head,
         "is_closed": end.is_closed,
         "kind": end.kind or None,
-        "status": STATUS.get(end.kind) if end.kind else None,  # type: ignore[call-overload]
+        "status": STATUS.get(end.kind) if end.kind else None,  # type: ignore[call-overload]  # text
     }
 
 

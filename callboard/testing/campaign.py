@@ -1,4 +1,4 @@
-"""What the fixture `callboard_explore` does: a campaign for a test, told the way pytest tells failures."""
+"""The fixture `callboard_explore`: a campaign for a test, with failures as pytest shows them."""
 
 import shlex
 from collections.abc import Callable

@@ -268,7 +268,7 @@ async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSI
 
 @dataclass(eq=False, repr=False)
 class Exploration:
-    """What a campaign found. explored: the figures, and the counterexamples as the explorer has them."""
+    """The findings of a campaign. explored: its figures, and the counterexamples as the explorer has them."""
 
     scenario: Scenario
     explored: Explored

@@ -45,18 +45,18 @@ from callboard.runtime.tools.output import ToolOutcome, describe, failed, return
 from callboard.runtime.tools.tool import Tool
 
 Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
-"""What the models say."""
+"""The replies of the models."""
 
 Fakes: TypeAlias = Mapping[str, Callable[..., object]]
-"""What stands in for tools, by their names: functions of the call's arguments."""
+"""The stand-ins for tools, by name: functions of the call's arguments."""
 
 Approver: TypeAlias = Callable[[str, RequestApproval], bool | str | Awaitable[bool | str]]
-"""What a person says to the agent of an address: True lets the call run; False, or a reason, does not."""
+"""Returns a person's decision for the agent of an address: True approves; False, or a reason, denies."""
 
 KEPT_CHECKS: Final = 10_000
 
 _NO_LOOP: Final = re.compile("no (running|current) event loop|not in async context|no async backend", re.I)
-"""What asyncio, sniffio and anyio say where no loop runs."""
+"""The errors of asyncio, sniffio and anyio if no loop runs."""
 
 _POLICY: Final = "give a policy that answers at once"
 _ANSWER: Final = "give a function that answers at once"

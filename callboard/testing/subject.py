@@ -19,7 +19,7 @@ from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions
 from callboard.testing.runs import Scenario
 
 Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
-"""How a world is made, and the rules."""
+"""A maker of worlds, and the rules."""
 
 
 @dataclass(frozen=True)

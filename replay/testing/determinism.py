@@ -63,7 +63,7 @@ class Nondeterminism(CallboardError):
 
 
 class StepDigest(NamedTuple):
-    """What there is after a step. digest: of all that is new. states: that changed. posts: new events."""
+    """The result of a step. digest: of everything new. states: the changed ones. posts: the new events."""
 
     digest: bytes
     states: Mapping[str, object]

@@ -66,7 +66,7 @@ class Counterexample(Shrunk, frozen=True, kw_only=True):
 
 
 class Explored(msgspec.Struct, frozen=True):
-    """What a campaign did. is_exhausted: there are no runs but those that it made."""
+    """The result of a campaign. is_exhausted: True if it has made every possible run."""
 
     figures: Figures
     counterexamples: tuple[Counterexample, ...]
@@ -121,7 +121,7 @@ DEFAULT_PLAN = Plan()
 
 
 class ShardResult(NamedTuple):
-    """What a campaign, or one process of it, has found. counterexamples: of each rule the first."""
+    """The findings of a campaign, or of one process of it. counterexamples: the first one of each rule."""
 
     statistics: Statistics
     counterexamples: list[Counterexample]

@@ -1,4 +1,4 @@
-"""What a campaign or a run did, as lines for a terminal.
+"""The findings of a campaign or a run, as lines for a terminal.
 
 A counterexample is: the rule in one sentence, the chart of the small run, which step overtook which, and the
 command that shows it again. A campaign that found nothing says how likely it would have.

@@ -1,4 +1,4 @@
-"""What happened before what: the partial order of a run, and its races.
+"""The happens-before order of a run, and its races.
 
 Step a happened before step b if b handled what a posted, if both are of one strand, if they conflict (one
 actor, or something that both touched), or if there is a step between them in this sense. A race is a pair in

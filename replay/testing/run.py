@@ -55,7 +55,7 @@ class Scheduler(Protocol):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How long runs may get. steps: N, those of the first part. steps_in_all: of both parts.
+    """The bounds of a run. steps: N, the most of its first part. steps_in_all: the most of both parts.
 
     Raises MisuseError for less than one step.
     """
@@ -74,7 +74,7 @@ DEFAULT = Bounds()
 
 
 class Run(msgspec.Struct):
-    """What one run did."""
+    """The result of one run."""
 
     made: list[Move]
     steps: int = STEPS_MAX  # N of its bounds

@@ -21,7 +21,7 @@ STEPS_MAX = 200
 """Steps of a run before its faults are over, unless one says otherwise."""
 
 UNPACKED_BYTES_MAX = 50_000_000
-"""What a text may unpack to: it may come from anywhere."""
+"""The most that a text may unpack to, since it may come from anywhere."""
 
 
 _Body: TypeAlias = tuple[list[str], list[Annotated[int, msgspec.Meta(ge=0)]], int | None, int]

@@ -1,4 +1,4 @@
-"""What a campaign saw, in numbers that can be added up and memory that does not grow.
+"""The statistics of a campaign, in numbers that can be added up and memory that does not grow.
 
 Partial orders are told apart by what each actor handled, in order; end states by their digest. Both are
 hashes in sets of a limited size: a full one says "at least".
@@ -98,7 +98,7 @@ class Statistics:
 
 
 class CampaignProgress(NamedTuple):
-    """How far a campaign is, in a few numbers that another process can send often."""
+    """The progress of a campaign, in a few numbers that another process can send often."""
 
     runs: int = 0
     orders: int = 0

@@ -1,4 +1,4 @@
-"""How long a campaign takes: the only clock in here, and no world sees it."""
+"""The duration of a campaign: the only clock in this folder, which no world sees."""
 
 from time import monotonic
 

@@ -1,4 +1,4 @@
-"""What can be explored: a world offers moves, makes the one that is chosen, and tells what happened.
+"""The interface of an explored world: it offers moves, makes the chosen one, and reports what happened.
 
 Rules
   - A world has no clock and no chance of its own: the same moves from the same start lead to the same states.
@@ -137,4 +137,4 @@ class JudgesUnfinished(Protocol[W_contra]):
 
 
 Scenario: TypeAlias = Callable[[], tuple[MakeWorld[W], Sequence[Monitor[W]]]]
-"""What to explore: how a world is made, and the rules. Other processes find it by its name in its module."""
+"""The subject to explore: a maker of worlds, and the rules. Other processes find it by its name."""

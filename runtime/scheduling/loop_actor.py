@@ -248,7 +248,7 @@ class LoopActor(Actor):
         except BaseException as error:
             self._crash(error)
         finally:
-            if stopped._flag:  # type: ignore[attr-defined]
+            if stopped._flag:  # type: ignore[attr-defined]  # as above
                 self._refuse_if_stopped(queue)
         return messages_max - left
 

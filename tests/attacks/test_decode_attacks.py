@@ -42,7 +42,7 @@ def api() -> Iterator[MessagesApi]:
         yield running
 
 
-def refused(text: str | bytes, *words: str) -> None:
+def assert_refused(text: str | bytes, *words: str) -> None:
     with pytest.raises(InvalidPrompt) as caught:
         check_json(text)
     for word in words:
@@ -51,7 +51,7 @@ def refused(text: str | bytes, *words: str) -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000])
 def test_d1_a_hundred_thousand_brackets_are_refused_without_a_recursion_error(text: str) -> None:
-    refused(text, "nested deeper than 64")
+    assert_refused(text, "nested deeper than 64")
 
 
 def test_d1_a_list_nested_five_thousand_deep_is_refused_without_a_recursion_error() -> None:
@@ -101,7 +101,7 @@ class CountedBytes(bytes):
 def bytes_read(text: bytes) -> int:
     """Count the bytes that are read to refuse a text as too deep."""
     CountedBytes.read = 0
-    refused(CountedBytes(text), "nested deeper than 64")
+    assert_refused(CountedBytes(text), "nested deeper than 64")
     return CountedBytes.read
 
 
@@ -133,14 +133,14 @@ def test_d1_a_reader_that_starts_again_after_each_quote_would_be_noticed(
 
 
 def test_d2_a_number_of_a_million_digits_is_refused() -> None:
-    refused("1" * 1_000_000, "not valid JSON")
-    refused('{"n": ' + "9" * 1_000_000 + "}", "not valid JSON")
+    assert_refused("1" * 1_000_000, "not valid JSON")
+    assert_refused('{"n": ' + "9" * 1_000_000 + "}", "not valid JSON")
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan", "inf"])
 def test_d3_words_for_nan_and_infinity_are_refused(word: str) -> None:
-    refused(word, "not valid JSON")
-    refused(f'{{"a": [{word}]}}', "not valid JSON")
+    assert_refused(word, "not valid JSON")
+    assert_refused(f'{{"a": [{word}]}}', "not valid JSON")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -152,7 +152,7 @@ def test_d3_nan_and_infinity_are_never_written_as_null(value: float) -> None:
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 400 + ".0", "1e99999999999"])
 def test_d4_numbers_beyond_a_float_are_refused(number: str) -> None:
-    refused(number, "out of range")
+    assert_refused(number, "out of range")
 
 
 def test_d5_lone_surrogates_are_cleaned_on_every_way_in() -> None:
@@ -161,7 +161,7 @@ def test_d5_lone_surrogates_are_cleaned_on_every_way_in() -> None:
 
 
 def test_d5_a_surrogate_in_utf8_bytes_is_refused() -> None:
-    refused(b'"\xed\xa0\x80"', "utf-8")
+    assert_refused(b'"\xed\xa0\x80"', "utf-8")
 
 
 def test_d6_nul_is_made_visible_on_every_way_in() -> None:
@@ -170,7 +170,7 @@ def test_d6_nul_is_made_visible_on_every_way_in() -> None:
 
 
 def test_d7_a_key_twice_is_refused() -> None:
-    refused('{"role": "user", "role": "system"}', "'role'", "twice")
+    assert_refused('{"role": "user", "role": "system"}', "'role'", "twice")
 
 
 def test_d8_an_unknown_field_is_refused_in_messages_and_in_tool_arguments() -> None:
@@ -198,7 +198,7 @@ def test_d10_bytes_cut_off_anywhere_are_refused() -> None:
     text = '{"a": ["é😀", -1.5e3, true, null, {"b": "\\ud83d\\ude00\\n"}], "c": {}}'.encode()
     check_json(text)
     for end in range(len(text)):
-        refused(text[:end], "not valid JSON")
+        assert_refused(text[:end], "not valid JSON")
     body = codec.encode(CallTool(1, 0, "t", "read", check_json(text)))
     for end in range(len(body)):
         with pytest.raises(codec.UnreadableBody):
@@ -207,7 +207,7 @@ def test_d10_bytes_cut_off_anywhere_are_refused() -> None:
 
 @pytest.mark.parametrize("junk", [b" 2", b"]", b"{}", b"\x00", b",", b"\xef\xbb\xbf"])
 def test_d10_anything_behind_the_value_is_refused(junk: bytes) -> None:
-    refused(b"[1]" + junk, "not valid JSON")
+    assert_refused(b"[1]" + junk, "not valid JSON")
 
 
 @pytest.mark.parametrize("tag", ["PRAGMA user_version = 99", "PRAGMA application_id = 1"])

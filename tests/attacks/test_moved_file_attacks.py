@@ -117,3 +117,5 @@ def test_a_link_to_the_log_may_be_removed(path: Path) -> None:
         await log.close()
 
     run(work)
+    with SQLiteReader(path) as reader:
+        assert reader.verify_chain("s").seq == 5

@@ -14,7 +14,7 @@ from callboard.replay.testing.rules.ledger import Ledger, Scope
 
 
 class Closing(Invariant):
-    """What agents below must leave."""
+    """The budget that agents below must leave."""
 
     name = "closing-turns"
     rule = "A call leaves room for the closing turns of all agents above its own."

@@ -31,7 +31,7 @@ from callboard.replay.testing.rules.facts import Life, of_kind
 
 
 class Depth(Invariant):
-    """How deep agents nest."""
+    """The depth of agents."""
 
     name = "depth"
     rule = "No agent is deeper than its parent's max_depth, and an agent at that depth is offered no agents."
@@ -49,7 +49,7 @@ class Depth(Invariant):
 
 
 class Turns(Invariant):
-    """How many turns, attempts and reports an agent has."""
+    """The numbers of turns, attempts and reports of an agent."""
 
     name = "turns"
     rule = "An agent has no more turns, model attempts and invalid reports than its limits say."
@@ -72,7 +72,7 @@ class Turns(Invariant):
 
 
 class Children(Invariant):
-    """How many an agent delegates to in a turn, and a session has."""
+    """The numbers of sub-agents of a turn and of agents of a session."""
 
     name = "children"
     rule = "No turn has more children, and no session more agents, than the delegating agent's limits say."
@@ -90,7 +90,7 @@ class Children(Invariant):
 
 
 class ParallelCalls(Invariant):
-    """How many model calls are in flight."""
+    """The number of model calls in flight."""
 
     name = "parallel-calls"
     rule = "No more model calls are in flight than max_parallel_calls says."

@@ -36,7 +36,7 @@ from callboard.actors.protocol.profiles import Profile
 T = TypeVar("T")
 
 Call: TypeAlias = tuple[str, int, int]
-"""Who called, in which turn, which call of it; an ask is (client, the seq of its `Ask`, 0)."""
+"""The caller, its turn, and the call's index in it; an ask is (client, the seq of its `Ask`, 0)."""
 
 Handled: TypeAlias = tuple[Event, Sequence[Event]]
 """An event that the supervisor has handled, and the events that it posted for it."""
@@ -156,7 +156,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def _ended(self, who: str, by: int) -> None:
         if (life := self.lives.get(who)) is not None:
-            life.ended_by = life.ended_by or by  # whatever comes later finds it ended
+            life.ended_by = life.ended_by or by  # the first end stands
 
     def _is_looked_at(self, body: Delegate) -> bool:
         """Return whether a check of the delegation's schema, its own or its first agent's, is under way."""

@@ -62,7 +62,7 @@ class Narrowing(Invariant):
 
 
 class Approvals(Invariant):
-    """What a person is asked."""
+    """The questions to a person."""
 
     name = "approvals"
     rule = "A call of a tool that needs an approval runs only after a person has approved it."

@@ -21,7 +21,7 @@ from callboard.replay.testing.rules.facts import Facts
 
 
 class Scope(msgspec.Struct, eq=False):
-    """What an agent and all below it may use, spent, and reserved. closing: what its own next turn needs."""
+    """The budget of an agent's subtree, and its amounts spent and reserved. closing: for its next turn."""
 
     address: str
     tokens: int | None

@@ -53,7 +53,7 @@ class OneStop(Invariant):
 
 
 class NothingAfterStop(Invariant):
-    """What ports do for the stopped."""
+    """The work of ports for stopped agents."""
 
     name = "nothing-after-stop"
     rule = "Once the Stop of an agent is posted, no port starts a request for it."
@@ -93,7 +93,7 @@ class NothingAfterStop(Invariant):
 
 
 class OnlyDrains(Invariant):
-    """What the stopped do."""
+    """The posts of stopped agents."""
 
     name = "only-drains"
     rule = "An agent that was stopped posts nothing but `Stopped` or a failure of its decider."

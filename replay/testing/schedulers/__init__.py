@@ -1,1 +1,1 @@
-"""Who chooses the next move: random, POS, PCT, delays, exhaustive, a portfolio of them, or a schedule."""
+"""The schedulers choose the next move: random, POS, PCT, delays, exhaustive, a portfolio, a schedule."""

@@ -63,7 +63,7 @@ class _Node(msgspec.Struct):
                 self.plan(strand)
 
     def next(self) -> bool:
-        """Try the next planned move that does not sleep. Return False if there is none."""
+        """Try the next planned move that does not sleep. Return False if no move is left."""
         while self.todo:
             strand = self.todo.pop(0)
             if strand not in self.asleep:

@@ -24,7 +24,7 @@ from callboard.replay.testing.world import Move, World
 DEPTHS = (1, 2, 3)
 DELAYS = 2
 STEPS_AT_FIRST = 30
-"""How long runs are taken to be before one was made."""
+"""The length of a run that is assumed before the first run."""
 
 
 def _first_of(offered: Sequence[Move], priorities: dict[str, float], draw: Callable[[], float]) -> Move:

@@ -1,4 +1,4 @@
-"""What may go wrong in a simulated session, and how often.
+"""The faults of a simulated session, and how often each may occur.
 
     a model call      error  overloaded  timeout  garbage  refusal  full  blank  greedy  unmetered
                       invalid_report  many_reports  unknown_tool  bad_arguments  twice  unstarted
@@ -89,7 +89,7 @@ class FaultMix(msgspec.Struct, frozen=True):
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """What may fail. kinds: which faults there are. most: faults of one run.
+    """The faults that may occur. kinds: of these faults. most: the most faults of one run.
 
     fault_mixes: how many there are to choose from; 0: every fault is offered all the time. seed: of these.
     """

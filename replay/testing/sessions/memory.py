@@ -1,9 +1,9 @@
-"""What the runs of a campaign have in common, kept: pure functions need to be called only once.
+"""The results that the runs of a campaign share, so that pure functions are called only once.
 
 Thousands of runs of one scenario share their beginnings. Results are kept under the identity of the very
-objects they were made of; and an event that was posted before, with the same number, time and body, is the
-same object again. So a hit costs one look into a dictionary, and nothing is compared by value but the answers
-of ports, which are asked every time: their functions are the user's, and may want to count.
+objects they were made of, and an event that was posted before, with the same number, time and body, is the
+same object again. So a hit costs one look into a dictionary. Only the answers of ports are compared by value:
+their functions are the user's and may count their calls, so they are called every time.
 
 A memory belongs to one campaign, and forgets everything when it is full. Without it every run is the same,
 only slower.

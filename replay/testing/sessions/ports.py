@@ -36,7 +36,7 @@ T = TypeVar("T")
 UNKNOWN_EFFECT: Final = text_json("It was cancelled while it ran; whether it had its effect is not known.")
 UNCHECKED: Final = SchemaProblem("", "the check took too long")
 HUGE_CHARS: Final = 50_000
-"""What the live tool port cuts an output to, where the limits say nothing else."""
+"""The length to which the live tool port cuts an output if no limit says otherwise."""
 
 FAILURES: Final = {
     "error": ModelFailure("invalid_request_error", "a fault"),

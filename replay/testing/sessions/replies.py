@@ -1,4 +1,4 @@
-"""What a scripted model says to a session: a pure value, made into a logged answer by the model port.
+"""The replies of a scripted model: pure values, of which the model port makes logged answers.
 
 A policy is a function of the request. It says the same to the same request, or a run cannot be replayed.
 """
@@ -18,7 +18,7 @@ Use: TypeAlias = tuple[str, object]
 """A tool call: the tool's name and its arguments, anything that can be JSON."""
 
 NOMINAL = Usage(input_tokens=10, output_tokens=5)
-"""What a reply has used where nothing else is said."""
+"""The usage of a reply that states none."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -52,7 +52,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 Policy: TypeAlias = Callable[[ModelRequest], Reply]
-"""What a model says to a request."""
+"""Returns a model's reply to a request."""
 
 
 def calls(*uses: Use, text: str = "") -> Reply:

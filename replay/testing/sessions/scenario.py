@@ -41,16 +41,16 @@ SCRIPTED = ModelSpec("scripted")
 ANY_OBJECT = Json(b'{"type":"object"}')
 
 Tool: TypeAlias = Callable[[str, CallTool], ToolReturned]
-"""What a tool answers to the agent of an address. May raise: the model is told."""
+"""Returns a tool's answer to the agent of an address. May raise, which the model is told."""
 
 Check: TypeAlias = Callable[[CheckSchema], SchemaChecked]
-"""What the schema port answers."""
+"""Returns the answer of the schema port."""
 
 Other: TypeAlias = Callable[[Event], Post]
 """Answers a request to a port that none of the functions above stands for."""
 
 Approve: TypeAlias = Callable[[str, RequestApproval], ApprovalGiven]
-"""What a person answers to the agent of an address."""
+"""Returns a person's answer to the agent of an address."""
 
 
 def did(address: str, call: CallTool) -> ToolReturned:

@@ -36,7 +36,7 @@ from callboard.replay.testing.world import Move, Step
 M = TypeVar("M", bound=Message)
 
 GIVES_UP: Final = "client gives up"
-"""What the client does about an ask that cannot go on since a person does not answer."""
+"""The client's reaction to an ask that cannot go on because a person does not answer."""
 
 STEPS_MAX: Final = 100_000
 """More steps than this are a session that does not come to rest."""

@@ -1,1 +1,1 @@
-"""What every event log must do, as a suite that any store can be held against."""
+"""The contract of every event log, as a test suite for any store."""

@@ -1,4 +1,4 @@
-"""What outlives the writer: closing, opening again, a crash; and the chain of digests that proves it."""
+"""Cases for durability: closing, opening again, a crash, and the hash chain that proves it."""
 
 from contextlib import closing
 

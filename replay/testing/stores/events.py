@@ -23,7 +23,7 @@ P = ParamSpec("P")
 
 AT_MS: Final = 1_700_000_000_000
 TIMEOUT_S: Final = 30
-"""How long one test may take: a store that hangs fails it."""
+"""The time limit of one test: a store that hangs fails it."""
 
 
 class StorePlace(Protocol):

@@ -1,4 +1,4 @@
-"""What a store gives back, to the byte: bodies, pages, heads, lists, beside a writer and after it."""
+"""Cases for the reads of a store: bodies, pages, heads and lists, beside a writer and after it."""
 
 import asyncio
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What a store accepts and refuses: order, heads, epochs, sessions."""
+"""Cases for the writes of a store: order, heads, epochs, sessions."""
 
 import asyncio
 from contextlib import closing

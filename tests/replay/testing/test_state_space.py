@@ -124,4 +124,4 @@ def test_too_many_states_and_worlds_without_copies_are_refused() -> None:
     with pytest.raises(MisuseError, match="more than 10 states"):
         reach(small, states_max=10)
     with pytest.raises(MisuseError, match="Silent cannot be copied"):
-        reach(Silent)  # type: ignore[type-var]
+        reach(Silent)  # type: ignore[type-var]  # the subject of this test

@@ -140,7 +140,7 @@ def test_a_failure_handler_that_raises_is_reported_and_stops_nothing() -> None:
         await log.open()
         await log.create("a", 1, "")
         writer = GroupWriter(log)
-        writer.on_durable("nowhere", lambda head: None, lambda error: 1 / 0)  # type: ignore[arg-type]
+        writer.on_durable("nowhere", lambda head: None, lambda error: 1 / 0)  # type: ignore[arg-type]  # its result
         writer.stage("nowhere", 1, events(1, 1))
         writer.stage("a", 1, events(1, 1))
         assert (await writer.wait("a", 1)).seq == 1
