@@ -4,24 +4,21 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, Self
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
-from callboard.actors.protocol.codec import encode
-from callboard.actors.protocol.errors import InsideLoop, InvalidAgent, MisuseError, SessionBusy
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionBusy
 from callboard.actors.protocol.limits import Limits, narrow
-from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, roster, schema_json
+from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, schema_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.protocol import Checkable, Model, model_named
+from callboard.runtime.models.protocol import Model, model_named
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
@@ -34,7 +31,8 @@ from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
-from callboard.runtime.sessions.session import Session, refuse_unpriced, with_head
+from callboard.runtime.sessions.session import Session, with_head
+from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, refuse_unasked
 from callboard.runtime.tools.execution import ToolRunner
 
 _TITLE_CHARS_MAX: Final = 200
@@ -149,7 +147,8 @@ class Runtime:
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_json(prompt)
         schema_json(output_schema)
-        self._check_approver(agent)
+        if self._approver is None:
+            refuse_unasked(agent)
         session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
         try:
             outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
@@ -199,12 +198,12 @@ class Runtime:
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
         """
         self._usable()
-        cast = self._cast(agent, limits)
+        found = self._agents_of(agent, limits)
         name = checked_name("session_id", session_id) or new_session_id()
         self._secrets.refuse_in("session_id", name)
         epoch = await self._log.create(name, now_ms(), self._title(title))
-        session, board = self._put_together(name, epoch, cast)
-        board.submit_for_client(cast.opened)
+        session, board = self._put_together(name, epoch, found)
+        board.submit_for_client(found.opened)
         return session
 
     async def resume(
@@ -231,7 +230,7 @@ class Runtime:
         the log says, and SessionFailed if the supervisor's decider raises.
         """
         writer = self._usable()
-        cast = self._cast(agent, limits)
+        found = self._agents_of(agent, limits)
         more_ms = extension_ms(extend)
         if session_id in self._sessions or session_id in self._resuming:
             raise SessionBusy(
@@ -239,55 +238,37 @@ class Runtime:
             )
         self._resuming.add(session_id)  # before the first await: a second resume would fence this one
         try:
-            epoch, head, recorded = await take_over(self._log, session_id, cast.opened, accept_changes)
+            epoch, head, recorded = await take_over(self._log, session_id, found.opened, accept_changes)
         finally:
             self._resuming.discard(session_id)
-        first = continuation(recorded, cast.opened, limits is not None, more_ms)
+        first = continuation(recorded, found.opened, limits is not None, more_ms)
         recovered = recover_session(session_id, recorded, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
-        session, board = self._put_together(session_id, epoch, cast)
+        session, board = self._put_together(session_id, epoch, found)
         supervisor = recovered.states[SUPERVISOR]
         session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
         board.restore(recovered)
         return session
 
-    def _cast(self, agent: Agent, limits: Limits | None) -> "_Cast":
-        """Return the agents and models of a session with this host."""
-        agents = _roster(agent)
-        model = self._model_of(agent)
-        opened, models, unpriced = self._describe(agent, model, agents, limits)
-        self._secrets.learn_early(models.values())
-        admitted = self._secrets.admitted(opened)
-        assert isinstance(admitted, SessionOpened)
-        return _Cast(agents, models, admitted, unpriced)
+    def _agents_of(self, host: Agent, limits: Limits | None) -> SessionAgents:
+        bounds = narrow(self._limits, limits_of(limits))
+        return agents_of_session(host, self._model, bounds, self._secrets)
 
-    def _put_together(self, name: str, epoch: int, cast: "_Cast") -> tuple[Session, Board]:
+    def _put_together(self, name: str, epoch: int, found: SessionAgents) -> tuple[Session, Board]:
         """Build a session with its board and ports, before its first event in this process."""
         board = Board(name, epoch, self._usable(), self._is_strict)
         # By identity: sessions may share a model, and `aclose` closes it once.
-        self._models.update((id(one), one) for one in cast.models.values())
+        self._models.update((id(one), one) for one in found.models.values())
         board.secrets = self._secrets
-        session = Session(board, self._log, cast.unpriced)
-        board.ports[MODEL] = ModelPort(board, cast.models, session.on_text)
-        board.ports[TOOLS] = ToolPort(board, cast.agents, self._tools, session.on_progress)
+        session = Session(board, self._log, found.unpriced)
+        board.ports[MODEL] = ModelPort(board, found.models, session.on_text)
+        board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.on_progress)
         board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
         board.ports[SCHEMA] = SchemaPort(board, self._checker)
         board.clock = ClockPort(board)
         self._sessions[name] = session
         session.on_release = lambda: self._sessions.pop(name, None)
         return session, board
-
-    def _check_approver(self, agent: Agent) -> None:
-        """Refuse a run that would wait forever for an approval. Raises MisuseError."""
-        if self._approver is not None:
-            return
-        for other in _roster(agent).values():
-            for tool in other.tools.values():
-                if tool.spec().approval in ("before", "always"):
-                    raise MisuseError(
-                        f"tool {tool.name!r} of agent {other.name!r} wants a person asked before it runs: "
-                        "pass Runtime(approve=...), or use `open` and `Session.approvals()`"
-                    )
 
     def _usable(self) -> GroupWriter:
         if self._writer is None or self._is_closing:
@@ -298,61 +279,11 @@ class Runtime:
         kept = self._secrets.redactor.kept
         return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
 
-    def _model_of(self, host: Agent) -> Model:
-        model = host.model or self._model
-        if model is None:
-            raise MisuseError(
-                f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "
-                "for example AnthropicModel(...) or, for tests, ScriptedModel(...)"
-            )
-        return model
-
-    def _describe(
-        self, host: Agent, model: Model, agents: Mapping[str, Agent], limits: Limits | None
-    ) -> tuple[SessionOpened, dict[str, Model], str]:
-        """Return the first event, the models by the names in it, and a model without known prices if any."""
-        bounds = narrow(self._limits, limits_of(limits))
-        profiles = tuple(Json(encode(other.profile())) for other in agents.values())
-        models = _models([model, *(other.model for other in agents.values())])
-        unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
-        refuse_unpriced(unpriced, bounds, *(other.limits for other in agents.values()))
-        for one in models.values():
-            if isinstance(one, Checkable):
-                one.check()
-        return SessionOpened(RULES, host.name, profiles, model.spec, bounds), models, unpriced
-
-
-def _roster(host: Agent) -> dict[str, Agent]:
-    if not isinstance(host, Agent):
-        raise MisuseError(f"{host!r} is no Agent")
-    return roster(host)
-
-
-class _Cast(NamedTuple):
-    """The agents and models of a session, by name. unpriced: a model without known prices, or empty."""
-
-    agents: dict[str, Agent]
-    models: dict[str, Model]
-    opened: SessionOpened
-    unpriced: str
-
 
 async def _closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:
     """Close what can be closed together. Return the errors."""
     found = await asyncio.gather(*(close() for close in closers), return_exceptions=True)
     return [error for error in found if isinstance(error, BaseException)]
-
-
-def _models(models: Sequence[Model | None]) -> dict[str, Model]:
-    found: dict[str, Model] = {}
-    for model in (one for one in models if one is not None):
-        name = model.spec.name
-        if found.setdefault(name, model) is not model:
-            raise InvalidAgent(
-                f"two different models are named {name!r}; the log tells them apart by name, "
-                "so give one of them another"
-            )
-    return found
 
 
 def _refuse_inside_loop() -> None:

@@ -1,0 +1,87 @@
+"""The agents and models of one session: found from its host, described in its first event."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.errors import InvalidAgent, MisuseError
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.messages import RULES, SessionOpened
+from callboard.runtime.agent import Agent, roster
+from callboard.runtime.models.protocol import Checkable, Model
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.session import refuse_unpriced
+
+
+class SessionAgents(NamedTuple):
+    """The agents and models of a session, by name.
+
+    opened: the first event of such a session. unpriced: a model without known prices, or empty.
+    """
+
+    agents: Mapping[str, Agent]
+    models: Mapping[str, Model]
+    opened: SessionOpened
+    unpriced: str
+
+
+def agents_of_session(host: Agent, default: Model | None, limits: Limits, secrets: Secrets) -> SessionAgents:
+    """Return the agents and models of a session with this host.
+
+    default: the model of a host that names none. limits: of the session.
+
+    Raises InvalidAgent, and MisuseError where a model or its prices are missing.
+    """
+    agents = _roster(host)
+    model = _model_of(host, default)
+    models = _by_name([model, *(other.model for other in agents.values())])
+    unpriced = next((name for name, one in models.items() if one.spec.prices is None), "")
+    refuse_unpriced(unpriced, limits, *(other.limits for other in agents.values()))
+    for one in models.values():
+        if isinstance(one, Checkable):
+            one.check()
+    secrets.learn_early(models.values())
+    profiles = tuple(Json(encode(other.profile())) for other in agents.values())
+    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits))
+    assert isinstance(opened, SessionOpened)
+    return SessionAgents(agents, models, opened, unpriced)
+
+
+def refuse_unasked(host: Agent) -> None:
+    """Refuse agents whose tools would wait forever for an approval. Raises InvalidAgent, MisuseError."""
+    for other in _roster(host).values():
+        for tool in other.tools.values():
+            if tool.spec().approval in ("before", "always"):
+                raise MisuseError(
+                    f"tool {tool.name!r} of agent {other.name!r} wants a person asked before it runs: "
+                    "pass Runtime(approve=...), or use `open` and `Session.approvals()`"
+                )
+
+
+def _roster(host: Agent) -> dict[str, Agent]:
+    if not isinstance(host, Agent):
+        raise MisuseError(f"{host!r} is no Agent")
+    return roster(host)
+
+
+def _model_of(host: Agent, default: Model | None) -> Model:
+    model = host.model or default
+    if model is None:
+        raise MisuseError(
+            f"no model for {host.name!r}: pass Runtime(model=...) or Agent(model=...), "
+            "for example AnthropicModel(...) or, for tests, ScriptedModel(...)"
+        )
+    return model
+
+
+def _by_name(models: Sequence[Model | None]) -> dict[str, Model]:
+    found: dict[str, Model] = {}
+    for model in (one for one in models if one is not None):
+        name = model.spec.name
+        if found.setdefault(name, model) is not model:
+            raise InvalidAgent(
+                f"two different models are named {name!r}; the log tells them apart by name, "
+                "so give one of them another"
+            )
+    return found
