@@ -30,7 +30,7 @@ from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of, with_message
-from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish
+from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
@@ -84,6 +84,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         is_told_to_report=False,
         is_forced=False,
         report_attempts=0,
+        report_problems=(),
         text="",
         is_accepted=False,
         carry=(),
@@ -253,6 +254,7 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
         state,
         is_accepted=state.is_accepted or judged.verdict == "accepted",
         report_attempts=state.report_attempts + (judged.verdict == "invalid"),
+        report_problems=judged.problems or state.report_problems,
     )
     if state.phase != "judging" or state.unanswered:
         return state, ()
@@ -261,7 +263,7 @@ def _on_judged(state: AgentState, seq: int, judged: ReportJudged) -> Decision:
     if state.is_accepted:
         return finish(ended, "reported")
     if state.report_attempts >= (state.limits.max_report_attempts or 1):
-        return finish(ended, "invalid_report")
+        return finish_invalid(ended)
     return all_answered(replace(state, reports=()))
 
 

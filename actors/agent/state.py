@@ -15,7 +15,7 @@ from callboard.actors.protocol.limits import DEFAULTS, Limits
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Need, bound
-from callboard.actors.protocol.value_types import Settled
+from callboard.actors.protocol.value_types import SchemaProblem, Settled
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +36,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
 
     history, digest, context_tokens: its conversation, the digest of its next request, and an upper bound on
         the input of that request.
+    report_problems: of the last report that was judged invalid.
     fresh: the seqs of the events whose content no request holds yet.
     turn, attempt: of its latest request. turn counts over its life, turns_used and report_attempts over one
         ask.
@@ -65,6 +66,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     is_told_to_report: bool = False
     is_forced: bool = False
     report_attempts: int = 0
+    report_problems: tuple[SchemaProblem, ...] = ()
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     refused: tuple[ToolUse, ...] = ()

@@ -50,7 +50,14 @@ def finish(
 
 def finish_without_turns(state: AgentState, settled: Settled | None = None) -> Decision:
     """End an agent without another turn whose last reply was not meant as its last."""
-    return finish(state, "invalid_report" if state.report_attempts else "iteration_cap", settled)
+    if not state.report_attempts:
+        return finish(state, "iteration_cap", settled)
+    return finish_invalid(state, settled)
+
+
+def finish_invalid(state: AgentState, settled: Settled | None = None) -> Decision:
+    """End an agent that gave no valid report. The detail has the problems of its last one."""
+    return finish(state, "invalid_report", settled, prompts.last_problems(state.report_problems))
 
 
 def ask_turn_if_left(state: AgentState, settled: Settled | None = None) -> Decision:

@@ -70,13 +70,15 @@ class ToolStarted(Message, frozen=True):
 class ToolReturned(RichMessage, frozen=True):
     """The one answer to a tool call. output: a JSON string or a list of content blocks.
 
-    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown.
+    `cancelled` means that it certainly did not start, `interrupted` that its effect is unknown. trace: the
+    traceback of a tool that raised, for people; no model reads it.
     """
 
     turn: int
     call: int
     status: ToolStatus = "ok"
     output: Json = NULL
+    trace: str = ""
 
     def __post_init__(self) -> None:
         keep_default(self, "output", NULL)

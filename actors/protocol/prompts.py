@@ -13,11 +13,16 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
 from callboard.actors.protocol.port_messages import ApprovalGiven
+from callboard.actors.protocol.value_types import SchemaProblem
 
 TASK: Final = "task"
 REPORT_BACK: Final = "report_back"
 RESERVED: Final = frozenset({TASK, REPORT_BACK})
 """Tool names that users cannot take."""
+
+# An ending is read in one line of a table or of a parent's result.
+_PROBLEMS_TOLD: Final = 3
+_PROBLEM_CHARS: Final = 300
 
 NO_SUMMARY: Final = "(no summary)"
 
@@ -147,6 +152,15 @@ def not_approved(given: ApprovalGiven) -> str:
     if given.is_repeat:
         said += " again; it was interrupted before, and whether it took effect is not known"
     return f"{said}: {given.note}" if given.note else f"{said}."
+
+
+def last_problems(problems: tuple[SchemaProblem, ...]) -> str:
+    """Return the problems of an agent's last invalid report in one line; '' if there are none."""
+    if not problems:
+        return ""
+    more = len(problems) - _PROBLEMS_TOLD
+    told = "; ".join(str(problem)[:_PROBLEM_CHARS] for problem in problems[:_PROBLEMS_TOLD])
+    return f"its last report did not match: {told}" + (f"; and {more} more" if more > 0 else "")
 
 
 def judged_result(judged: ReportJudged) -> tuple[str, bool]:

@@ -65,6 +65,24 @@ def _fits_in(record: Record, kept: Need) -> Verdict:
     return verdict
 
 
+def shortage(ancestry: list[Record], need: Need, place: int) -> str:
+    """Say what a call needs and what the scope at this place has left, if the call can never fit there."""
+    record, closing = ancestry[place], NOTHING
+    for above in ancestry[place:-1]:
+        closing = add(closing, above.budget.closing)
+    budget, spent = record.budget, record.spent
+    if budget.tokens is not None and spent.tokens + need.tokens + closing.tokens > budget.tokens:
+        return _shortage(need.tokens, closing.tokens, spent.tokens, budget.tokens, "{:,} tokens")
+    return _shortage(need.cost, closing.cost, spent.cost, budget.cost or 0, "{:,} micro-dollars")
+
+
+def _shortage(need: int, closing: int, spent: int, limit: int, form: str) -> str:
+    amount = form.format
+    beside = f" beside {amount(closing)} for closing turns" if closing else ""
+    left = amount(max(0, limit - spent))
+    return f"it needs up to {amount(need)}{beside}; {left} are left, {spent:,} of {limit:,} are spent"
+
+
 def reserve(ancestry: list[Record], need: Need) -> Need:
     """Reserve a call in every scope above the agent's own. Return the reservation of its own scope."""
     # The caller writes the agent's own record, in which more than this changes.

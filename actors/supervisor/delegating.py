@@ -111,10 +111,20 @@ def _over_budget(ancestry: list[Record], request: Delegate) -> tuple[OutcomeKind
         budget, spent = record.budget, record.spent
         # Every turn uses a token, hence `>=`. A turn may cost nothing, hence `>` below.
         if budget.tokens is not None and spent.tokens + closing.tokens >= budget.tokens:
-            return "budget", f"the token budget of {record.address} leaves nothing for a sub-agent"
+            return "budget", _nothing_left(
+                record.address, closing.tokens, spent.tokens, budget.tokens, "tokens"
+            )
         if budget.cost is not None and spent.cost + closing.cost > budget.cost:
-            return "budget", f"the cost budget of {record.address} leaves nothing for a sub-agent"
+            unit = "micro-dollars"
+            return "budget", _nothing_left(record.address, closing.cost, spent.cost, budget.cost, unit)
     return None
+
+
+def _nothing_left(address: str, closing: int, spent: int, limit: int, unit: str) -> str:
+    return (
+        f"the budget of {address} leaves nothing for a sub-agent: {spent:,} of {limit:,} {unit} are spent, "
+        f"and its next turn needs up to {closing:,}"
+    )
 
 
 def _unpriced(

@@ -10,11 +10,11 @@ Rules
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import HOST, MODEL
+from callboard.actors.protocol.addresses import HOST, MODEL, depth_of
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel
-from callboard.actors.protocol.usage import NOTHING
+from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import budgets
 from callboard.actors.supervisor.admission import (
@@ -95,7 +95,7 @@ def _serve(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
     """Grant a request, let it wait for a budget, or end its agent."""
     verdict, where = budgets.fits(ancestry, wanted.need)
     if verdict == "never":
-        _refuse(work, ancestry[-1].address, where[0])
+        _refuse(work, ancestry, wanted.need, where[0])
     elif blocker := blocked_at(ancestry) or (where[-1] if where else ""):
         wait_for_budget(work, ancestry, blocker)
     else:
@@ -120,9 +120,11 @@ def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
     work.posts.append(Post(MODEL, CallModel(agent.address, agent.wanted_at)))
 
 
-def _refuse(work: UnitOfWork, address: str, where: str) -> None:
+def _refuse(work: UnitOfWork, ancestry: list[Record], need: Need, where: str) -> None:
+    address = ancestry[-1].address
     scope = f"the budget of {where}" if where != address else "its budget"
-    end_agent(work, address, "budget", f"{scope} is too small for another turn")
+    why = budgets.shortage(ancestry, need, depth_of(where))
+    end_agent(work, address, "budget", f"{scope} is too small for another turn: {why}")
 
 
 def settle(work: UnitOfWork, sender: str, settled: Settled | None) -> None:

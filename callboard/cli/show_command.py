@@ -1,6 +1,6 @@
 """`callboard sessions`, `callboard show` and `callboard tree`: recorded sessions as a whole."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import click
@@ -20,14 +20,16 @@ from callboard.cli.options import json_option, log_flag, log_option, session_arg
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
 from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, table, talk
 from callboard.cli.recordings import open_reader, open_recording
-from callboard.cli.terminal_escape import safe_line, safe_text
+from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
+from callboard.replay.failures import Failure, Failures
 from callboard.replay.recording import Recording
 from callboard.replay.tree import Node, Tree
 from callboard.runtime.log.protocol import LogReader, SessionRow
 
 # Events read from the end: after an ask's end only stragglers and the close follow.
 _TAIL_EVENTS = 32
+_FAILURES_SHOWN = 10
 
 
 class End(NamedTuple):
@@ -142,7 +144,9 @@ def show(session: str, log: str, as_json: bool) -> None:
         return
     emit_lines(fields(_facts(recording, found)))
     for number, turn in enumerate(found.turns, 1):
-        emit_lines([Text(), *fields(_turn_facts(number, turn))])
+        below = found.failures.headline(turn.seq, turn.ended_seq or None)
+        emit_lines([Text(), *fields(_turn_facts(number, turn, below))])
+    _emit_failures(found.failures.found)
     name = recording.session_id + log_flag()
     talk(f"\nmore: callboard tree {name}; callboard events {name}; callboard replay {name}")
 
@@ -190,10 +194,12 @@ class _Overview:
     agents: int = 0
     tools: int = 0
     usage: Usage = ZERO
+    failures: Failures = field(default_factory=Failures)
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
         self.last = event.at
+        self.failures.add(event)
         self.tools += isinstance(event.body, CallTool)
         self.is_closed = isinstance(event.body, SessionClosed)
         match event.body:
@@ -237,14 +243,34 @@ def _head(recording: Recording) -> str:
     return head_text((recording.head.seq, recording.head.digest.hex()))
 
 
-def _turn_facts(number: int, turn: Turn) -> dict[str, str]:
+def _emit_failures(failures: list[Failure]) -> None:
+    """Print the last failures, tools with their tracebacks."""
+    if not failures:
+        return
+    shown = failures[-_FAILURES_SHOWN:]
+    more = f", the last {len(shown)} of them" if len(shown) < len(failures) else ""
+    emit_lines([Text(), Text(f"{counted(len(failures), 'failure')} below{more}", style="bold")])
+    for each in shown:
+        head = f"event {each.seq}: {each.address or 'nobody'}: {each.name}: {each.why}"
+        emit_lines([Text(safe_line(head, 1_000))])
+        if each.trace:
+            emit_lines([Text(indented(each.trace), style="dim")])
+
+
+def _failure_json(failure: Failure) -> dict[str, object]:
+    return attributes(failure, *failure._fields)
+
+
+def _turn_facts(number: int, turn: Turn, below: str) -> dict[str, str]:
     found = {f"ask {number}": whole_prompt(turn.ask.prompt)}
     if (end := turn.end) is None:
         return found | {"outcome": "none yet"}
     is_report = end.kind == "reported"
     result = msgspec.json.format(bytes(end.value), indent=2).decode() if is_report else end.text
     took = duration(turn.ended_at - turn.at)
-    found["outcome"] = f"{ending(end.kind, end.detail)}, after {took}"
+    found["outcome"] = f"{ending(end.kind, end.detail)}, after {took}" + (
+        f"; below it {below}" if below else ""
+    )
     found["result" if STATUS[end.kind] == "ok" else "partial"] = safe_text(result)
     return found
 
@@ -259,6 +285,7 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
         "usage": usage_json(found.usage),
         "events": recording.head.seq,
         "head": _head(recording),
+        "failures": list(map(_failure_json, found.failures.found)),
         "asks": [_turn_json(turn) for turn in found.turns],
     }
 

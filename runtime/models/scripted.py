@@ -30,7 +30,7 @@ from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.runtime.failure_text import failure_text
+from callboard.runtime.failure_text import located_text
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText, is_model
 from callboard.runtime.sanitize import clean_text, to_json
 
@@ -296,7 +296,7 @@ class ScriptedModel:
 
     def _broken(self, request: ModelRequest, error: Exception) -> ModelAnswer:
         """Return the failure for a faulty script, and keep it for `assert_done`."""
-        why = str(error) if isinstance(error, ScriptError) else failure_text(error)
+        why = str(error) if isinstance(error, ScriptError) else located_text(error)
         text = clean_text(
             f'{request.address} (profile "{request.profile}") asked for turn {request.turn}, '
             f"attempt {request.attempt}: {why}; it was asked: {_asked(request)}"

@@ -20,7 +20,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.actors.session.port_table import owner_of
-from callboard.runtime.failure_text import failure_text, text_of
+from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
@@ -145,7 +145,7 @@ class ModelPort:
     def _crashed(self, error: BaseException) -> ModelAnswer:
         told = self._board.secrets.redactor.told(error)
         logger.error("a model raised instead of answering\n%s", told)
-        return ModelAnswer(failure=ModelFailure("model_crashed", failure_text(error)))
+        return ModelAnswer(failure=ModelFailure("model_crashed", located_text(error)))
 
     def _replied(self, wish: TurnRequested, answer: ModelAnswer) -> ModelReplied:
         """Clean an answer for the log. Its agent decides if it can read the content."""

@@ -88,5 +88,5 @@ class ToolPort:
     def _answer(self, request: Event, outcome: ToolOutcome) -> None:
         call = request.body
         assert isinstance(call, CallTool)
-        returned = ToolReturned(call.turn, call.call, outcome.status, outcome.output)
+        returned = ToolReturned(call.turn, call.call, outcome.status, outcome.output, outcome.trace)
         self._board.answer(request, Post(request.sender, returned))

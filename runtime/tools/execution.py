@@ -2,7 +2,7 @@
 
     bad arguments            an error with the correction, at once
     returns                  ok
-    raises                   an error with class and message; the traceback goes to the log at debug level
+    raises                   an error with class and message; the traceback goes into the log
     takes too long           an error; a later result of its thread is dropped
     is cancelled             read tools `cancelled`; others `interrupted`, since their effect is unknown
     is cancelled, not begun  `cancelled`
@@ -16,11 +16,12 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-import logging
 import threading
 import types
 from collections.abc import Coroutine, Generator
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from callboard.actors.protocol.errors import InvalidPrompt, ToolError
 from callboard.actors.protocol.immutable import Json
@@ -31,10 +32,10 @@ from callboard.runtime.tools.output import ToolOutcome, describe, failed, return
 from callboard.runtime.tools.signature import Bound
 from callboard.runtime.tools.threads import MAX_THREADS, Job, Threads
 from callboard.runtime.tools.tool import Tool
+from callboard.runtime.tools.traces import trace_of
 
 GRACE_S: Final = 5.0  # seconds that a cancelled tool has to end: half of an outcome's `cancel_grace_s`
 _UNKNOWN: Final = "; whether it had its effect is not known"
-_LOG = logging.getLogger("callboard.tools")
 
 
 class ToolRunner:
@@ -200,9 +201,8 @@ class _Call(NamedTuple):
         is_main = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main:
             raise error
-        if _LOG.isEnabledFor(logging.DEBUG):  # a traceback costs more than most calls
-            _LOG.debug("tool %s failed\n%s", self.tool.name, self.redactor.told(error))
-        return failed(describe(error, self.redactor), self.max_chars)
+        result = failed(describe(error, self.redactor), self.max_chars)
+        return replace(result, trace=trace_of(error, self.redactor))
 
 
 def _answer(answered: "asyncio.Future[ToolOutcome]", outcome: ToolOutcome) -> None:

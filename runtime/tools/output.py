@@ -38,10 +38,14 @@ _BLOCK_KEYS: Final = {
 
 
 class ToolOutcome(Value, frozen=True):
-    """The outcome of a tool call. output: a JSON string or a list of content blocks."""
+    """The outcome of a tool call. output: a JSON string or a list of content blocks.
+
+    trace: the traceback of a tool that raised, for people; no model reads it.
+    """
 
     status: Status
     output: Json
+    trace: str = ""
 
 
 class Blocks:

@@ -2,6 +2,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from callboard import Agent, Limits, ModelFailure, Reply, Runtime, ScriptedModel, call, say, tool
 from callboard.runtime.log.sqlite.log import SQLiteLog
 from tests.cli.conftest import Callboard
 from tests.cli.recorded import add_session, rows_of
@@ -55,6 +56,41 @@ def test_a_report_is_printed_as_json_and_a_failure_with_its_reason(callboard: Ca
     assert '"count": 3' in callboard("show", "20250102").stdout
     failed = callboard("show", "20250103").stdout
     assert "failed (model_error): its model failed: script_error" in failed
+
+
+def test_what_failed_below_an_ok_is_in_the_headline_with_the_tools_own_traceback(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    @tool(effect="read")
+    async def broken() -> str:
+        """Look a town up."""
+        raise KeyError("town")
+
+    async def main(path: Path) -> None:
+        kid = Agent("kid", limits=Limits(max_model_attempts=1))
+        model = ScriptedModel(
+            {
+                "host": [
+                    Reply(calls=(call("broken"), call("task", agent="kid", prompt="go"))),
+                    say("done all the same"),
+                ],
+                "kid": [ModelFailure("overloaded", "try later")],
+            }
+        )
+        async with Runtime(path, model=model) as runtime:
+            outcome = await runtime.run(Agent("host", tools=[broken], agents=[kid]), "go")
+        assert outcome.is_ok
+
+    log = tmp_path / "log.db"
+    asyncio.run(main(log))
+    done = callboard("show", "--log", str(log))
+    assert "ok: answered in text" in done.stdout
+    assert "below it 1 delegation failed, 1 tool call failed" in done.stdout
+    assert "host: broken: KeyError: 'town'" in done.stdout
+    assert 'raise KeyError("town")' in done.stdout
+    found = json.loads(callboard("show", "--log", str(log), "--json").stdout)
+    whys = {each["kind"]: each["why"] for each in found["failures"]}
+    assert whys == {"delegation": "overloaded: try later", "tool": "KeyError: 'town'"}
 
 
 def test_an_ask_without_an_outcome_says_so(callboard: Callboard, own_log: Path) -> None:

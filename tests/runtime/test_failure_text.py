@@ -2,6 +2,7 @@
 
 import asyncio
 import doctest
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,7 +14,7 @@ from callboard.actors.protocol.value_types import ModelFailure
 from callboard.cli.errors import failure_of as unexpected
 from callboard.cli.loading import broken
 from callboard.runtime import failure_text as module
-from callboard.runtime.failure_text import failure_text, text_of
+from callboard.runtime.failure_text import failure_text, located_text, text_of
 from callboard.runtime.models.anthropic.errors import failure_of
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.sessions.outcome import Outcome
@@ -67,6 +68,26 @@ def test_the_text_of_an_exception_is_its_class_and_its_message() -> None:
     assert failure_text(ValueError("wrong")) == "ValueError: wrong"
     assert failure_text(ValueError()) == "ValueError"
     assert text_of(ValueError("wrong")) == "wrong"
+
+
+def test_the_place_of_an_exception_is_the_last_line_of_the_users_own_code() -> None:
+    def policy() -> None:
+        json.loads("{")
+
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        policy()
+    line = policy.__code__.co_firstlineno + 1
+    assert located_text(caught.value).endswith(f" (test_failure_text.py:{line} in policy)")
+    assert located_text(ValueError("never raised")) == "ValueError: never raised"
+
+
+def test_a_policy_that_raises_is_named_with_its_line_in_the_outcome() -> None:
+    def policy(request: object) -> str:
+        raise LookupError("no plan")
+
+    found = asyncio.run(asked(ScriptedModel(policy)))
+    line = policy.__code__.co_firstlineno + 1
+    assert f"LookupError: no plan (test_failure_text.py:{line} in policy)" in found.detail
 
 
 def test_its_examples_work() -> None:

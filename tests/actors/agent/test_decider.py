@@ -289,6 +289,29 @@ def test_an_invalid_report_in_the_last_turn_is_an_invalid_report() -> None:
     assert agent.hears(ReportJudged(1, 0, "invalid")) == [Finished("invalid_report", "here")]
 
 
+@pytest.mark.parametrize("is_last_turn", [True, False])
+def test_an_end_without_a_valid_report_has_the_problems_of_the_last_one(is_last_turn: bool) -> None:
+    agent = begun(
+        SCHEMA, max_iterations=2 if is_last_turn else 9, max_report_attempts=9 if is_last_turn else 2
+    )
+    agent.calls("report_back")
+    agent.hears(ReportJudged(1, 0, "invalid", (SchemaProblem("/old", "is gone"),)))
+    agent.calls("report_back")
+    problems = tuple(SchemaProblem(f"/{place}", "is wrong") for place in range(5))
+    (finished,) = agent.hears(ReportJudged(2, 0, "invalid", problems))
+    told = "its last report did not match: /0: is wrong; /1: is wrong; /2: is wrong; and 2 more"
+    assert finished == Finished("invalid_report", detail=told)
+
+
+def test_a_new_ask_forgets_the_problems_of_the_last_report() -> None:
+    agent = begun(SCHEMA, max_report_attempts=1)
+    agent.calls("report_back")
+    agent.hears(ReportJudged(1, 0, "invalid", (SchemaProblem("/old", "is gone"),)))
+    assert agent.state.report_problems
+    agent.begins(SCHEMA)
+    assert agent.state.report_problems == ()
+
+
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_invalid_reports_end_at_the_limit_and_not_before(attempts: int) -> None:
     agent = begun(SCHEMA, max_report_attempts=attempts)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.profiles import ModelSpec, Profile
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
-from callboard.actors.supervisor.budgets import add, charge_of, fits, reserve, settle, subtract
+from callboard.actors.supervisor.budgets import add, charge_of, fits, reserve, settle, shortage, subtract
 from callboard.actors.supervisor.state import Budget, Record
 
 ADDRESSES = ("host", "host.1", "host.1.1")
@@ -46,6 +46,18 @@ def test_the_same_holds_for_cost() -> None:
     assert fits(ancestry(costed), Need(10**9, 20))[0] == "now"
     assert fits(ancestry(costed), Need(10**9, 21))[0] == "later"
     assert fits(ancestry(costed), Need(10**9, 41))[0] == "never"
+
+
+def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too_small() -> None:
+    tokens = ancestry(account(1_000, spent=600, closing=30), account(None, closing=20), account(None))
+    assert shortage(tokens, Need(1_400), 0) == (
+        "it needs up to 1,400 tokens beside 50 tokens for closing turns; 400 tokens are left, "
+        "600 of 1,000 are spent"
+    )
+    costed = Budget(10**9, 100), Usage(cost=60), Need(0, 20)
+    assert shortage(ancestry(costed), Need(10, 41), 0) == (
+        "it needs up to 41 micro-dollars; 40 micro-dollars are left, 60 of 100 are spent"
+    )
 
 
 def test_every_scope_above_is_asked_and_the_topmost_exhausted_one_comes_last() -> None:

@@ -236,7 +236,10 @@ def test_a_delegation_that_would_leave_no_token_to_a_child_is_refused_as_budget(
     assert isinstance(post.body, Begin) == may
     if isinstance(post.body, DelegationEnded):
         assert post.body.kind == "budget"
-        assert post.body.detail == "the token budget of host leaves nothing for a sub-agent"
+        assert post.body.detail == (
+            "the budget of host leaves nothing for a sub-agent: 0 of 100 tokens are spent, "
+            f"and its next turn needs up to {closing}"
+        )
 
 
 @pytest.mark.parametrize(("closing", "may"), [(100, True), (101, False)])
@@ -256,7 +259,10 @@ def test_an_ancestors_budget_refuses_as_well() -> None:
     delegate(head)
     (post,) = delegate(head, who="host.2", closing=Need(10))
     assert isinstance(post.body, DelegationEnded)
-    assert post.body.detail == "the token budget of host leaves nothing for a sub-agent"
+    assert post.body.detail == (
+        "the budget of host leaves nothing for a sub-agent: 90 of 100 tokens are spent, "
+        "and its next turn needs up to 10"
+    )
 
 
 @pytest.mark.parametrize("where", ["session", "host", "ask", "kid", "call"])

@@ -154,7 +154,11 @@ def test_a_budget_ends_only_the_agents_it_binds() -> None:
     assert said(posts) == ["host.1:Stop", "host:DelegationEnded"]
     end = posts[1].body
     assert isinstance(end, DelegationEnded)
-    assert (end.kind, end.detail) == ("budget", "its budget is too small for another turn")
+    assert (end.kind, end.detail) == (
+        "budget",
+        "its budget is too small for another turn: it needs up to 51 tokens; 50 tokens are left, "
+        "0 of 50 are spent",
+    )
     assert said(head.wants("host.2", 51)) == GRANTED
 
 
@@ -162,7 +166,10 @@ def test_a_budget_of_someone_above_is_named() -> None:
     head = asked(NO_LIMITS, limits=Limits(tokens=200), closing=150)
     end = head.wants("host.1", 51)[1].body
     assert isinstance(end, DelegationEnded)
-    assert end.detail == "the budget of host is too small for another turn"
+    assert end.detail == (
+        "the budget of host is too small for another turn: it needs up to 51 tokens "
+        "beside 150 tokens for closing turns; 200 tokens are left, 0 of 200 are spent"
+    )
 
 
 def test_children_leave_their_ancestors_closing_turn_alone() -> None:

@@ -2,7 +2,6 @@ import asyncio
 import contextvars
 import functools
 import gc
-import logging
 import subprocess
 import sys
 import threading
@@ -59,13 +58,19 @@ def text(outcome: ToolOutcome) -> str:
 
 def outcome_of(made: Tool, arguments: str = "{}", **options: Any) -> tuple[str, str]:
     """Return the status and the text of one call."""
+    found = whole_outcome_of(made, arguments, **options)
+    return found.status, text(found)
+
+
+def whole_outcome_of(made: Tool, arguments: str = "{}", **options: Any) -> ToolOutcome:
+    """Return the outcome of one call."""
     found: list[ToolOutcome] = []
 
     async def main(runner: ToolRunner) -> None:
         found.append(await call(runner, made, arguments, **options))
 
     run(main)
-    return found[0].status, text(found[0])
+    return found[0]
 
 
 # --- what a tool does, a result follows -------------------------------------------
@@ -143,11 +148,12 @@ def test_whatever_a_tool_raises_is_an_error_result(error: BaseException, told: s
         assert outcome_of(made) == ("error", told)
 
 
-def test_no_traceback_reaches_the_model_but_the_log_has_it(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "callboard.tools"):
-        _, told = outcome_of(raising(ValueError("bad"))[0])
-    assert "test_execution" not in told
-    assert "test_execution.py" in caplog.text
+def test_a_traceback_reaches_the_log_and_not_the_model() -> None:
+    for made in raising(ValueError("bad")):
+        outcome = whole_outcome_of(made)
+        assert b"test_execution" not in bytes(outcome.output)
+        assert "test_execution.py" in outcome.trace
+        assert outcome.trace.endswith("ValueError: bad")
 
 
 def test_a_real_recursion_is_an_error_result() -> None:

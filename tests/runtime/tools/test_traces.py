@@ -1,0 +1,68 @@
+"""Tracebacks for the log: whose frames they show, their length, no secrets, no exception of their own."""
+
+import pytest
+
+from callboard.actors.protocol.errors import ToolError
+from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.tools.traces import TRACE_CHARS_MAX, trace_of
+
+PLAIN = NO_SECRETS.redactor
+
+
+def raised(error: BaseException) -> BaseException:
+    """Raise an exception here, and return it with its traceback."""
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+class Hostile(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no text")
+
+
+def test_a_trace_shows_the_users_lines_and_ends_with_the_exception() -> None:
+    told = trace_of(raised(KeyError("town")), PLAIN)
+    assert "test_traces.py" in told
+    assert told.endswith("KeyError: 'town'")
+
+
+def test_a_trace_shows_the_cause_too() -> None:
+    error = KeyError("town")
+    error.__cause__ = raised(OSError("no disk"))
+    assert "OSError: no disk" in trace_of(raised(error), PLAIN)
+
+
+def test_frames_of_callboard_are_left_out() -> None:
+    own = trace_of.__code__.co_filename
+    scope: dict[str, object] = {}
+    exec(compile("def inside():\n    raise ValueError('x')\n", own, "exec"), scope)
+    inside = scope["inside"]
+    assert callable(inside)
+    with pytest.raises(ValueError, match="x") as caught:
+        inside()
+    told = trace_of(caught.value, PLAIN)
+    assert own not in told
+    assert "test_traces.py" in told
+
+
+def test_the_end_of_a_long_trace_is_kept() -> None:
+    told = trace_of(raised(ValueError("a" * 10**6 + "the end")), PLAIN)
+    assert len(told) <= TRACE_CHARS_MAX
+    assert told.endswith("the end")
+
+
+def test_a_trace_holds_no_secret_and_no_control_characters() -> None:
+    secrets = Secrets(["swordfish-1234"])
+    told = trace_of(raised(ValueError("with swordfish-1234 and \0")), secrets.redactor)
+    assert "swordfish" not in told
+    assert "\0" not in told
+
+
+def test_a_tools_own_error_has_no_trace() -> None:
+    assert trace_of(raised(ToolError("no such file; list them first")), PLAIN) == ""
+
+
+def test_an_exception_without_text_has_a_trace_all_the_same() -> None:
+    assert "Hostile" in trace_of(raised(Hostile()), PLAIN)
