@@ -15,7 +15,7 @@ To add a limit:
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
@@ -41,11 +41,25 @@ class Bound(NamedTuple):
     reach: Literal["agent", "scope"] = "agent"
 
 
-class Limits(Part, frozen=True):
+class _NamedFields(msgspec.StructMeta):
+    """The class of `Limits`, whose constructor suggests the nearest name for an unknown one."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        unknown = next((name for name in named if name not in cls.__struct_fields__), None)
+        if unknown is not None:
+            import difflib
+
+            near = difflib.get_close_matches(unknown, cls.__struct_fields__, 1)
+            said = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(cls.__struct_fields__)}"
+            raise TypeError(f"{cls.__name__} has no limit {unknown!r}; {said}")
+        return super().__call__(*values, **named)
+
+
+class Limits(Part, frozen=True, metaclass=_NamedFields):
     """Limits on delegation, turns, spending and time; `TABLE` has their meanings and defaults.
 
     Raises ValueError for a limit that is negative, zero where it would leave nothing to do, or not a finite
-    number.
+    number, and TypeError for an unknown name, with the nearest one.
     """
 
     max_depth: Annotated[Count, Bound("levels of agents below the host; 0 is the host alone", 3, True)] = None

@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Generic, ParamSpec, TypeVar, get_args, overload
 
@@ -148,9 +149,9 @@ def tool(
     docstring's first paragraph is the description, its `Args:` describe the parameters, and
     `Annotated[int, Meta(ge=1, description="...")]` adds to them.
 
-    name, description: instead of the function's own. effect: after a crash, `read` and `idempotent` calls run
-    again and `write` calls do not. timeout_s: seconds that a call may take. approval: see `Tool`. Raises
-    InvalidAgent with the correction.
+    name, description: instead of the function's own; one without a docstring warns. effect: after a crash,
+    `read` and `idempotent` calls run again and `write` calls do not. timeout_s: seconds that a call may take.
+    approval: see `Tool`. Raises InvalidAgent with the correction.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -160,18 +161,32 @@ def tool(
     ('Add two numbers.', 3)
     """
 
+    level = 3 if function is None else 4  # frames from the warning up to the line of `@tool`
+
     def make(function: Callable[P, R_co]) -> FunctionTool[P, R_co]:
         own_name = str(name or getattr(function, "__name__", ""))
         _check_name(own_name)
         _check_function(own_name, function)
         signature = typed_signature(function, own_name)
-        told = described(undecorated(function).__doc__).summary if description is None else description
+        told = _summary(own_name, function, level) if description is None else description
         given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
         made: FunctionTool[P, R_co] = FunctionTool(*given, approval=approval, signature=signature)
         functools.update_wrapper(made, function, updated=())
         return made
 
     return make if function is None else make(function)
+
+
+def _summary(name: str, function: Function, level: int) -> str:
+    """Return the first paragraph of the docstring. Warn, so many frames above, if there is none."""
+    told = described(undecorated(function).__doc__).summary
+    if not told:
+        warnings.warn(
+            f"tool {name} has no description, by which models choose tools: "
+            "give the function a docstring, or pass description=... ('' for none)",
+            stacklevel=level,
+        )
+    return told
 
 
 def is_async(function: Function) -> bool:

@@ -29,6 +29,19 @@ def test_an_invalid_bound_is_refused_by_name(name: str, value: object) -> None:
         Limits(**{name: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("name", "near"), [("max_token", "tokens"), ("max_child", "max_children"), ("deadline", "deadline_s")]
+)
+def test_an_unknown_limit_is_refused_with_the_nearest_name(name: str, near: str) -> None:
+    with pytest.raises(TypeError, match=f"no limit '{name}'; did you mean '{near}'"):
+        Limits(**{name: 1})
+
+
+def test_an_unknown_limit_like_no_other_is_refused_with_all_names() -> None:
+    with pytest.raises(TypeError, match=f"no limit 'zebra'; there are: {', '.join(FIELDS)}"):
+        Limits(zebra=1)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_zero_is_allowed_only_where_it_leaves_work_possible(name: str) -> None:
     if name in MAY_BE_ZERO:

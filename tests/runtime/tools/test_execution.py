@@ -627,7 +627,7 @@ def test_a_tool_that_never_returns_does_not_hold_the_interpreter() -> None:
         "from callboard.runtime.tools.context import ToolContext\n"
         "from callboard.runtime.tools.execution import ToolRunner\n"
         "from callboard.runtime.tools.tool import tool\n"
-        "@tool\n"
+        "@tool(description='')\n"
         "def hang() -> None:\n"
         "    time.sleep(600)\n"
         "async def main():\n"

@@ -158,3 +158,22 @@ def test_attributes_of_the_function_do_not_become_the_tools() -> None:
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_a_tool_without_a_description_warns_at_the_line_that_makes_it() -> None:
+    with pytest.warns(UserWarning, match="tool silent has no description") as caught:
+
+        @tool(effect="read")
+        def silent() -> str:
+            return ""
+
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_empty_description_on_purpose_warns_of_nothing() -> None:
+    @tool(description="")
+    def silent() -> str:
+        return ""
+
+    assert silent.description == ""
