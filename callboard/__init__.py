@@ -20,6 +20,7 @@ _HOMES = {
         "InsideLoop",
         "InvalidAgent",
         "InvalidPrompt",
+        "MissingExtra",
         "MissingKey",
         "MisuseError",
         "OutcomeError",

@@ -10,6 +10,7 @@ from callboard.actors.protocol.errors import Fenced as Fenced
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
+from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
 from callboard.actors.protocol.errors import MisuseError as MisuseError
 from callboard.actors.protocol.errors import OutcomeError as OutcomeError
@@ -94,6 +95,7 @@ __all__ = [
     "InvalidPrompt",
     "Limits",
     "MemoryLog",
+    "MissingExtra",
     "MissingKey",
     "MisuseError",
     "Model",

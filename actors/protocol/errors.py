@@ -80,6 +80,10 @@ class MissingKey(MisuseError):
     """No API key."""
 
 
+class MissingExtra(MisuseError):
+    """A library that an extra of callboard installs is missing."""
+
+
 class WrongKey(MisuseError):
     """A digest or encryption key that does not fit the log, or a missing one."""
 

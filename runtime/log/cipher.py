@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.errors import CorruptLog, MisuseError, WrongKey
+from callboard.actors.protocol.errors import CorruptLog, MissingExtra, MisuseError, WrongKey
 
 Place: TypeAlias = (
     tuple[Literal["event"], str, int] | tuple[Literal["title"], str] | tuple[Literal["blob"], bytes]
@@ -121,7 +121,7 @@ def _primitives(key: bytes, salt: bytes) -> tuple[Any, Any, type[Exception]]:
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     except ImportError:
-        raise MisuseError(
+        raise MissingExtra(
             "an encrypted log needs the library `cryptography`: pip install 'callboard[encryption]'"
         ) from None
 

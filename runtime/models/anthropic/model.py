@@ -6,6 +6,7 @@ because they may drop unknown keys: bodies go out as bytes, and answers are read
 """
 
 import asyncio
+import importlib.util
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from callboard.actors.protocol.errors import MissingKey, MisuseError
+from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.request import ModelRequest
@@ -118,7 +119,11 @@ class AnthropicModel:
         return f"AnthropicModel({self.spec.name!r})"
 
     def check(self) -> None:
-        """Raise MissingKey if there is no API key. Nothing is imported or sent."""
+        """Raise MissingExtra without the SDK, MissingKey without an API key. Nothing is imported or sent."""
+        if importlib.util.find_spec("anthropic") is None:
+            raise MissingExtra(
+                f"the model {self.spec.name} needs Anthropic's SDK: pip install 'callboard[anthropic]'"
+            )
         if self._own_client is None and not self._key():
             raise MissingKey(
                 f"no API key for {self.spec.name}: set the environment variable {_KEY_VARIABLES[0]}, "
@@ -131,8 +136,9 @@ class AnthropicModel:
             self.check()
             body = body_of(request, stream=self._stream, cache=self._cache, force_tools=self._force_tools)
             return await exchange(await self._opened(), body, headers_of(request), on_text)
-        except MissingKey as error:
-            failed = CallFailed(ModelFailure("missing_key", str(error)), ZERO)
+        except (MissingKey, MissingExtra) as error:
+            code = "missing_key" if isinstance(error, MissingKey) else "missing_extra"
+            failed = CallFailed(ModelFailure(code, str(error)), ZERO)
         except Exception as error:
             failed = failure_of(error)
         # No message may contain a header value, unless it is short: a common word, not a secret.

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import anthropic
 import pytest
 
-from callboard.actors.protocol.errors import MissingKey, MisuseError
+from callboard.actors.protocol.errors import MissingExtra, MissingKey, MisuseError
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.profiles import ModelSpec, Prices
 from callboard.actors.protocol.usage import Usage, priced
@@ -132,6 +133,12 @@ def test_a_key_given_is_used_before_the_environment(
 def test_without_a_key_the_check_says_which_variable_and_argument_to_use() -> None:
     with pytest.raises(MissingKey, match=r"ANTHROPIC_API_KEY.*api_key="):
         AnthropicModel("claude-opus-5").check()
+
+
+def test_without_the_sdk_the_model_says_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'callboard\[anthropic\]'"):
+        AnthropicModel("claude-sonnet-5", api_key="k" * 20).check()
 
 
 def test_without_a_key_a_call_fails_and_nothing_is_sent(api: MessagesApi) -> None:
