@@ -9,6 +9,7 @@
         SessionBusy               a second ask while one runs
         SessionEnded              a closed session
         InsideLoop                a blocking call inside a running event loop
+        MissingExtra              a library that an extra of callboard installs
         MissingKey                no API key
         WrongKey                  a digest or encryption key that does not fit the log
         ScriptError               a request that a scripted model has no answer for

@@ -1,11 +1,12 @@
 """An event is a posted message with its envelope; a post is a message before it gets one."""
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Iterator, Sequence
+from typing import Any, final
 
 import msgspec
 
 from callboard.actors.protocol.messages import AnyMessage, TurnRequested
+from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.port_messages import CallModel
 
 
@@ -18,7 +19,7 @@ class Post(msgspec.Struct, frozen=True, gc=False):
 
 
 @final
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(PlainValues, frozen=True, gc=False):
     """A posted message.
 
     seq: its place in its session, from 1, without gaps. at: when it was posted, in milliseconds since
@@ -36,6 +37,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def kind(self) -> str:
         """The kind of message, as it stands in the log."""
         return type(self.body).__name__
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield each field and the kind with their Python values."""
+        yield "kind", self.kind
+        yield from super().__iter__()
 
 
 def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from callboard.actors.protocol.plain_values import PlainValues
+
 Json: TypeAlias = msgspec.Raw
 """One JSON value as its own bytes, checked once, at the boundary.
 
@@ -92,7 +94,7 @@ def keep_default(part: msgspec.Struct, name: str, default: Any) -> None:
         msgspec.structs.force_setattr(part, name, default)
 
 
-class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+class Value(PlainValues, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A frozen part of a message whose defaults are numbers, texts, flags or nothing."""
 
     def __init_subclass__(cls, **config: Any) -> None:
@@ -112,7 +114,7 @@ class Part(Value, frozen=True):
 
 
 class Message(
-    msgspec.Struct,
+    PlainValues,
     frozen=True,
     tag=True,
     tag_field="type",

@@ -1,5 +1,8 @@
 """Usage of models and its bounds, in whole tokens and whole micro-dollars."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.profiles import Prices
 
@@ -43,6 +46,11 @@ class Usage(Value, frozen=True):
             + self.cache_write_tokens
             + self.charged_tokens
         )
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield each count, then all tokens and the cost in US dollars."""
+        yield from super().__iter__()
+        yield from (("tokens", self.tokens), ("cost_usd", self.cost_usd))
 
     @property
     def cost_usd(self) -> float:

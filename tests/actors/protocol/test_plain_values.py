@@ -1,0 +1,67 @@
+"""Values as people see them: Python values, JSON, a repr without opaque parts, pydantic."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from callboard.actors.protocol.conversation import text_json
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Ask, Cancel, ReportBack, SessionOpened
+from callboard.actors.protocol.profiles import ModelSpec
+from callboard.actors.protocol.usage import Usage
+from tests.strategies import any_message
+
+REPORT = ReportBack(1, 0, Json(b'{"count":3,"names":["a"]}'))
+
+
+def test_json_becomes_python_values_and_a_message_has_its_type() -> None:
+    assert REPORT.to_dict() == {
+        "type": "ReportBack",
+        "turn": 1,
+        "call": 0,
+        "value": {"count": 3, "names": ["a"]},
+        "settled": None,
+    }
+    assert dict(REPORT) == REPORT.to_dict()
+
+
+def test_an_event_has_its_kind_and_the_values_of_its_body() -> None:
+    event = Event(4, 5, "host", "supervisor", 3, REPORT)
+    found = event.to_dict()
+    assert (found["kind"], found["seq"], found["body"]["value"]["count"]) == ("ReportBack", 4, 3)
+
+
+def test_a_usage_has_its_sums() -> None:
+    found = Usage(1, 2, cost=1_500_000).to_dict()
+    assert (found["input_tokens"], found["tokens"], found["cost_usd"]) == (1, 3, 1.5)
+
+
+def test_the_values_belong_to_the_caller() -> None:
+    REPORT.to_dict()["value"]["count"] = 9
+    assert REPORT.to_dict()["value"]["count"] == 3
+
+
+def test_the_repr_shows_json_and_cuts_it() -> None:
+    assert repr(REPORT) == 'ReportBack(turn=1, call=0, value={"count":3,"names":["a"]}, settled=None)'
+    assert len(repr(Ask("a", text_json("x" * 10_000)))) < 1_000
+    opened = SessionOpened(1, "host", (Json(b"{}"), Json(b"[]")), ModelSpec("m"))
+    assert "profiles=({}, [])" in repr(opened)
+    assert "Raw" not in repr(opened)
+
+
+@given(any_message())
+def test_every_message_can_be_looked_at(body: msgspec.Struct) -> None:
+    assert "msgspec.Raw" not in repr(body)
+    assert json.loads(body.to_json()) == body.to_dict()  # type: ignore[attr-defined]
+
+
+def test_pydantic_serialises_a_value_as_it_is() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    adapter = pydantic.TypeAdapter(dict[str, Usage | Cancel])
+    assert json.loads(adapter.dump_json({"it": Cancel("why")})) == {"it": {"type": "Cancel", "reason": "why"}}
+    assert adapter.json_schema()["type"] == "object"
+    with pytest.raises(pydantic.ValidationError):
+        adapter.validate_python({"it": 3})
