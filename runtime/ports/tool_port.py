@@ -15,7 +15,11 @@ from callboard.runtime.tools.output import ToolOutcome, failed
 
 
 class ToolPort:
-    """The tool calls of one session. on_progress: gets the address and each progress text of a tool."""
+    """The tool calls of one session.
+
+    on_progress: gets the address and each progress text of a tool. deps: gives the context object of a call
+    that starts now.
+    """
 
     def __init__(
         self,
@@ -23,11 +27,13 @@ class ToolPort:
         agents: Mapping[str, Agent],
         runner: ToolRunner,
         on_progress: Callable[[str, str], None],
+        deps: Callable[[], object] = lambda: None,
     ) -> None:
         self._board = board
         self._agents = agents
         self._runner = runner
         self._on_progress = on_progress
+        self._deps = deps
         self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
@@ -73,6 +79,7 @@ class ToolPort:
             tool=call.tool,
             call_id=call.id,
             idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
+            deps=self._deps(),
             on_progress=partial(self._on_progress, sender),
             secrets=self._board.secrets,
         )

@@ -7,19 +7,32 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, Generic
 
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.secrets.refs import SecretRef
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+
+if TYPE_CHECKING:  # `ToolContext` without a parameter is `ToolContext[Any]`, by PEP 696
+    from typing import Any
+
+    from typing_extensions import TypeVar
+
+    Deps = TypeVar("Deps", default=Any)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
 
 MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer one is cut
 _LOG = logging.getLogger("callboard.tools")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ToolContext:
+class ToolContext(Generic[Deps]):
     """The context of one call. The runtime fills a parameter of this type; the model does not see it.
+
+    deps: the object of `Runtime(deps=...)` or `ask(deps=...)`; None if neither gave one. It is never logged.
 
     address: of the agent that calls. session_id: of its session. tool, call_id: of the call.
     idempotency_key: the same for each run of a call, also after a crash, and another one in a fork. Give it
@@ -37,6 +50,7 @@ class ToolContext:
     tool: str = ""
     call_id: str = ""
     idempotency_key: str = ""
+    deps: Deps = None  # type: ignore[assignment]  # whoever annotates a type passes such an object
     on_progress: Callable[[str], object] | None = None
     secrets: InitVar[Secrets | Mapping[str, str] | None] = None
     timeout_s: float | None = field(default=None, init=False)

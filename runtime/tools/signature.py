@@ -187,7 +187,8 @@ def _is_context(hint: object) -> bool:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return any(_is_context(part) for part in typing.get_args(hint))
-    return isinstance(hint, type) and issubclass(hint, ToolContext)
+    kind = typing.get_origin(hint) or hint  # of `ToolContext[Deps]` too
+    return isinstance(kind, type) and issubclass(kind, ToolContext)
 
 
 def _told(hint: object) -> str:

@@ -3,6 +3,7 @@ import doctest
 import functools
 import inspect
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any, assert_type
 
 import msgspec
@@ -12,6 +13,7 @@ from callboard.actors.protocol.errors import InvalidAgent
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.profiles import ToolSpec
 from callboard.runtime.tools import tool as module
+from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.tool import FunctionTool, Tool, tool
 
 EMPTY: dict[str, object] = {"type": "object"}
@@ -177,3 +179,20 @@ def test_an_empty_description_on_purpose_warns_of_nothing() -> None:
         return ""
 
     assert silent.description == ""
+
+
+@dataclass
+class Town:
+    name: str
+
+
+def test_a_context_with_the_type_of_its_deps_is_filled_like_any() -> None:
+    @tool(effect="read")
+    def look(ctx: ToolContext[Town], street: str = "") -> str:
+        """Look at a town."""
+        return ctx.deps.name + street
+
+    assert "ctx" not in bytes(look.input_schema).decode()
+    bound = look.bind(Json(b'{"street":" Mill Lane"}'), ToolContext(deps=Town("Ulm")))
+    assert bound() == "Ulm Mill Lane"
+    assert ToolContext().deps is None
