@@ -3,6 +3,7 @@
     python -m tests.mutants.child MUTANT units
     python -m tests.mutants.child MUTANT fifo
     python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT fifo-and-explore SCHEDULER SEED RUNS
 
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
@@ -63,9 +64,10 @@ def main(arguments: list[str]) -> None:
 
     if task == "fifo":
         print(json.dumps(campaign.fifo()))
-    else:
-        scheduler, seed, runs = rest
-        print(json.dumps(campaign.explore(scheduler, seed, int(runs))))
+        return
+    scheduler, seed, runs = rest
+    explored = campaign.explore(scheduler, seed, int(runs))
+    print(json.dumps({"fifo": campaign.fifo(), **explored} if task == "fifo-and-explore" else explored))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
 def test_most_plans_delegate_and_a_good_part_of_them_nest_or_race() -> None:
     found: Counter[str] = Counter()
 
-    @settings(max_examples=300, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
     @given(delegation_plans(), orders())
     def count(plan: DelegationPlan, order: Order) -> None:
         world = SessionWorld(plan.scenario()).run(order)
