@@ -24,8 +24,10 @@ $(DOCS_STAMP): $(STAMP)
 demo: $(STAMP)  ## run the main job for real, offline, without a key
 	@$(BIN)/callboard demo
 
+# Two processes, for some tests start more of them. worksteal: each begins with one half of the tests, so that
+# fixtures are made once or twice, and the one that is done takes over half of what the other has left.
 test: $(STAMP)  ## the whole suite
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP) docs  ## lint, format, types, import rules, figures, documentation
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,11 +66,14 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             yield (node.module or "", node.lineno)
 
 
-def all_imports() -> Iterator[tuple[str, Path, str, int]]:
-    for folder in FOLDERS:
-        for path in sources(folder):
-            for name, line in imports(path):
-                yield folder, path.relative_to(ROOT), name, line
+@cache
+def all_imports() -> list[tuple[str, Path, str, int]]:
+    return [
+        (folder, path.relative_to(ROOT), name, line)
+        for folder in FOLDERS
+        for path in sources(folder)
+        for name, line in imports(path)
+    ]
 
 
 def test_folders_import_only_what_their_layer_may() -> None:

@@ -5,7 +5,7 @@ import configparser
 import re
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from threading import Lock
 from typing import Final, TypeAlias
@@ -87,7 +87,7 @@ def _first_sentence(tree: ast.Module) -> str:
     return f"{sentence}." if sentence else ""
 
 
-def settings_of(path: str, text: str, problem: str = "") -> list[Setting]:
+def settings_of(path: str, text: str, problem: str = "") -> Iterable[Setting]:
     """Return the values of a file, one for each of their lines; one without a key if there is a problem."""
     if problem:
         return [Setting("", "", Line(path, 0, problem), problem)]
@@ -95,7 +95,8 @@ def settings_of(path: str, text: str, problem: str = "") -> list[Setting]:
         pairs = list(_flat(_PARSERS.get(path.rpartition(".")[2], tomllib.loads)(text)))
     except (ValueError, configparser.Error, RecursionError) as error:
         return [Setting("", one_line(f"cannot be parsed: {error}"), Line(path, 0, "cannot be parsed"))]
-    return [Setting(one_line(key), one_line(each), _place(path, key, each, text)) for key, each in pairs]
+    # One by one, for an answer has no room for all of many, and the place of each is looked for in the text.
+    return (Setting(one_line(key), one_line(each), _place(path, key, each, text)) for key, each in pairs)
 
 
 def _flat(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:

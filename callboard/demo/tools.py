@@ -4,8 +4,8 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice, takewhile, tee
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -111,7 +111,7 @@ class Folder:
 
     def read_config(self, files: str, without: str = "$.") -> Sequence[Setting]:
         """Read the settings of TOML and INI files, and of a setup.py without running it. Keys are dotted."""
-        return fitting([setting for each in self._texts(files, without) for setting in settings_of(*each)])
+        return fitting(setting for each in self._texts(files, without) for setting in settings_of(*each))
 
     def read(self, place: Place) -> str:
         """Return the text of a file. Raises OSError or ValueError with a sentence that says why not."""
@@ -164,7 +164,9 @@ class Folder:
                     yield Place(path, prefix + name, info.st_size)
 
 
-def fitting(items: Sequence[T]) -> tuple[T, ...]:
-    """Return the first items, as many as one answer has room for."""
-    sizes = accumulate(len(msgspec.json.encode(item).decode()) + 1 for item in items)
-    return tuple(item for item, size in zip(items, sizes, strict=True) if size < ANSWER_CHARS_MAX - 1_000)
+def fitting(items: Iterable[T]) -> tuple[T, ...]:
+    """Return the first items, as many as one answer has room for. The others are not even made."""
+    told, measured = tee(items)
+    sizes = accumulate(len(msgspec.json.encode(item).decode()) + 1 for item in measured)
+    fits = takewhile(lambda each: each[1] < ANSWER_CHARS_MAX - 1_000, zip(told, sizes, strict=True))
+    return tuple(item for item, _ in fits)

@@ -76,14 +76,15 @@ def _wrong_in_session(
     last = max(heads, key=lambda note: note.seq, default=None)
     known = Head(last.seq, bytes.fromhex(last.digest)) if last else None
     recording = Recording.open(reader, name, head=known)
+    rows, events = list(recording.rows), list(recording.events)  # read once: they decode at every look
     for note in heads:
-        if recording.rows[note.seq - 1].digest.hex() != note.digest:
+        if rows[note.seq - 1].digest.hex() != note.digest:
             yield f"event {note.seq} was acknowledged with digest {note.digest}, and has another one"
-    yield from _lost_events(recording.rows, seen)
-    yield from _contradicted(recording.events, seen)
-    yield from _effects(recording.events, name, effects)
+    yield from _lost_events(rows, seen)
+    yield from _contradicted(events, seen)
+    yield from _effects(events, name, effects)
     if asks is not None:
-        yield from _at_end(recording, asks)
+        yield from _at_end(recording, events, asks)
 
 
 def _lost_events(rows: Sequence[Stored], seen: Sequence[Seen]) -> Iterator[str]:
@@ -145,9 +146,8 @@ def _effects(events: Sequence[Event], name: str, effects: Sequence[Effect]) -> I
             yield f"{key} is said to have run, and never did"
 
 
-def _at_end(recording: Recording, asks: int) -> Iterator[str]:
+def _at_end(recording: Recording, events: Sequence[Event], asks: int) -> Iterator[str]:
     """Check a whole session: it replays, is closed, breaks no rule, and no decider failed."""
-    events = recording.events
     verification = recording.verify()
     if not verification.is_ok:
         yield "\n".join(verification.lines())

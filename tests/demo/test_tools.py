@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from callboard.demo.inquiry import Line
 from callboard.demo.tools import ANSWER_CHARS_MAX, ASIDE, MANIFESTS, PACKAGES, SAMPLES, Folder, language_of
 from callboard.runtime.tools.tool import tool
 from tests.demo.folders import write
@@ -88,6 +89,22 @@ def test_no_answer_is_longer_than_a_model_may_read(root: Path) -> None:
         found.read_config(r"\.toml$"),
     ]
     assert max(len(msgspec.json.encode(answer).decode()) for answer in answers) <= ANSWER_CHARS_MAX
+
+
+def test_no_more_settings_are_looked_for_than_an_answer_has_room_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def place(path: str, key: str, value: str, text: str) -> Line:
+        looked.append(key)
+        return Line(path, 0, key)
+
+    monkeypatch.setattr("callboard.demo.sources._place", place)
+    many = "\n".join(f'name{n} = "{"v" * 400}"' for n in range(2_000))
+    settings = tools(root, {"pyproject.toml": many}).read_config(r"\.toml$")
+    assert looked == [f"name{n}" for n in range(len(settings) + 1)]
+    assert len(settings) > 50
 
 
 def test_one_call_reads_only_so_many_bytes_and_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
     python -m tests.mutants.child MUTANT units
     python -m tests.mutants.child MUTANT fifo
     python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT fifo-and-explore SCHEDULER SEED RUNS
 
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
@@ -11,8 +12,6 @@ import contextlib
 import io
 import json
 import sys
-
-import pytest
 
 from tests.mutants.mutant import ROOT, install
 from tests.mutants.seeded import MUTANTS
@@ -30,6 +29,8 @@ LIKELY = ("supervisor", "agent", "session")
 
 def units() -> dict[str, object]:
     """Run the unit tests. Return which one fails first, if any."""
+    import pytest  # the other tasks start faster without it
+
     files = [file for file in (ROOT / "tests" / "actors").rglob("test_*.py") if file.name not in NOT_UNITS]
     files.sort(key=lambda file: (file.parent.name not in LIKELY, file.parent.name, file.name))
     options = [
@@ -63,9 +64,10 @@ def main(arguments: list[str]) -> None:
 
     if task == "fifo":
         print(json.dumps(campaign.fifo()))
-    else:
-        scheduler, seed, runs = rest
-        print(json.dumps(campaign.explore(scheduler, seed, int(runs))))
+        return
+    scheduler, seed, runs = rest
+    explored = campaign.explore(scheduler, seed, int(runs))
+    print(json.dumps({"fifo": campaign.fifo(), **explored} if task == "fifo-and-explore" else explored))
 
 
 if __name__ == "__main__":

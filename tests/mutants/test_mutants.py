@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 import pytest
@@ -35,7 +36,16 @@ QUICK = (
 """Mutants of eight parts of the core. Only a particular order or a fault finds each of them."""
 
 
+EXPLORE = ("fifo-and-explore", "portfolio", "suite", str(RUNS))
+
+
+@cache
 def child(name: str, *task: str) -> dict[str, Any]:
+    """Return the result of a task, which is run once for all tests that ask for it."""
+    return run_task(name, *task)
+
+
+def run_task(name: str, *task: str) -> dict[str, Any]:
     """Run one task in a process with this mutant; return its result."""
     command = [sys.executable, "-m", "tests.mutants.child", name, *task]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -120,19 +130,19 @@ def test_budgets_to_the_token_fit_the_needs_of_the_core() -> None:
 
 @pytest.mark.slow
 def test_the_unchanged_core_survives_the_same_runs() -> None:
-    assert not child("none", "fifo")["killed"]
-    assert child("none", "explore", "portfolio", "suite", str(RUNS)) == {"killed": False, "runs": RUNS}
+    told = child("none", *EXPLORE)
+    assert not told["fifo"]["killed"]
+    assert (told["killed"], told["runs"]) == (False, RUNS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_exploration_finds_the_mutant_and_fifo_does_not(name: str) -> None:
-    assert not child(name, "fifo")["killed"]
-    told = child(name, "explore", "portfolio", "suite", str(RUNS))
+    told = child(name, *EXPLORE)
+    assert not told["fifo"]["killed"]
     assert told["killed"], f"{name} survives {RUNS} runs"
 
 
 @pytest.mark.slow
 def test_a_seed_finds_a_mutant_again_in_the_same_run_and_schedule() -> None:
-    task = (QUICK[0], "explore", "portfolio", "suite", str(RUNS))
-    assert child(*task) == child(*task)
+    assert child(QUICK[0], *EXPLORE) == run_task(QUICK[0], *EXPLORE)

@@ -1,45 +1,12 @@
-import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
 from callboard.replay.testing.explore import Plan, merge_shards
-from callboard.replay.testing.monitors import sometimes
 from callboard.replay.testing.parallel import explore_in_parallel
-from callboard.replay.testing.program import ProgramWorld
 from callboard.replay.testing.statistics import CampaignProgress
-from callboard.replay.testing.world import MakeWorld, Monitor
-from tests.replay.testing.known_bugs.shared_memory import account, needle
-from tests.replay.testing.programs import collector
-
-Found = tuple[MakeWorld[ProgramWorld], Sequence[Monitor[ProgramWorld]]]
-
-
-def broken() -> Found:
-    program, rules = account(False)
-    return program.world, rules
-
-
-def fine() -> Found:
-    return collector(*"123456").world, [
-        sometimes("1 is first", lambda world: world.states["c"][:1] == ("1",))
-    ]
-
-
-def no_needle() -> Found:
-    program, rules = needle(True)
-    return program.world, [*rules, sometimes("never", lambda world: False)]
-
-
-def failing() -> NoReturn:
-    raise ValueError("no luck")
-
-
-def dying() -> NoReturn:
-    os._exit(3)
+from tests.replay.testing.job_scenarios import Found, broken, broken_in_one, dying, failing, fine, no_needle
 
 
 @pytest.mark.slow
@@ -69,15 +36,6 @@ def test_a_violation_ends_the_campaign_and_a_goal_is_met_if_one_job_met_it() -> 
     plan = Plan(runs=1_000)
     found = merge_shards(explore_in_parallel(no_needle, plan, 2), plan, 0.0)
     assert (found.unmet_goals, found.is_exhausted, found.is_ok) == (("never",), True, False)
-
-
-def broken_in_one() -> Found:
-    """Return a broken result in the first process that creates the file named by the environment."""
-    try:
-        os.close(os.open(os.environ["CALLBOARD_TEST_FLAG"], os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return fine()
-    return broken()
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send, tag
 from callboard.replay.testing.world import Covers, Move, Touches
-from tests.replay.testing.programs import RandomProgram, collect, collector, worlds
+from tests.replay.testing.programs import collect, collector
+from tests.replay.testing.random_programs import RandomProgram, worlds
 
 
 class Hello(msgspec.Struct, frozen=True):

@@ -12,7 +12,8 @@ from callboard.replay.testing.run import Bounds, perform, replay, replay_on
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit, parse
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
 from callboard.replay.testing.world import Move, Step, Violation, World
-from tests.replay.testing.programs import RandomProgram, collector, worlds
+from tests.replay.testing.programs import collector
+from tests.replay.testing.random_programs import RandomProgram, worlds
 
 
 def first(offered: Sequence[Move]) -> Move | None:

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.codec import encode
@@ -29,6 +29,13 @@ from callboard.replay.testing.strategies import (
 from callboard.runtime.schemas.engine import Engine
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+SHRUNK = settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    database=None,  # it would hand back what an earlier run has found and shrunk
+    phases=[Phase.generate, Phase.shrink],  # explaining the plan it found takes 16 s more
+)
 
 
 @pytest.mark.slow
@@ -67,15 +74,15 @@ def test_a_roster_has_a_host_and_no_agent_delegates_in_circles(roster: tuple[obj
 
 @pytest.mark.slow
 def test_everything_shrinks_to_one_agent_that_answers() -> None:
-    plan = find(delegation_plans(), lambda plan: True)
+    plan = find(delegation_plans(), lambda plan: True, settings=SHRUNK)
     assert [who.name for who in plan.profiles] == ["host"]
     assert plan.profiles[0].tools == ()
     assert plan.policy.replies == {"host": ()}
     assert (plan.prompts, plan.schema, plan.limits, plan.closes) == (("go",), None, Limits(), False)
     world = SessionWorld(plan.scenario()).run()
     assert [(one.kind, one.text) for one in world.of(AskEnded)] == [("answered", "done")]
-    assert find(fault_plans(), lambda wrong: True) == Faults(frozenset(), 0, 0)
-    assert find(orders(), lambda order: True).picks == ()
+    assert find(fault_plans(), lambda wrong: True, settings=SHRUNK) == Faults(frozenset(), 0, 0)
+    assert find(orders(), lambda order: True, settings=SHRUNK).picks == ()
 
 
 @pytest.mark.slow
@@ -83,9 +90,7 @@ def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
     def has_child(plan: DelegationPlan) -> bool:
         return any(begin.depth for begin in SessionWorld(plan.scenario()).run().of(Begin))
 
-    # without the database, which would hand back what an earlier run has found and shrunk
-    alone = settings(deadline=None, max_examples=100, derandomize=True, database=None)
-    plan = find(delegation_plans(2, bounded=False), has_child, settings=alone)
+    plan = find(delegation_plans(2, bounded=False), has_child, settings=SHRUNK)
     assert len(plan.profiles) == 2
     (turn,) = plan.policy.replies["host"]
     assert [name for name, _ in turn.calls] == ["task"]
@@ -95,7 +100,7 @@ def test_a_session_with_a_child_shrinks_to_a_host_that_delegates_once() -> None:
 def test_most_plans_delegate_and_a_good_part_of_them_nest_or_race() -> None:
     found: Counter[str] = Counter()
 
-    @settings(max_examples=300, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
     @given(delegation_plans(), orders())
     def count(plan: DelegationPlan, order: Order) -> None:
         world = SessionWorld(plan.scenario()).run(order)

@@ -13,7 +13,9 @@ KNOWN_PATTERNS = [SecretPattern(name, pattern) for name, pattern in KEY_PATTERNS
 
 
 @pytest.mark.parametrize("name", KEY_PATTERNS)
-@settings(suppress_health_check=[HealthCheck.too_slow])  # drawing a private key takes 0.4 s on a busy machine
+# 40: with a 7, Q, q, dash, underscore or dot left out of the runs, some pattern fails by its seventh example.
+# too_slow: drawing a private key takes 0.4 s on a busy machine.
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_text_that_matches_a_key_pattern_passes_the_prefilter(name: str, data: st.DataObject) -> None:
     pattern = KEY_PATTERNS[name].replace(

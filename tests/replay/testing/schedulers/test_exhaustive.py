@@ -7,7 +7,8 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.program import Actor, Posts, Program, ProgramWorld, Send
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.world import Move
-from tests.replay.testing.programs import RandomProgram, Silent, all_runs, apart, collect, collector, worlds
+from tests.replay.testing.programs import Silent, all_runs, apart, collect, collector
+from tests.replay.testing.random_programs import RandomProgram, worlds
 
 
 @pytest.mark.slow

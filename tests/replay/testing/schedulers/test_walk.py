@@ -8,7 +8,8 @@ from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.schedulers.exhaustive import Exhaustive
 from callboard.replay.testing.schedulers.walk import RandomWalk
 from callboard.replay.testing.world import Move
-from tests.replay.testing.programs import RandomProgram, Silent, all_runs, apart, collector, worlds
+from tests.replay.testing.programs import Silent, all_runs, apart, collector
+from tests.replay.testing.random_programs import RandomProgram, worlds
 
 
 def moves(count: int) -> list[Move]:
