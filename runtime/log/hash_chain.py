@@ -96,8 +96,9 @@ class HashChain:
 
     def digest(self, session_id: str, previous: bytes, row: Sealed) -> bytes:
         """Return the digest of a row behind `previous`. Its cuts need no data; its own digest is not read."""
-        state = self._empty.copy()
-        state.update(_pack((session_id, row.seq, previous, *row[1:6], _places(row.cuts))))
+        state, places = self._empty.copy(), _places(row.cuts) if row.cuts else ()
+        named = (row.at, row.sender, row.recipient, row.cause)
+        state.update(_pack((session_id, row.seq, previous, *named, row.body, places)))
         return state.digest()
 
     def checked_pages(

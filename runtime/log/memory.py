@@ -185,7 +185,8 @@ class MemoryReader(LogReader):
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
         at = max(start, 1) - 1
         for row in map(_unpack, self.session(session_id).rows[at : at + limit]):
-            yield row._replace(cuts=tuple(map(self._with_value, row.cuts))) if row.cuts else row
+            cuts = tuple(map(self._with_value, row.cuts))
+            yield msgspec.structs.replace(row, cuts=cuts) if cuts else row
 
     def _with_value(self, cut: Cut) -> Cut:
         """Return a cut with its value, under the digest that its bytes have."""

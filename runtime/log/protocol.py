@@ -49,7 +49,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
-class Sealed(NamedTuple):
+class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event as a store keeps it. body: the stored text. cuts: the values that were cut out of it."""
 
     seq: int
@@ -195,8 +195,8 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
     return None
 
 
-def event_of(session_id: str, row: Stored) -> Event:
-    """Return the event of a row, under any rules. Raises CorruptLog."""
+def event_of(session_id: str, row: Stored | Sealed) -> Event:
+    """Return the event of a row without cuts, under any rules. Raises CorruptLog."""
     try:
         return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
     except UnreadableBody as error:
