@@ -78,8 +78,6 @@ def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequ
 
 def serve_queue(work: UnitOfWork) -> None:
     """Serve queued requests in order, until no slot is free."""
-    if not work.state.queue.size:
-        return
     host = work.record(HOST)
     slots = (host.limits.max_parallel_calls if host else None) or 1
     while work.in_flight < slots and (first := work.state.queue.first()) is not None:

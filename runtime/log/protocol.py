@@ -189,9 +189,10 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
             f"session {part.session_id} ends at event {head}, not at {part.expected_head}: "
             f"another writer has appended to it; read its log before you continue"
         )
-    for seq, event in enumerate(part.events, head + 1):
-        if event.seq != seq:
-            return WrongHead(f"session {part.session_id}: event {event.seq} came where {seq} was next")
+    seqs = [event.seq for event in part.events]
+    if seqs != list(range(head + 1, head + 1 + len(seqs))):
+        seq, found = next(pair for pair in enumerate(seqs, head + 1) if pair[0] != pair[1])
+        return WrongHead(f"session {part.session_id}: event {found} came where {seq} was next")
     return None
 
 
