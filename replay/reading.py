@@ -75,8 +75,8 @@ class Source:
                 return
             first, size = page[-1].seq + 1, PAGE_EVENTS
 
-    def event(self, row: Stored) -> Event:
-        """Return the event of a row. Raises CorruptLog."""
+    def event(self, row: Stored | Sealed) -> Event:
+        """Return the event of a row without cuts. Raises CorruptLog."""
         event = event_of(self.session_id, row)
         if type(event.body) is SessionOpened:
             check_rules(self.session_id, row.seq, event.body.rules)

@@ -27,7 +27,7 @@ from callboard.replay.states import Folds, Output, States
 from callboard.replay.steps import Steps
 from callboard.replay.tree import Tree
 from callboard.replay.verify import Page, Verifier
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, SessionRow, Stored
+from callboard.runtime.log.protocol import Head, LogReader, SessionRow, Stored
 from callboard.runtime.log.reading import open_reader
 
 _FAILED = b'{"type":"DeciderFailed"'
@@ -134,7 +134,7 @@ class Recording(AbstractContextManager["Recording"]):
 
     def _pages(self) -> Iterator[Page]:
         for page in self._source.sealed_pages():
-            rows = map(Sealed.whole, page)
+            rows = [row.whole() if row.cuts else row for row in page]
             yield [(self._source.event(row), row.body) for row in rows]
 
     def tree(self, at: int | None = None) -> Tree:

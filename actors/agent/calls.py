@@ -19,7 +19,6 @@ from callboard.actors.agent.state import (
     need_of,
     prefix_of,
     refusals,
-    with_message,
 )
 from callboard.actors.agent.turns import Decision, ask_turn, finish_without_turns
 from callboard.actors.protocol import prompts
@@ -167,7 +166,7 @@ def all_answered(state: AgentState, settled: Settled | None = None) -> Decision:
     if not has_turns_left(state):
         return finish_without_turns(replace(state, carry=blocks, fresh=state.fresh + seqs), settled)
     size = sum(map(len, blocks))
-    return ask_turn(with_message(state, user_message(blocks), size, *seqs), settled)
+    return ask_turn(state, settled, user_message(blocks), size, seqs)
 
 
 def _report(state: AgentState, settled: Settled | None) -> Decision:

@@ -29,7 +29,7 @@ from callboard.actors.agent.content import Said, read
 from callboard.actors.agent.phases import AGENT
 from callboard.actors.agent.request_prefix import prefix_for
 from callboard.actors.agent.retry import backoff_ms
-from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of, with_message
+from callboard.actors.agent.state import AgentState, Answer, has_turns_left, need_of, prefix_of
 from callboard.actors.agent.turns import Decision, ask_turn, ask_turn_if_left, drain, finish, finish_invalid
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -62,8 +62,8 @@ _UNEXPLAINED = ModelFailure("unknown", "the model port gave no reason")
 
 def decide_agent(state: AgentState, seq: int, body: AgentInput) -> Decision:
     """Decide on one message: return the agent's next state and its posts. seq: of the message's event."""
-    kind = type(body)
-    return HANDLERS[kind](state, seq, body) if kind in AGENT[state.phase] else (state, ())
+    handle = _IN_PHASE[state.phase].get(type(body))
+    return (state, ()) if handle is None else handle(state, seq, body)
 
 
 def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
@@ -89,7 +89,7 @@ def _on_begin(state: AgentState, seq: int, begin: Begin) -> Decision:
         is_accepted=False,
         carry=(),
     )
-    return ask_turn(with_message(state, prompt, len(prompt), seq))
+    return ask_turn(state, None, prompt, len(prompt), (seq,))
 
 
 # --- the model's answer -----------------------------------------------------------
@@ -179,7 +179,7 @@ def _on_silence(state: AgentState, said: Said, stop_reason: str, settled: Settle
         return finish(state, "no_report", settled, detail)
     told = user_message((), text_json(prompts.REPORT_NOW))
     state = replace(state, is_told_to_report=True, is_forced=True)
-    return ask_turn(with_message(state, told, len(told)), settled)
+    return ask_turn(state, settled, told, len(told))
 
 
 # --- results ----------------------------------------------------------------------
@@ -190,11 +190,16 @@ def _is_open(state: AgentState, turn: int, call: int) -> bool:
     return turn == state.turn and 0 <= call < len(state.uses) and state.answers.get(call) is None
 
 
-def _answered(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> AgentState:
-    """Record the answer to a call."""
+def _answered(
+    state: AgentState, seq: int, call: int, output: Json, is_error: bool, tools: int = 0
+) -> AgentState:
+    """Record the answer to a call. tools: 1 if a tool gave it, else 0."""
     block = tool_result(state.uses[call].id, output, is_error)
     return replace(
-        state, answers=state.answers.put(call, Answer(block, seq)), unanswered=state.unanswered - 1
+        state,
+        answers=state.answers.put(call, Answer(block, seq)),
+        unanswered=state.unanswered - 1,
+        tools_out=state.tools_out - tools,
     )
 
 
@@ -204,13 +209,13 @@ def _on_tool(state: AgentState, seq: int, returned: ToolReturned) -> Decision:
         return state, ()
     if (questions.size and questions.get(call)) or (waiting.size and waiting.get(call)):
         return state, ()
-    state = replace(state, tools_out=state.tools_out - 1)
     if returned.status == "interrupted" and state.phase == "acting":
         question = ask_to_repeat(state, call)
         if question is not None:
-            state, posts = start_next_tool(replace(state, questions=state.questions.put(call, True)))
+            state = replace(state, tools_out=state.tools_out - 1, questions=questions.put(call, True))
+            state, posts = start_next_tool(state)
             return state, (question, *posts)
-    return _from_port(state, seq, returned.call, returned.output, returned.status != "ok")
+    return _from_port(state, seq, call, returned.output, returned.status != "ok", tools=1)
 
 
 def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
@@ -223,9 +228,11 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
     return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
 
 
-def _from_port(state: AgentState, seq: int, call: int, output: Json, is_error: bool) -> Decision:
+def _from_port(
+    state: AgentState, seq: int, call: int, output: Json, is_error: bool, tools: int = 0
+) -> Decision:
     """Record the result of a call that a port has dealt with, and go on."""
-    state = _answered(state, seq, call, output, is_error)
+    state = _answered(state, seq, call, output, is_error, tools)
     if state.phase == "stopping":
         return drain(state)
     return _go_on(state)
@@ -308,4 +315,7 @@ HANDLERS: Final[Mapping[type, Callable[[AgentState, int, Any], Decision]]] = {
     DelegationEnded: _on_delegation,
     ReportJudged: _on_judged,
 }
-"""The handling of each kind of message to an agent. The phases say when a message has a meaning."""
+"""The handling of each kind of message to an agent."""
+
+_IN_PHASE: Final = {phase: {kind: HANDLERS[kind] for kind in row} for phase, row in AGENT.items()}
+"""Phase -> message -> the handling of a message that has a meaning in that phase."""

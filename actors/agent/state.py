@@ -8,7 +8,7 @@ from callboard.actors.agent.content import ToolUse
 from callboard.actors.agent.phases import Phase
 from callboard.actors.agent.request_prefix import RequestPrefix
 from callboard.actors.protocol import prompts
-from callboard.actors.protocol.conversation import rolled, text_json, tool_result
+from callboard.actors.protocol.conversation import text_json, tool_result
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
 from callboard.actors.protocol.limits import DEFAULTS, Limits
@@ -110,17 +110,6 @@ def refusals(state: AgentState) -> list[Json]:
         return []
     why = text_json(prompts.too_many_calls(len(state.uses)))
     return [tool_result(use.id, why, is_error=True) for use in state.refused]
-
-
-def with_message(state: AgentState, message: Json, tokens: int, *seqs: int) -> AgentState:
-    """Append a message to the conversation. tokens: its bound. seqs: of the events that brought it."""
-    return msgspec.structs.replace(
-        state,
-        history=state.history.append(message),
-        digest=rolled(state.digest, message),
-        context_tokens=state.context_tokens + tokens,
-        fresh=state.fresh + seqs,
-    )
 
 
 def request_of(state: AgentState) -> ModelRequest:

@@ -4,27 +4,44 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, need_of, refusals
+from callboard.actors.agent.state import NO_ANSWERS, NO_CALLS, AgentState, has_turns_left, refusals
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.addresses import SUPERVISOR
-from callboard.actors.protocol.conversation import text_json, tool_result
+from callboard.actors.protocol.conversation import rolled, text_json, tool_result
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Finished, Stopped, TurnRequested
+from callboard.actors.protocol.usage import bound
 from callboard.actors.protocol.value_types import Settled
 
 Decision: TypeAlias = tuple[AgentState, tuple[Post, ...]]
 """The next state, and the posts in order."""
 
 
-def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
-    """Ask the supervisor for the next turn."""
-    turn = state.turn + 1
-    request = TurnRequested(turn, 1, need_of(state), state.digest, state.fresh, settled=settled)
+def ask_turn(
+    state: AgentState,
+    settled: Settled | None = None,
+    said: Json | None = None,
+    tokens: int = 0,
+    seqs: tuple[int, ...] = (),
+) -> Decision:
+    """Append a message to the conversation, if there is one, and ask the supervisor for the next turn.
+
+    said: the message. tokens: its bound. seqs: of the events that brought it.
+    """
+    turn, history, digest, tokens = state.turn + 1, state.history, state.digest, state.context_tokens + tokens
+    if said is not None:
+        history, digest = history.append(said), rolled(digest, said)
+    need = bound(tokens, state.model.max_tokens, state.model.prices)
+    request = TurnRequested(turn, 1, need, digest, state.fresh + seqs, settled=settled)
+    # One copy of the state for the message and the request.
     state = replace(
         state,
         phase="thinking",
+        history=history,
+        digest=digest,
+        context_tokens=tokens,
         turn=turn,
         attempt=1,
         turns_used=state.turns_used + 1,

@@ -74,10 +74,12 @@ def _defaults(cls: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
     # Here and not in __init_subclass__: a class shows its own configuration only once it is complete.
     if not cls.__struct_config__.frozen:
         raise TypeError(f"{cls.__name__} is not frozen; messages and their parts are")
+    defaults = cls.__struct_defaults__  # of the last fields
+    names = cls.__struct_fields__[-len(defaults) :] if defaults else ()
     return tuple(
-        (field.name, field.default)
-        for field in msgspec.structs.fields(cls)
-        if field.default is not msgspec.NODEFAULT and not _is_one_object(field.default)
+        (name, default)
+        for name, default in zip(names, defaults, strict=True)
+        if default is not msgspec.NODEFAULT and not _is_one_object(default)
     )
 
 

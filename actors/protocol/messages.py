@@ -166,7 +166,8 @@ class TurnRequested(RichMessage, frozen=True):
     settled: Settled | None = None
 
     def __post_init__(self) -> None:
-        keep_default(self, "need", NOTHING)
+        if self.need == NOTHING:
+            keep_default(self, "need", NOTHING)
 
 
 @final

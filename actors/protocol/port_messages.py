@@ -43,7 +43,8 @@ class ModelReplied(RichMessage, frozen=True):
     model: str = ""
 
     def __post_init__(self) -> None:
-        keep_default(self, "content", NULL)
+        if self.content == NULL:
+            keep_default(self, "content", NULL)
 
 
 @final
@@ -81,7 +82,8 @@ class ToolReturned(RichMessage, frozen=True):
     trace: str = ""
 
     def __post_init__(self) -> None:
-        keep_default(self, "output", NULL)
+        if self.output == NULL:
+            keep_default(self, "output", NULL)
 
 
 @final

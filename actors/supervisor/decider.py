@@ -95,8 +95,11 @@ def _decide(work: UnitOfWork, seq: int, sender: str, body: Any) -> tuple[Post, .
     if row.settles:
         settle(work, sender, body.settled or row.unaccounted)
     row.handle(work, sender, body)
-    serve_queue(work)
-    asks.conclude(work)
+    if work.state.queue.size:
+        serve_queue(work)
+    ask = work.state.ask
+    if ask is not None and ask.outcome is not None:
+        asks.conclude(work)
     return work.take_posts()
 
 

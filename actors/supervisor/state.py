@@ -104,7 +104,6 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     grant: Need | None = None
     deadline_timer: int = 0
     turn_timer: int = 0
-    turn: int = 0
     turn_children: int = 0
     next_ordinal: int = 1
     children: IntMap["Record"] = IntMap()

@@ -38,34 +38,31 @@ def on_turn_requested(work: UnitOfWork, sender: str, request: TurnRequested) -> 
     # An agent has one request or one call at a time.
     if not record.is_running or record.wanted is not None or record.grant is not None:
         return
-    if request.attempt == 1:
-        budget = record.budget
+    if request.attempt == 1 and record.turn_children:
         # This turn is the one for which the delegations of the last one left room.
-        if budget.closing is not NOTHING:
-            budget = replace(budget, closing=NOTHING)
-        record = replace(
-            record, wanted=request, wanted_at=work.seq, turn=request.turn, turn_children=0, budget=budget
-        )
-    else:
-        record = replace(record, wanted=request, wanted_at=work.seq)
+        budget = replace(record.budget, closing=NOTHING)
+        record = ancestry[-1] = replace(record, turn_children=0, budget=budget)
     if request.after_ms:
         timer = work.set_timer(Timer("turn", sender), request.after_ms)
-        work.put_records((replace(record, turn_timer=timer),))
+        record = replace(record, wanted=request, wanted_at=work.seq, turn_timer=timer)
+        work.put_records((record,))
     else:
-        ancestry[-1] = record
-        _grant_or_enqueue(work, ancestry, request)
+        _grant_or_enqueue(work, ancestry, request, work.seq)
 
 
 def on_turn_timer(work: UnitOfWork, address: str) -> None:
     """Queue the request of an agent whose back-off is over."""
     ancestry = work.ancestry(address)
-    if ancestry is not None and ancestry[-1].wanted is not None:
-        ancestry[-1] = replace(ancestry[-1], turn_timer=0)
-        _grant_or_enqueue(work, ancestry, ancestry[-1].wanted)
+    if ancestry is not None and (wanted := ancestry[-1].wanted) is not None:
+        record = ancestry[-1] = replace(ancestry[-1], turn_timer=0)
+        _grant_or_enqueue(work, ancestry, wanted, record.wanted_at)
 
 
-def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> None:
-    """Grant a turn at once if the queue is empty and the call fits; else queue the request."""
+def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, seq: int) -> None:
+    """Grant a turn at once if the queue is empty and the call fits; else queue the request.
+
+    seq: of the request.
+    """
     # Most requests are granted at once, so they take no ticket.
     if (
         work.state.queue.size
@@ -73,15 +70,14 @@ def _grant_or_enqueue(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequ
         or is_waited_for(ancestry)
         or budgets.fits(ancestry, wanted.need)[0] != "now"
     ):
+        ancestry[-1] = replace(ancestry[-1], wanted=wanted, wanted_at=seq)
         enqueue(work, ancestry)
     else:
-        _grant(work, ancestry, wanted)
+        _grant(work, ancestry, wanted, seq)
 
 
 def serve_queue(work: UnitOfWork) -> None:
     """Serve queued requests in order, until no slot is free."""
-    if not work.state.queue.size:
-        return
     host = work.record(HOST)
     slots = (host.limits.max_parallel_calls if host else None) or 1
     while work.in_flight < slots and (first := work.state.queue.first()) is not None:
@@ -99,11 +95,11 @@ def _serve(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
     elif blocker := blocked_at(ancestry) or (where[-1] if where else ""):
         wait_for_budget(work, ancestry, blocker)
     else:
-        _grant(work, ancestry, wanted)
+        _grant(work, ancestry, wanted, ancestry[-1].wanted_at)
         wake_along(work, ancestry)
 
 
-def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> None:
+def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, seq: int) -> None:
     agent, need = ancestry[-1], wanted.need
     ancestry[-1] = replace(
         agent,
@@ -117,7 +113,7 @@ def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
     )
     work.put_records(ancestry)
     work.in_flight += 1
-    work.posts.append(Post(MODEL, CallModel(agent.address, agent.wanted_at)))
+    work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
 
 
 def _refuse(work: UnitOfWork, ancestry: list[Record], need: Need, where: str) -> None:

@@ -90,8 +90,8 @@ def event_line(session_id: str, row: Sealed, body: msgspec.Raw | None = None) ->
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         said = f"session {session_id}, event {row.seq}: not a message ({error}); only a database can hold it"
         raise CorruptLog(said, session_id, row.seq) from None
-    seq, at, sender, recipient, cause, _, _, digest = row
-    return EventLine(seq, at, sender, recipient, cause, kind, text if body is None else body, digest.hex())
+    envelope = (row.seq, row.at, row.sender, row.recipient, row.cause)
+    return EventLine(*envelope, kind, text if body is None else body, row.digest.hex())
 
 
 def _escape(match: re.Match[str]) -> str:

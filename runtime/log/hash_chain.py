@@ -54,8 +54,8 @@ class Sealing(NamedTuple):
     def rows(self, events: Sequence[Event]) -> Iterator[Sealed]:
         """Yield the rows of the events that were sealed."""
         for at, (event, body, digest) in enumerate(zip(events, self.bodies, self.digests, strict=True)):
-            envelope = (event.seq, event.at, event.sender, event.recipient, event.cause)
-            yield Sealed._make((*envelope, body, self.cuts.get(at, ()), digest))
+            cuts = self.cuts.get(at, ())
+            yield Sealed(event.seq, event.at, event.sender, event.recipient, event.cause, body, cuts, digest)
 
 
 class HashChain:
@@ -85,8 +85,10 @@ class HashChain:
                 if cuts:
                     all_cuts[len(bodies)], places = cuts, _places(cuts)
             state = fresh()
-            named = (event.at, event.sender, event.recipient, event.cause)
-            state.update(_pack((session_id, event.seq, previous, *named, body, places)))
+            sender, recipient, cause = event.sender, event.recipient, event.cause
+            state.update(
+                _pack((session_id, event.seq, previous, event.at, sender, recipient, cause, body, places))
+            )
             previous = state.digest()
             bodies.append(body)
             digests.append(previous)
@@ -94,8 +96,9 @@ class HashChain:
 
     def digest(self, session_id: str, previous: bytes, row: Sealed) -> bytes:
         """Return the digest of a row behind `previous`. Its cuts need no data; its own digest is not read."""
-        state = self._empty.copy()
-        state.update(_pack((session_id, row.seq, previous, *row[1:6], _places(row.cuts))))
+        state, places = self._empty.copy(), _places(row.cuts) if row.cuts else ()
+        named = (row.at, row.sender, row.recipient, row.cause)
+        state.update(_pack((session_id, row.seq, previous, *named, row.body, places)))
         return state.digest()
 
     def checked_pages(
@@ -158,13 +161,11 @@ def last_head(pages: Iterable[list[Sealed]], origin: bytes) -> Head:
 
 def _check(events: Sequence[Event]) -> None:
     """Refuse values that SQLite could not return unchanged. Raises ValueError, OverflowError."""
-    addresses = set()
-    for event in events:
-        addresses.add(event.sender)
-        addresses.add(event.recipient)
-        if not (-_NUMBER_MAX <= event.at <= _NUMBER_MAX and -_NUMBER_MAX <= event.cause <= _NUMBER_MAX):
-            raise OverflowError(f"event {event.seq} holds a number of more than 64 bits")
-    for address in addresses:
+    # A batch has few different times and addresses, so each is looked at once.
+    numbers = {event.at for event in events} | {event.cause for event in events}
+    if numbers and not -_NUMBER_MAX <= min(numbers) <= max(numbers) <= _NUMBER_MAX:
+        raise OverflowError(f"an event behind {events[0].seq - 1} holds a number of more than 64 bits")
+    for address in {event.sender for event in events} | {event.recipient for event in events}:
         if "\0" in address:
             raise ValueError(f"there is NUL in the address {address!r:.100}")
 

@@ -9,7 +9,7 @@ from itertools import chain, islice
 import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
-from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, last_head
+from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
     GENESIS,
@@ -108,19 +108,21 @@ class MemoryLog:
             return refused
         try:
             sealing = self._hash_chain.seal_all(part.session_id, session.head.digest, part.events)
-            rows = [self._packed(row) for row in sealing.rows(part.events)]
+            rows = [_pack(row) for row in self._without_values(sealing).rows(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
         session.head = sealing.head(session.head)
         return session.head
 
-    def _packed(self, row: Sealed) -> bytes:
-        """Return a row as it is kept, without the bytes of its large values, which are kept once."""
-        if row.cuts:
-            self._blobs.update((cut.digest, cut.data) for cut in row.cuts if cut.digest not in self._blobs)
-            row = row._replace(cuts=tuple(cut._replace(data=b"") for cut in row.cuts))
-        return _pack(row)
+    def _without_values(self, sealing: Sealing) -> Sealing:
+        """Return a sealing without the bytes of its large values, which are kept once."""
+        if not sealing.cuts:
+            return sealing
+        for cuts in sealing.cuts.values():
+            self._blobs.update((cut.digest, cut.data) for cut in cuts if cut.digest not in self._blobs)
+        lean = {at: tuple(cut._replace(data=b"") for cut in cuts) for at, cuts in sealing.cuts.items()}
+        return sealing._replace(cuts=lean)
 
 
 class MemoryReader(LogReader):
@@ -183,7 +185,8 @@ class MemoryReader(LogReader):
     def _rows(self, session_id: str, start: int, limit: int) -> Iterator[Sealed]:
         at = max(start, 1) - 1
         for row in map(_unpack, self.session(session_id).rows[at : at + limit]):
-            yield row._replace(cuts=tuple(map(self._with_value, row.cuts))) if row.cuts else row
+            cuts = tuple(map(self._with_value, row.cuts))
+            yield msgspec.structs.replace(row, cuts=cuts) if cuts else row
 
     def _with_value(self, cut: Cut) -> Cut:
         """Return a cut with its value, under the digest that its bytes have."""

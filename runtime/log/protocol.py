@@ -49,7 +49,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
-class Sealed(NamedTuple):
+class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event as a store keeps it. body: the stored text. cuts: the values that were cut out of it."""
 
     seq: int
@@ -189,14 +189,15 @@ def refusal(part: Append, epoch: int, head: int) -> Fenced | WrongHead | None:
             f"session {part.session_id} ends at event {head}, not at {part.expected_head}: "
             f"another writer has appended to it; read its log before you continue"
         )
-    for seq, event in enumerate(part.events, head + 1):
-        if event.seq != seq:
-            return WrongHead(f"session {part.session_id}: event {event.seq} came where {seq} was next")
+    seqs = [event.seq for event in part.events]
+    if seqs != list(range(head + 1, head + 1 + len(seqs))):
+        seq, found = next(pair for pair in enumerate(seqs, head + 1) if pair[0] != pair[1])
+        return WrongHead(f"session {part.session_id}: event {found} came where {seq} was next")
     return None
 
 
-def event_of(session_id: str, row: Stored) -> Event:
-    """Return the event of a row, under any rules. Raises CorruptLog."""
+def event_of(session_id: str, row: Stored | Sealed) -> Event:
+    """Return the event of a row without cuts, under any rules. Raises CorruptLog."""
     try:
         return Event(row.seq, row.at, row.sender, row.recipient, row.cause, decode(row.body))
     except UnreadableBody as error:

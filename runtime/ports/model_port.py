@@ -19,7 +19,6 @@ from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure
-from callboard.actors.session.port_table import owner_of
 from callboard.runtime.failure_text import located_text, text_of
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
@@ -133,7 +132,9 @@ class ModelPort:
             self._post(request, self._made(self._board.gate.wish_of(request), answer))
 
     def _post(self, request: Event, reply: ModelReplied) -> None:
-        self._board.answer(request, Post(owner_of(request), reply))
+        grant = request.body
+        assert isinstance(grant, CallModel)
+        self._board.answer(request, Post(grant.agent, reply))
 
     def _made(self, wish: TurnRequested, answer: object) -> ModelReplied:
         """Make a reply of a model's answer of any kind."""
@@ -171,7 +172,10 @@ class ModelPort:
 
     def _short(self, text: str) -> str:
         # The redactor searches the whole text before it cuts: half a secret looks like any other text.
-        return self._board.secrets.redactor.cut(clean_text(text), _TEXT_CHARS_MAX)
+        text = clean_text(text)
+        return (
+            text if len(text) <= _TEXT_CHARS_MAX else self._board.secrets.redactor.cut(text, _TEXT_CHARS_MAX)
+        )
 
 
 def checked(answer: object) -> ModelAnswer:

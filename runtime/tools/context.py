@@ -26,6 +26,7 @@ else:
 
 MAX_PROGRESS_CHARS: Final = 2_000  # characters of one progress text; a longer one is cut
 _LOG = logging.getLogger("callboard.tools")
+_PROGRESS: Final = threading.Lock()  # one for all calls: few report progress, and it is held for a moment
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,7 +59,6 @@ class ToolContext(Generic[Deps]):
     _is_cancelled: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _news: str | None = field(default=None, init=False)
 
     def __post_init__(self, secrets: Secrets | Mapping[str, str] | None) -> None:
@@ -100,7 +100,7 @@ class ToolContext(Generic[Deps]):
         if self._loop is None:
             self._tell(text)
             return
-        with self._lock:
+        with _PROGRESS:
             is_on_its_way, self._news = self._news is not None, text
         if not is_on_its_way:
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -120,11 +120,12 @@ class ToolContext(Generic[Deps]):
 
     def end(self) -> None:
         """End the call. Later progress, from a thread that still runs, is dropped."""
-        self._tell_news()
+        if self._news is not None:
+            self._tell_news()
         self._is_over = True
 
     def _tell_news(self) -> None:
-        with self._lock:
+        with _PROGRESS:
             text, self._news = self._news, None
         if text is not None:
             self._tell(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import callboard.replay
 from callboard.actors.protocol.errors import CorruptLog, SessionNotFound, StoreError, UnknownName
@@ -58,7 +59,7 @@ def tampered() -> MemoryLog:
 
 def tamper(log: MemoryLog, session_id: str, seq: int) -> None:
     (row,) = MemoryReader(log)._rows(session_id, seq, 1)
-    log._sessions[session_id].rows[seq - 1] = msgspec.msgpack.encode(row._replace(at=1))
+    log._sessions[session_id].rows[seq - 1] = msgspec.msgpack.encode(replace(row, at=1))
 
 
 # --- reading -------------------------------------------------------------------

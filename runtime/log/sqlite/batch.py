@@ -14,6 +14,7 @@ caller then writes the batch statement by statement, which names the error.
 import sqlite3
 from collections.abc import Container, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -150,6 +151,20 @@ class Rows:
 
     def add(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
         """Add rows behind all others. base: the part of their ids above the seq."""
+        if sealing.cuts or self._end + self._pieces.size + sum(map(len, sealing.bodies)) > CHUNK_BYTES:
+            self._add_one_by_one(base, events, sealing)
+            return
+        sizes = [len(body) for body in sealing.bodies]
+        *places, self._end = accumulate(sizes, initial=self._end)
+        self._rows += [
+            (base | event.seq, event.at, event.sender, event.recipient, event.cause, place, size)
+            for event, place, size in zip(events, places, sizes, strict=True)
+        ]
+        self._bodies += sealing.bodies
+        self._digests += sealing.digests
+
+    def _add_one_by_one(self, base: int, events: Sequence[Event], sealing: Sealing) -> None:
+        """Add rows that have large values, or fill more than one chunk."""
         sealed, cuts = zip(events, sealing.bodies, sealing.digests, strict=True), sealing.cuts
         for at, (event, body, digest) in enumerate(sealed):
             size = len(body)

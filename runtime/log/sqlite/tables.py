@@ -7,6 +7,7 @@ that stays open keeps SQLite from reusing the WAL (118 MiB after 20,000 inserts,
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import starmap
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -175,7 +176,7 @@ class Tables:
         def read(start: int, limit: int) -> list[Sealed]:
             with self._reported(session_id, start):
                 page = self._page(entry, _ROWS, (*entry.ids(start), limit))
-                return list(map(Sealed._make, self._rows(entry, page, kept)))
+                return list(starmap(Sealed, self._rows(entry, page, kept)))
 
         yield from hash_chain.checked_pages(session_id, entry.origin, read, upto, known)
         if upto >= entry.head:

@@ -1,7 +1,7 @@
 """Facts that follow from an agent's state without a message."""
 
-from callboard.actors.agent.state import has_turns_left, initial_agent, need_of, request_of, with_message
-from callboard.actors.protocol.conversation import rolled, text_json, user_message
+from callboard.actors.agent.state import has_turns_left, initial_agent, need_of, request_of
+from callboard.actors.protocol.conversation import rolled
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Stop
@@ -15,14 +15,6 @@ from tests.actors.harness import SCHEMA, AgentHarness
 def test_a_new_agent_knows_its_address_and_nothing_else() -> None:
     state = initial_agent("host.1")
     assert (state.address, state.phase, state.prefix, len(state.history)) == ("host.1", "new", None, 0)
-
-
-def test_a_message_adds_to_the_digest_the_bound_and_the_new_events() -> None:
-    state = initial_agent("host")
-    message = user_message((), text_json("hello"))
-    after = with_message(with_message(state, message, 10, 4), message, 5, 6, 7)
-    assert (len(after.history), after.context_tokens, after.fresh) == (2, 15, (4, 6, 7))
-    assert after.digest == rolled(rolled("", message), message)
 
 
 def test_the_need_of_a_call_follows_from_the_context_and_the_prices() -> None:

@@ -3,7 +3,10 @@
 import msgspec
 import pytest
 
+from callboard.actors.agent.state import initial_agent, need_of
+from callboard.actors.agent.turns import ask_turn
 from callboard.actors.protocol import prompts
+from callboard.actors.protocol.conversation import rolled, text_json, user_message
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     DelegationEnded,
@@ -32,6 +35,16 @@ def behind_the_calls(agent: AgentHarness) -> list[tuple[object, object]]:
     agent.begins(prompt="again")
     blocks = msgspec.convert(agent.conversation()[-1]["content"], list[dict[str, object]])
     return [(one["type"], one.get("content", one.get("text"))) for one in blocks]
+
+
+def test_a_message_adds_to_the_digest_the_bound_and_the_new_events() -> None:
+    message = user_message((), text_json("hello"))
+    first, _ = ask_turn(initial_agent("host"), None, message, 10, (4,))
+    state, (post,) = ask_turn(first, None, message, 5, (6, 7))
+    assert (len(state.history), state.context_tokens, state.fresh) == (2, 15, ())
+    assert state.digest == rolled(rolled("", message), message)
+    assert isinstance(post.body, TurnRequested)
+    assert (post.body.digest, post.body.new, post.body.need) == (state.digest, (6, 7), need_of(state))
 
 
 def test_an_agent_that_is_stopped_before_its_grant_waits_for_nothing() -> None:

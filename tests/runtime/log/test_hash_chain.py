@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import CorruptLog, MisuseError
@@ -123,17 +124,17 @@ def test_an_untouched_chain_gives_its_head() -> None:
 
 
 CHANGES: dict[str, Callable[[Sealed], Sealed]] = {
-    "time": lambda row: row._replace(at=row.at + 1),
-    "sender": lambda row: row._replace(sender="host.1"),
-    "recipient": lambda row: row._replace(recipient="model"),
-    "cause": lambda row: row._replace(cause=1),
-    "body": lambda row: row._replace(body=row.body.replace(b"reason", b"treason")),
-    "digest": lambda row: row._replace(digest=bytes(32)),
-    "a value": lambda row: row._replace(cuts=tuple(one._replace(digest=bytes(32)) for one in row.cuts)),
-    "a place": lambda row: row._replace(cuts=tuple(one._replace(offset=9) for one in row.cuts)),
-    "no value": lambda row: row._replace(cuts=()),
-    "the type of a body": lambda row: row._replace(body=row.body.decode()),  # type: ignore[arg-type]
-    "no body": lambda row: row._replace(body=None),  # type: ignore[arg-type]
+    "time": lambda row: replace(row, at=row.at + 1),
+    "sender": lambda row: replace(row, sender="host.1"),
+    "recipient": lambda row: replace(row, recipient="model"),
+    "cause": lambda row: replace(row, cause=1),
+    "body": lambda row: replace(row, body=row.body.replace(b"reason", b"treason")),
+    "digest": lambda row: replace(row, digest=bytes(32)),
+    "a value": lambda row: replace(row, cuts=tuple(one._replace(digest=bytes(32)) for one in row.cuts)),
+    "a place": lambda row: replace(row, cuts=tuple(one._replace(offset=9) for one in row.cuts)),
+    "no value": lambda row: replace(row, cuts=()),
+    "the type of a body": lambda row: replace(row, body=row.body.decode()),
+    "no body": lambda row: replace(row, body=None),
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Cancel
@@ -83,7 +84,7 @@ def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chun
     """Insert large values that are in the file already, in the same batch, or new."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     prepare_tables(connection)
-    given = [row._replace(seq=number) for number, row in enumerate(given, 1)]
+    given = [replace(row, seq=number) for number, row in enumerate(given, 1)]
     names: set[bytes] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_batch, "CHUNK_BYTES", chunk_bytes)
@@ -162,7 +163,7 @@ def test_a_large_value_is_sent_once_and_not_if_the_file_has_it() -> None:
     new, old = b'"new"' * 300, b'"old"' * 300
     cuts = [Cut(at, blob_digest(data), data) for at, data in enumerate((new, old, new))]
     rows = Rows(known={blob_digest(old)})
-    add(rows, 0, [sealed(1)._replace(cuts=tuple(cuts)), sealed(2)._replace(cuts=tuple(cuts))])
+    add(rows, 0, [replace(sealed(1), cuts=tuple(cuts)), replace(sealed(2), cuts=tuple(cuts))])
     chunk = rows.only_chunk()
     assert chunk is not None
     assert chunk["data"] == new
