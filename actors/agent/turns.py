@@ -27,6 +27,7 @@ def ask_turn(state: AgentState, settled: Settled | None = None) -> Decision:
         phase="thinking",
         turn=turn,
         attempt=1,
+        cut_attempts=0,
         turns_used=state.turns_used + 1,
         fresh=(),
         uses=(),
