@@ -46,7 +46,13 @@ from callboard.actors.protocol.messages import (
     Stopped,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import ApprovalGiven, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.port_messages import (
+    CUT_OFF,
+    ApprovalGiven,
+    ModelReplied,
+    ToolReturned,
+    ToolStarted,
+)
 from callboard.actors.protocol.usage import priced
 from callboard.actors.protocol.value_types import ModelFailure, Settled
 
@@ -121,11 +127,12 @@ def _on_owed(state: AgentState, settled: Settled) -> Decision:
 
 def _on_failure(state: AgentState, reply: ModelReplied, settled: Settled) -> Decision:
     """Ask again after a call without an answer, at once or after a wait, or end the agent."""
-    if reply.status == "lost":  # by a crash of this process, which is no reason to wait for the model
-        return _ask_again(state, settled, 0)
+    if reply.status in CUT_OFF:  # which is no reason to wait for the model, nor an attempt of it
+        return _ask_again(replace(state, cut_attempts=state.cut_attempts + 1), settled, 0)
     failure = _GARBAGE if reply.status == "ok" else reply.failure
     failure = failure or (_CANCELLED if reply.status == "cancelled" else _UNEXPLAINED)
-    wait = backoff_ms(failure, state.attempt, state.limits.max_model_attempts or 1, state.address)
+    made = state.attempt - state.cut_attempts
+    wait = backoff_ms(failure, made, state.limits.max_model_attempts or 1, state.address)
     if wait is not None:
         return _ask_again(state, settled, wait)
     kind: OutcomeKind = "context_full" if failure.code == "context_full" else "model_error"

@@ -40,6 +40,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     fresh: the seqs of the events whose content no request holds yet.
     turn, attempt: of its latest request. turn counts over its life, turns_used and report_attempts over one
         ask.
+    cut_attempts: the attempts of that turn that the end of a process cut off; max_model_attempts does not
+        count them.
     uses, refused: the calls of the last reply, up to max_tool_calls and beyond.
     answers, unanswered: the answers to `uses`, and the number of calls without one.
     tools_out, waiting: the number of `CallTool`s without an answer, and the calls that wait for a free place
@@ -62,6 +64,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     fresh: tuple[int, ...] = ()
     turn: int = 0
     attempt: int = 0
+    cut_attempts: int = 0
     turns_used: int = 0
     is_told_to_report: bool = False
     is_forced: bool = False

@@ -44,6 +44,7 @@ def ask_turn(
         context_tokens=tokens,
         turn=turn,
         attempt=1,
+        cut_attempts=0,
         turns_used=state.turns_used + 1,
         fresh=(),
         uses=(),

@@ -4,12 +4,15 @@ The five ports answer requests; `actors/session/port_table.py` has a row for eac
 messages, and the picture of all of them, are in messages.py.
 """
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.profiles import Effect
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
+
+CUT_OFF: Final = frozenset({"lost", "detached"})
+"""The statuses of a model call that the end of a process cut off. Its agent asks again."""
 
 ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 """The result of a tool call, in a word."""
@@ -30,12 +33,13 @@ class CallModel(Message, frozen=True):
 class ModelReplied(RichMessage, frozen=True):
     """The one answer to a grant. content: the model's blocks, verbatim.
 
-    usage: None if it is unknown. status `lost`: a crash came before an answer was in the log.
+    usage: None if it is unknown. status `lost`: a crash came before an answer was in the log. `detached`: the
+    process was ended politely before; `usage` is what the model had reported by then.
     """
 
     turn: int
     attempt: int = 1
-    status: Literal["ok", "error", "cancelled", "lost"] = "ok"
+    status: Literal["ok", "error", "cancelled", "lost", "detached"] = "ok"
     content: Json = NULL
     stop_reason: str = ""
     usage: Usage | None = None

@@ -204,7 +204,25 @@ class SessionCore:
             ports.post(request.recipient, request.seq, (start.announcement,))
         return self.seq
 
-    # --- continuing -----------------------------------------------------------------
+    # --- detaching and continuing -----------------------------------------------------------------
+
+    def stand_still(self) -> None:
+        """Detach: deliver no event but the client's, and let no port start. Ports may still answer.
+
+        A resume delivers these events, so that a decision is made by the process that acts on it.
+        """
+        self.gate.is_closed = True
+        self._open_mailbox = _drop_all
+        self.mailboxes = {CLIENT: self.mailboxes.get(CLIENT, _drop)}
+
+    def detached_answers(self) -> list[tuple[Event, Post]]:
+        """Return each open request that detaching answers, with its answer."""
+        found = []
+        for seq, opened in sorted(self.gate.open.items()):
+            answer = self.gate.detached(opened.event) if self.gate.may_answer(seq) else None
+            if answer is not None:
+                found.append((opened.event, answer))
+        return found
 
     def move_to(self, open_mailbox: Callable[[str], Mailbox], client: Mailbox) -> None:
         """Replace all mailboxes by empty ones, for the actors that are not at rest.

@@ -106,6 +106,7 @@ class PortGate:
 
     open: the requests without an answer, by seq.
     timers: the timers that are set, by number.
+    is_closed: True once the process detaches: no port may start anything any more.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -116,6 +117,7 @@ class PortGate:
         """
         self.open: dict[int, OpenRequest] = {}
         self.timers: dict[int, Arm] = {}
+        self.is_closed = False
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -156,6 +158,11 @@ class PortGate:
             raise TypeError(f"a {request.kind} is never cancelled: the supervisor is not stopped")
         return build(request, self.repeated_in(request))
 
+    def detached(self, request: Event) -> Post | None:
+        """Return the answer to an open request when its process ends politely; None to leave it open."""
+        build = PORT_REQUESTS[type(request.body)].detached
+        return build(request, self.repeated_in(request)) if build else None
+
     def on_events(self, events: Iterable[Event]) -> list[Action]:
         """Note posted events, in their order. Return the actions that they call for."""
         actions: list[Action] = []
@@ -181,7 +188,7 @@ class PortGate:
 
     def may_start(self, request: Event) -> bool:
         """Return True if a port may act: the request has no answer and its agent is not stopped."""
-        opened = self.open.get(request.seq)
+        opened = None if self.is_closed else self.open.get(request.seq)
         return opened is not None and not opened.is_answered and opened.owner not in self._stopped
 
     def is_stopped(self, agent: str) -> bool:

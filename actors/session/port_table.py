@@ -59,6 +59,8 @@ class PortRequest(NamedTuple):
         The last argument is True if that process announced its start.
     after_crash: builds the answer to a request of a living agent that an earlier process left unanswered,
         or returns None if the port is asked again.
+    detached: builds the answer to a request without one when a process ends politely; None if the request
+        stays open, as after a crash.
     """
 
     port: str
@@ -71,6 +73,7 @@ class PortRequest(NamedTuple):
     cancelled: Answer | None = None
     given_up: Callable[[Event, Repeated, bool], Post] | None = None
     after_crash: Callable[[Event, Repeated, bool], Post | None] = lambda request, repeated, has_started: None
+    detached: Answer | None = None
 
 
 def interrupted(request: Event, repeated: Repeated) -> Post:
@@ -96,6 +99,11 @@ def _model_given_up(request: Event, repeated: Repeated, has_started: bool) -> Po
 def _model_lost(request: Event, repeated: Repeated, has_started: bool) -> Post:
     turn, attempt = repeated
     return Post(owner_of(request), ModelReplied(turn, attempt, "lost"))
+
+
+def _model_detached(request: Event, repeated: Repeated) -> Post:
+    turn, attempt = repeated
+    return Post(owner_of(request), ModelReplied(turn, attempt, "detached", usage=ZERO))
 
 
 # --- tools ------------------------------------------------------------------------
@@ -149,6 +157,7 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
         cancelled=_model_cancelled,
         given_up=_model_given_up,
         after_crash=_model_lost,
+        detached=_model_detached,
     ),
     CallTool: PortRequest(
         TOOLS,

@@ -198,3 +198,14 @@ def one_crash_after_the_other() -> Scenario:
     return Scenario(
         [profile("host", writes=["save"])], policy, [ask()], faults=faults("crash", most=3, fault_mixes=0)
     )
+
+
+def polite_ends() -> Scenario:
+    """Build agents with few attempts, whose processes end politely one after the other."""
+    policy = script(host=[calls(task("kid"), SAVE), DONE], kid=[calls(LOOK), DONE])
+    one, two = Limits(max_model_attempts=1), Limits(max_model_attempts=2)
+    people = [
+        profile("host", ["kid"], writes=["save"], limits=two),
+        profile("kid", [], ["look"], limits=one),
+    ]
+    return Scenario(people, policy, [ask()], faults=faults("detach", "overloaded", fault_mixes=0))

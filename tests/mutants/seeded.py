@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
+from tests.mutants.seeded_detaching import DETACHING
 from tests.mutants.seeded_requests import NEW, SECOND
 from tests.mutants.seeded_session import ASKS, BUDGETS, LINE
 from tests.mutants.seeded_supervisor import DELEGATING, ENDINGS, REPORTS
@@ -25,6 +26,7 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "One case of calls": CALLS,
     "What requests name": NEW,
     "One after the other": SECOND,
+    "Polite ends": DETACHING,
 }
 
 MUTANTS: Final[Mapping[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}

@@ -81,8 +81,8 @@ CALLS: Final = (
         "lost-twice-is-a-failure",
         "A model call that was lost to a crash a second time ends its agent.",
         "agent.decider",
-        '    if reply.status == "lost":',
-        '    if reply.status == "lost" and state.attempt == 1:',
+        "    if reply.status in CUT_OFF:",
+        "    if reply.status in CUT_OFF and state.attempt == 1:",
     ),
     Mutant(
         "last-request-of-the-log-is-fresh",

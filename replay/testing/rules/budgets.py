@@ -105,6 +105,8 @@ class Charges(Invariant):
         if reply is None:
             self.broken(event.seq, f"{who} settles turn {grant.turn}, which has no answer")
             return
+        if reply.status == "detached" and reply.usage is None:
+            self.broken(event.seq, f"{who} is charged for turn {grant.turn}, which a polite end cut off")
         prices = self.facts.lives[who].begin.model.prices
         if (reply.usage and priced(reply.usage, prices)) != used:
             self.broken(event.seq, f"{who} settles turn {grant.turn} with other figures than its answer's")

@@ -20,6 +20,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
 )
 from callboard.actors.protocol.port_messages import (
+    CUT_OFF,
     CallModel,
     CallTool,
     ModelReplied,
@@ -66,8 +67,7 @@ class Turns(Invariant):
                 self.broken(event.seq, f"{who} asks for turn {life.turns} of {turns}")
             if life.invalid >= life.most("max_report_attempts", 1):
                 self.broken(event.seq, f"{who} goes on after {life.invalid} invalid reports")
-        elif body.attempt > attempts and not self.facts.is_lost(who):
-            # an answer that was lost in a crash may be asked for again any number of times
+        elif self.facts.attempts(who, body.attempt) > attempts:
             self.broken(event.seq, f"{who} asks for attempt {body.attempt} of {attempts}")
 
 
@@ -156,9 +156,17 @@ class Deserved(Invariant):
         if kind == "iteration_cap":
             return has_no_turns
         if kind == "model_error":
-            return _is_final(self.facts.replies.get(life.address), life.most("max_model_attempts", 1))
+            return self._is_final(life)
         least = 1 if has_no_turns else life.most("max_report_attempts", 1)
         return kind != "invalid_report" or life.invalid >= least
+
+    def _is_final(self, life: Life) -> bool:
+        """Return whether a model call is not tried again after the latest answer of the agent's model."""
+        reply = self.facts.replies.get(life.address)
+        if reply is None or reply.status in CUT_OFF:
+            return reply is None
+        made, failure = self.facts.attempts(life.address, reply.attempt), reply.failure
+        return failure is None or not failure.is_retryable or made >= life.most("max_model_attempts", 1)
 
     def handled_Delegate(self, event: Event, body: Delegate, outputs: Sequence[Event]) -> None:
         """Check the reason of a delegation that ends at once."""
@@ -194,11 +202,3 @@ class Deserved(Invariant):
             (one.model or begin.model).prices is None and (is_costed or one.limits.cost is not None)
             for one in people
         )
-
-
-def _is_final(reply: ModelReplied | None, attempts_max: int) -> bool:
-    """Return whether a model call is not tried again after this answer."""
-    if reply is not None and reply.status == "lost":
-        return False
-    failure = reply.failure if reply else None
-    return reply is None or failure is None or not failure.is_retryable or reply.attempt >= attempts_max

@@ -4,7 +4,7 @@ The supervisor handles its inbox in the order of the log, and its posts name the
 So a log tells when each event was handled, also those that were answered with nothing. No decider is asked.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar, get_args
@@ -30,7 +30,7 @@ from callboard.actors.protocol.messages import (
     Stopped,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import CheckSchema, ModelReplied, SchemaChecked
+from callboard.actors.protocol.port_messages import CUT_OFF, CheckSchema, ModelReplied, SchemaChecked
 from callboard.actors.protocol.profiles import Profile
 
 T = TypeVar("T")
@@ -74,6 +74,7 @@ class Facts(msgspec.Struct, eq=False):
     replies: dict[str, ModelReplied] = {}  # the latest answer of each agent's model
     failed: dict[str, int] = {}  # the event on which the decider of an agent failed last
     closed_by: int = 0  # the end of the session
+    _cut_off: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)  # attempts, by agent and turn
     _waiting: dict[int, Call] = {}  # delegations that may begin without a check: one of their schema runs
     _looked_at: dict[int, bytes] = {}
     _next_ordinal: dict[str, int] = {}
@@ -92,10 +93,10 @@ class Facts(msgspec.Struct, eq=False):
         """Return the ask that the host works on, or the first that waits."""
         return next(iter(self.asks.values()), None)
 
-    def is_lost(self, who: str) -> bool:
-        """Return whether the latest answer of an agent's model was lost in a crash."""
+    def attempts(self, who: str, attempt: int) -> int:
+        """Return the number of an attempt without those of its turn that the end of a process cut off."""
         reply = self.replies.get(who)
-        return reply is not None and reply.status == "lost"
+        return attempt - (self._cut_off[who, reply.turn] if reply else 0)
 
     def is_taken_on(self, event: Event, outputs: Sequence[Event]) -> bool:
         """Return whether a delegation or an ask was accepted: an agent begins, or a schema is checked."""
@@ -241,6 +242,7 @@ class Facts(msgspec.Struct, eq=False):
 
     def _on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         self.replies[event.recipient] = body
+        self._cut_off[event.recipient, body.turn] += body.status in CUT_OFF
 
     def _on_DeciderFailed(self, event: Event, body: DeciderFailed) -> None:
         self.failed[event.sender] = event.cause

@@ -9,6 +9,7 @@
     the client        cancel  close  ask (while another one runs)
     the clock         jump (to the next timer, though there is other work)
     the process       crash (and a new one resumes, with part of the log lost)
+                      detach (it ends politely: some answers come, no decision is made, a new one resumes)
     the store         refuse (the session fail-stops)  fence (another process has taken the session over)
 
 A fault is a move like any other, named after where it strikes: "fault timeout host.1/3". The first move of a
@@ -39,7 +40,7 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "actor": ("crashes",),
     "client": ("cancel", "close", "ask"),
     "clock": ("jump",),
-    "process": ("refuse", "fence", "crash"),
+    "process": ("refuse", "fence", "crash", "detach"),
 }  # fmt: skip
 """The kinds of faults, by what they strike: a port's answer, or something else."""
 
@@ -50,7 +51,7 @@ ABORTED: Final = frozenset({"unstarted", "finished"})
 """These strike calls that were given up; no others do."""
 
 CALM_EVERY: Final = 8
-_ENDING: Final = frozenset({"cancel", "close", "crash", "fence", "refuse"})
+_ENDING: Final = frozenset({"cancel", "close", "crash", "detach", "fence", "refuse"})
 _ENDING_SHARE: Final = 0.25
 """Faults that end much, or all: let through more seldom, or the others would hardly come up."""
 

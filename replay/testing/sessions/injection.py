@@ -3,16 +3,22 @@
 A crash keeps what must be durable: all up to where tools with effects were told to start, and what the client
 was shown. How much of the rest it loses is chosen after it: "lose one" and "lose half" as often as one likes,
 also in the middle of a decision. Then "resume".
+
+A polite end ("detach") loses nothing. Ports may still answer, and no actor hears it, until the process ends:
+then the model calls that are left are answered as `detached`. Then "resume". It may crash on the way.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.limits import fill, millis
 from callboard.actors.protocol.messages import Cancel, Close, SessionClosed
-from callboard.actors.protocol.port_messages import CallModel, CallTool
+from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.port_table import owner_of
 from callboard.replay.testing.sessions.board import Request
 from callboard.replay.testing.sessions.faults import ABORTED
@@ -20,6 +26,9 @@ from callboard.replay.testing.sessions.scenario import ask
 from callboard.replay.testing.sessions.scripted_session import ScriptedSession
 from callboard.replay.testing.world import Move
 from callboard.runtime.log.protocol import Append, refusal
+
+ENDS: Final = "process ends"
+"""The move that completes a polite end."""
 
 
 def fault_mixes(world: ScriptedSession) -> list[Move]:
@@ -40,17 +49,19 @@ def injectable(world: ScriptedSession) -> dict[str, Move]:
 def _targets(world: ScriptedSession) -> Iterator[tuple[str, str, str]]:
     """Yield every fault that is possible now: its kind, the strand or address it strikes, its actor."""
     of = world.scenario.faults.of
+    is_up = not world.is_detaching
     for request in world.requests.values():
         yield from (
             (kind, request.strand, world.actor_of(request.strand)) for kind in _kinds_for(world, request)
         )
-    for address, inbox in world.inboxes.items():
+    for address, inbox in world.inboxes.items():  # there are none once it detaches
         if inbox and address != SUPERVISOR:
             yield from ((kind, address, address) for kind in of("actor"))
     if not world.is_closed:
-        yield from ((kind, "", "client") for kind in of("client") if world.running or kind == "close")
-        yield from ((kind, "", kind) for kind in of("process"))
-    if world.later:
+        asking = (kind for kind in of("client") if world.running or kind == "close")
+        yield from ((kind, "", "client") for kind in asking if is_up)
+        yield from ((kind, "", kind) for kind in of("process") if is_up or kind == "crash")
+    if world.later and is_up:
         yield from ((kind, "", "clock") for kind in of("clock"))
 
 
@@ -91,6 +102,7 @@ _STRIKES: Final[Mapping[str, Callable[[ScriptedSession, str], None]]] = {
     "refuse": lambda world, _: refuse(world),
     "fence": lambda world, _: fence(world),
     "crash": lambda world, _: crash(world),
+    "detach": lambda world, _: detach(world),
 }
 """Kinds that strike no port."""
 
@@ -117,6 +129,7 @@ def _timeout_ms(world: ScriptedSession, request: Request) -> int:
 
 def crash(world: ScriptedSession) -> None:
     """End the process at this moment."""
+    world.is_detaching = False
     world.down = tuple(
         request
         for request in world.requests.values()
@@ -125,6 +138,28 @@ def crash(world: ScriptedSession) -> None:
     world.withdraw_all()
     world.log = list(world.log)  # the trace of moves before the crash keeps the old one
     world.offer("resume", "process", "client", "a new process goes on")
+
+
+def detach(world: ScriptedSession) -> None:
+    """Begin the polite end of the process: from now on ports may answer, and nothing else happens."""
+    world.is_detaching = True
+    world.core.stand_still()
+    answers = {strand: move for strand, move in world.offers.items() if strand in world.requests}
+    for memory in (world.offers, world.later, world.inboxes, world.timers):
+        memory.clear()
+    world.offers.update(answers)
+    world.offer(ENDS, "process", "client", "the process ends")
+
+
+def end(world: ScriptedSession) -> None:
+    """End a process that detaches: the model calls that are left get their answers."""
+    for request, post in world.core.detached_answers():
+        assert isinstance(post.body, ModelReplied)
+        used = min(1, world.gate.wish_of(request).need.tokens)  # so much its stream had told
+        told = replace(post.body, usage=Usage(input_tokens=used))
+        world.answer(request, replace(post, body=told))
+    world.durable = len(world.log)
+    crash(world)
 
 
 def losses(world: ScriptedSession) -> list[Move]:

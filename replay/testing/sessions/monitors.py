@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
+from callboard.actors.protocol.addresses import is_decider
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AskEnded
@@ -25,6 +26,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.invariants import INVARIANTS, check_log
 from callboard.replay.testing.rules.requests import check_requests
+from callboard.replay.testing.sessions.injection import ENDS
 from callboard.replay.testing.sessions.memory import BreachCache
 from callboard.replay.testing.sessions.world import SessionWorld
 from callboard.replay.testing.world import Violation
@@ -245,6 +247,17 @@ def is_badly_resumed(world: SessionWorld) -> bool:
     return not all(is_settled + is_denied)
 
 
+def is_badly_detached(world: SessionWorld) -> bool:
+    """Look at each step of a polite end: no actor may decide, and no model call may be left open."""
+    made = world.made[-1] if world.made else None
+    if made is None:
+        return False
+    if world.is_detaching:
+        return any(is_decider(event.sender) for event in world.log[made.start :])
+    is_end = made.move.strand == ENDS
+    return is_end and any(isinstance(one.event.body, CallModel) for one in world.gate.open.values())
+
+
 def _answers_in(log: list[Event]) -> dict[int, ModelReplied | ToolReturned]:
     """Return the answers to calls, by the seq of the request."""
     return {event.cause: event.body for event in log if isinstance(event.body, ModelReplied | ToolReturned)}
@@ -300,11 +313,17 @@ RESUMES: Final = StepMonitor(
     is_broken=is_badly_resumed,
 )
 
+DETACHES: Final = StepMonitor(
+    "detaches",
+    "A process that detaches makes no decision any more, and leaves no model call without an answer.",
+    is_broken=is_badly_detached,
+)
+
 
 def session_monitors(replay_every: int = 20) -> list[SessionMonitor]:
     """Return all rules of sessions. replay_every: the log of one run in so many is replayed."""
     at_rest = [LogRules(), NOTHING_LEFT, NO_RESCUE, EFFECTS, FAILS_BY_FAULT, Requests()]
-    return [*at_rest, GIVEN_UP, RESUMES, Replays(replay_every)]
+    return [*at_rest, GIVEN_UP, RESUMES, DETACHES, Replays(replay_every)]
 
 
 def breaches_of(world: SessionWorld) -> list[Breach]:

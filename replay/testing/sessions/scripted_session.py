@@ -39,6 +39,7 @@ class ScriptedSession(Board):
         self.effects: list[Effect] = []  # tools that ran
         # After the end of its process: the requests of tools with effects that were under way.
         self.down: tuple[Request, ...] | None = None
+        self.is_detaching = False  # it ends politely
         self.is_closed = False
         self._told = 0
         self._list: list[AnyMessage] = [*scenario.asks, *([Close()] if scenario.closes else [])]

@@ -6,7 +6,8 @@
     schema host.1            the schema port answers, about the delegation that host.1 works on first
     timer deadline host.1    a timer fires
     client                   the client sends the next message of its list, or closes
-    resume                   a new process continues the session, after a crash
+    process ends             the process has detached the session, after a fault `detach`
+    resume                   a new process continues the session, after a crash or a polite end
     fault timeout model host.1/3, ...   see `faults`
 
 The world starts where the session is open and the first ask is posted. Every log it leaves verifies.
@@ -27,7 +28,15 @@ from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, S
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
 from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of
-from callboard.replay.testing.sessions.injection import fault_mixes, inject, injectable, losses, resume
+from callboard.replay.testing.sessions.injection import (
+    ENDS,
+    end,
+    fault_mixes,
+    inject,
+    injectable,
+    losses,
+    resume,
+)
 from callboard.replay.testing.sessions.memory import Memory
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, Scenario, ask
 from callboard.replay.testing.sessions.scripted_session import ScriptedSession
@@ -121,6 +130,8 @@ class SessionWorld(ScriptedSession):
         elif strand == GIVES_UP:
             del self.offers[GIVES_UP]
             self.say(Cancel("nobody answers"))
+        elif strand == ENDS:
+            end(self)
         else:
             resume(self)
 

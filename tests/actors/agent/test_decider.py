@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from callboard.actors.agent.retry import backoff_ms
 from callboard.actors.protocol import prompts
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
@@ -191,6 +192,29 @@ def test_a_lost_answer_is_asked_for_again_at_once_even_in_the_last_attempt() -> 
     (finished,) = agent.reads(Reply(failure=RETRYABLE))
     assert isinstance(finished, Finished)
     assert finished.kind == "model_error"
+
+
+@pytest.mark.parametrize("status", ["lost", "detached"])
+def test_attempts_that_a_process_cut_off_do_not_count(status: str) -> None:
+    agent = begun(max_model_attempts=2)
+    for attempt in range(1, 6):
+        (wish,) = agent.hears(ModelReplied(1, attempt, status, usage=USED))  # type: ignore[arg-type]  # a status
+        assert isinstance(wish, TurnRequested)
+        assert (wish.attempt, wish.after_ms, wish.settled) == (attempt + 1, 0, Settled(USED))
+    (wish,) = agent.reads(Reply(failure=RETRYABLE))
+    assert isinstance(wish, TurnRequested)
+    assert (wish.attempt, wish.after_ms) == (7, backoff_ms(RETRYABLE, 1, 2, agent.state.address))
+    (finished,) = agent.reads(Reply(failure=RETRYABLE))
+    assert isinstance(finished, Finished)
+    assert finished.kind == "model_error"
+
+
+def test_the_attempts_of_the_next_turn_are_counted_afresh() -> None:
+    agent = begun(max_model_attempts=2)
+    agent.hears(ModelReplied(1, 1, "detached", usage=USED))
+    agent.calls("look")
+    agent.hears(agent.returned(0))
+    assert (agent.state.turn, agent.state.attempt, agent.state.cut_attempts) == (2, 1, 0)
 
 
 @pytest.mark.parametrize(("status", "code"), [("cancelled", "cancelled"), ("error", "unknown")])

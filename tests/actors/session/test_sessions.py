@@ -36,7 +36,7 @@ from tools.supervisor_phases import (
     session_status,
 )
 
-WILD = 2_500
+WILD = 3_500
 CALM = 60
 Statistics = set[tuple[str, str, type]]
 

@@ -4,10 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from callboard.actors.protocol.messages import AskEnded, Resumed, SessionClosed, SessionOpened
-from callboard.actors.protocol.port_messages import ToolReturned, ToolStarted
+from callboard.actors.protocol.messages import (
+    AskEnded,
+    Resumed,
+    SessionClosed,
+    SessionOpened,
+    TurnRequested,
+)
+from callboard.actors.protocol.port_messages import ModelReplied, ToolReturned, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
-from callboard.replay.testing.sessions.faults import faults
+from callboard.actors.protocol.usage import Usage
+from callboard.replay.testing.sessions.faults import ABORTED, FAULTS, faults, kind_of
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
@@ -151,3 +158,59 @@ def test_sessions_that_die_again_and_again_come_to_a_good_end(seed: int) -> None
     assert world.injected
     assert breaches_of(world) == []
     assert len(world.trace()) == len(world.made)
+
+
+DETACHING = replace(RICH, faults=faults("detach", "crash", most=9, fault_mixes=0))
+
+
+def test_after_a_polite_end_a_session_goes_on_with_the_same_request() -> None:
+    world = until(SessionWorld(DETACHING), "model host/1")
+    make(world, "fault detach")
+    assert {"model host/1", "process ends"} <= {move.strand for move in world.moves()}
+    make(world, "process ends")
+    assert [move.strand for move in world.moves()] == ["resume"]  # nothing is lost
+    (reply,) = world.of(ModelReplied)
+    assert (reply.status, reply.usage) == ("detached", Usage(input_tokens=1))
+    make(world, "resume")
+    assert breaches_of(finish(world)) == []
+    first, again = world.of(TurnRequested)[:2]
+    assert (again.attempt, again.digest) == (2, first.digest)
+    assert world.ended.kind == "answered"
+    assert world.ended.usage.unknown_calls == 0
+
+
+def test_an_answer_within_the_grace_is_posted_and_delivered_by_the_next_process() -> None:
+    world = until(SessionWorld(DETACHING), "model host/1")
+    make(world, "fault detach")
+    make(world, "model host/1")
+    assert [reply.status for reply in world.of(ModelReplied)] == ["ok"]
+    assert [move.strand for move in world.moves() if move.kind != "fault"] == ["process ends"]
+    make(world, "process ends")
+    make(world, "resume")
+    assert breaches_of(finish(world)) == []
+    hosts = [event.body for event in world.events(ModelReplied) if event.recipient == "host"]
+    assert [reply.status for reply in hosts if reply.turn == 1] == ["ok"]
+
+
+def test_a_process_may_be_killed_while_it_detaches() -> None:
+    world = until(SessionWorld(DETACHING), "model host/1")
+    make(world, "fault detach")
+    make(world, "fault crash")
+    make(world, "fault lose one")
+    make(world, "resume")
+    assert not world.is_detaching
+    assert breaches_of(finish(world)) == []
+
+
+def test_nothing_but_a_port_or_a_kill_strikes_a_process_that_detaches() -> None:
+    every = replace(DETACHING, faults=faults(most=9, fault_mixes=0))
+    world = until(SessionWorld(every), "model host/1")
+    make(world, "fault detach")
+    struck = {kind_of(move.strand) for move in world.moves() if move.kind == "fault"}
+    assert struck == (set(FAULTS["model"]) - ABORTED) | {"crash"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_polite_ends_and_kills_at_any_moment_leave_a_good_log(seed: int) -> None:
+    world = SessionWorld(DETACHING).run(in_random_order(seed), 3_000)
+    assert breaches_of(finish(world)) == []
