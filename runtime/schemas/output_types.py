@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -23,6 +23,9 @@ from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.sanitize import clean_text, to_json
 from callboard.runtime.schemas.msgspec_types import MsgspecForm
+
+if TYPE_CHECKING:
+    from callboard.runtime.schemas.pydantic_types import PydanticForm
 
 _DEFS: Final = "#/$defs/"
 _UNIONS: Final = (typing.Union, types.UnionType)
@@ -129,8 +132,13 @@ def _written(schema: dict[str, object], what: str) -> Json:
 
 
 def _form_of(kind: object) -> TypeForm:
+    return pydantic_form(kind) or MsgspecForm(kind)
+
+
+def pydantic_form(kind: object) -> "PydanticForm | None":
+    """Return a type as pydantic sees it; None if no part of it is a model or dataclass of pydantic."""
     if not any(hasattr(part, "__pydantic_validator__") for part in _parts(kind, set())):
-        return MsgspecForm(kind)
+        return None
     from callboard.runtime.schemas.pydantic_types import PydanticForm  # pydantic is the user's choice
 
     return PydanticForm(kind)

@@ -29,11 +29,15 @@ class PydanticForm:
 
     def problems(self, report: bytes) -> tuple[SchemaProblem, ...]:
         """Return the problems of a report that a validator refuses."""
+        return self.read(report)[1]
+
+    def read(self, text: bytes) -> tuple[object, tuple[SchemaProblem, ...]]:
+        """Return the value of a JSON text, with the problems that validators have with it."""
         try:
-            self._adapter.validate_json(report)
+            return self._adapter.validate_json(text), ()
         except ValidationError as refused:
-            return problems_of(refused)
-        return ()
+            errors = refused.errors(include_url=False, include_context=False, include_input=False)
+            return None, tuple(SchemaProblem(pointer(each["loc"]), each["msg"]) for each in errors)
 
     def build(self, report: bytes) -> object:
         """Build the value of a report, without the validators of users."""
@@ -45,12 +49,6 @@ class PydanticForm:
         # JSON to the fields' types, without users' functions, fill all of them. A model that is complete
         # would bring its own validator, functions and all, unless `_use_prebuilt` is off.
         return SchemaValidator(_without_functions(self._adapter.core_schema), _use_prebuilt=False)
-
-
-def problems_of(refused: ValidationError) -> tuple[SchemaProblem, ...]:
-    """Return the errors of a pydantic validation as problems."""
-    errors = refused.errors(include_url=False, include_context=False, include_input=False)
-    return tuple(SchemaProblem(pointer(each["loc"]), each["msg"]) for each in errors)
 
 
 def _without_functions(schema: Any) -> Any:
