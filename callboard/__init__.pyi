@@ -10,8 +10,10 @@ from callboard.actors.protocol.errors import Fenced as Fenced
 from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
+from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
+from callboard.actors.protocol.errors import MissingType as MissingType
 from callboard.actors.protocol.errors import MisuseError as MisuseError
 from callboard.actors.protocol.errors import OutcomeError as OutcomeError
 from callboard.actors.protocol.errors import ScriptError as ScriptError
@@ -65,6 +67,7 @@ from callboard.runtime.models.scripted import say as say
 from callboard.runtime.runtime import Runtime as Runtime
 from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
 from callboard.runtime.secrets.refs import SecretRef as SecretRef
+from callboard.runtime.sessions.outcome import DelegationOutcome as DelegationOutcome
 from callboard.runtime.sessions.outcome import Outcome as Outcome
 from callboard.runtime.sessions.session import Session as Session
 from callboard.runtime.tools.context import ToolContext as ToolContext
@@ -84,6 +87,7 @@ __all__ = [
     "Call",
     "CallboardError",
     "CorruptLog",
+    "DelegationOutcome",
     "Diverged",
     "Divergence",
     "Event",
@@ -93,10 +97,12 @@ __all__ = [
     "InsideLoop",
     "InvalidAgent",
     "InvalidPrompt",
+    "InvalidSchema",
     "Limits",
     "MemoryLog",
     "MissingExtra",
     "MissingKey",
+    "MissingType",
     "MisuseError",
     "Model",
     "ModelAnswer",

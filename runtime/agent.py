@@ -15,6 +15,7 @@ from callboard.actors.protocol.profiles import Profile
 from callboard.runtime.failure_text import text_of
 from callboard.runtime.models.protocol import Model, is_model, model_named
 from callboard.runtime.sanitize import clean_text, to_json
+from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.tools.tool import Tool
 
 T = TypeVar("T", Tool, "Agent")
@@ -31,13 +32,14 @@ class Agent:
     instructions: its system prompt, text or a list of content blocks.
     tools: made by `@tool`.
     agents: the agents it may delegate to.
-    output_schema: the JSON schema of its report, for calls that give none.
+    output_schema: of its report, for calls that give none: a JSON schema, a pydantic model, a dataclass, a
+        msgspec Struct, or a type such as `list[int]` (docs/typed-reports.md).
     limits: its own bounds; the narrower of these, the session's and the call's hold.
     model: a `Model`, or a name such as "anthropic:claude-sonnet-5"; None inherits the delegating agent's.
     server_tools: tools that the model's service runs.
 
-    Raises InvalidAgent for a name, tool or roster that cannot work, UnknownName for a model's name that no
-    installed provider knows.
+    Raises InvalidAgent for a name, tool or roster that cannot work, InvalidSchema for a type that JSON cannot
+    describe, UnknownName for a model's name that no installed provider knows.
 
         >>> Agent("explorer", description="Finds facts in files.", instructions="Be brief.").name
         'explorer'
@@ -51,7 +53,7 @@ class Agent:
         instructions: str | Sequence[Mapping[str, object]] = "",
         tools: Sequence[Tool] = (),
         agents: Sequence["Agent"] = (),
-        output_schema: Mapping[str, object] | None = None,
+        output_schema: object = None,
         limits: Limits | None = None,
         model: Model | str | None = None,
         server_tools: Sequence[Mapping[str, object]] = (),
@@ -70,7 +72,7 @@ class Agent:
         self.model = _model(name, model)
         self.limits = limits or Limits()
         self._instructions = to_json(instructions) if instructions else NULL
-        self._schema = schema_json(output_schema)
+        self.output_type = output_type(output_schema)
         for each in server_tools:
             _check(name, "a server tool", each, Mapping)
         self._server_tools = tuple(to_json(dict(each)) for each in server_tools)
@@ -87,9 +89,10 @@ class Agent:
             tuple(tool.spec() for tool in self.tools.values()),
             self._server_tools,
             tuple(agent.name for agent in self.agents),
-            self._schema,
+            self.output_type.schema,
             self.limits,
             self.model.spec if self.model else None,
+            self.output_type.name,
         )
 
     def may_delegate_to(self, *agents: "Agent") -> None:
@@ -159,15 +162,6 @@ def prompt_json(prompt: str | Sequence[Mapping[str, object]] | Json) -> Json:
             f"a prompt is a text or a list of content blocks that is not empty, not {text_of(prompt)[:80]!r}"
         )
     return to_json(prompt, what="The prompt")
-
-
-def schema_json(schema: Mapping[str, object] | None) -> Json:
-    """Encode an output schema for the log. The schema port checks it later. Raises InvalidPrompt."""
-    if schema is None:
-        return NULL
-    if not isinstance(schema, Mapping):
-        raise InvalidPrompt(f"output_schema is a JSON schema as a dict, not {schema!r:.80}")
-    return to_json(dict(schema), what="The output schema")
 
 
 def limits_of(limits: Limits | None) -> Limits:

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionBusy
@@ -12,7 +12,7 @@ from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json, schema_json
+from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.log.opening import open_log
@@ -26,14 +26,19 @@ from callboard.runtime.ports.schema_port import SchemaPort
 from callboard.runtime.ports.tool_port import ToolPort
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.checker import SchemaChecker
+from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.call_options import Prompt, RunOptions
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
 from callboard.runtime.sessions.session import Session, with_head
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, refuse_unasked
+from callboard.runtime.sessions.session_types import SessionTypes, schema_of_ask
 from callboard.runtime.tools.execution import ToolRunner
+
+T = TypeVar("T")
 
 _TITLE_CHARS_MAX: Final = 200
 
@@ -54,6 +59,7 @@ class Runtime:
         `Session.approvals()`.
     secrets: never written anywhere. Tools may ask for them by name.
     redact_keys: True treats text in the form of a well-known API key as a secret too (docs/security.md).
+    types: the output types of asks that may be resumed; those that agents name need no entry.
 
     Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
     cannot be opened.
@@ -73,11 +79,13 @@ class Runtime:
         approve: Approver | None = None,
         secrets: Sequence[str | SecretRef | SecretPattern] = (),
         redact_keys: bool = True,
+        types: Sequence[object] = (),
     ) -> None:
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._log = open_log(log, durability) if isinstance(log, str | Path) else log
         self._model = model_named(model) if isinstance(model, str) else model
         self._limits = limits_of(limits)
+        self._types = tuple(map(output_type, types))
         self._is_strict = strict_spending
         self._approver = approve
         self._is_closing = False
@@ -133,20 +141,40 @@ class Runtime:
 
     # --- running ------------------------------------------------------------------
 
+    @overload
+    async def run(
+        self, agent: Agent, prompt: Prompt, *, output_schema: type[T], **options: Unpack[RunOptions]
+    ) -> Outcome[T]: ...
+
+    @overload
     async def run(
         self,
         agent: Agent,
-        prompt: str | Sequence[Mapping[str, object]],
+        prompt: Prompt,
         *,
         output_schema: Mapping[str, object] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Outcome: ...
+
+    @overload
+    async def run(
+        self, agent: Agent, prompt: Prompt, *, output_schema: object, **options: Unpack[RunOptions]
+    ) -> Outcome[Any]: ...
+
+    async def run(
+        self,
+        agent: Agent,
+        prompt: Prompt,
+        *,
+        output_schema: object = None,
         limits: Limits | None = None,
         session_id: str = "",
         request_id: str = "",
-    ) -> Outcome:
+    ) -> Outcome[Any]:
         """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_json(prompt)
-        schema_json(output_schema)
+        await self._checker.refuse_broken(schema_of_ask(agent, output_schema))
         if self._approver is None:
             refuse_unasked(agent)
         session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
@@ -156,23 +184,43 @@ class Runtime:
             head = await session.close()
         return with_head(outcome, head)
 
+    @overload
+    def run_sync(
+        self, agent: Agent, prompt: Prompt, *, output_schema: type[T], **options: Unpack[RunOptions]
+    ) -> Outcome[T]: ...
+
+    @overload
     def run_sync(
         self,
         agent: Agent,
-        prompt: str | Sequence[Mapping[str, object]],
+        prompt: Prompt,
         *,
         output_schema: Mapping[str, object] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Outcome: ...
+
+    @overload
+    def run_sync(
+        self, agent: Agent, prompt: Prompt, *, output_schema: object, **options: Unpack[RunOptions]
+    ) -> Outcome[Any]: ...
+
+    def run_sync(
+        self,
+        agent: Agent,
+        prompt: Prompt,
+        *,
+        output_schema: object = None,
         limits: Limits | None = None,
         session_id: str = "",
         request_id: str = "",
-    ) -> Outcome:
+    ) -> Outcome[Any]:
         """Open the log, run one prompt, close the log: `run` for programs without an event loop.
 
         Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
         """
         _refuse_inside_loop()
 
-        async def once() -> Outcome:
+        async def once() -> Outcome[Any]:
             async with self:
                 return await self.run(
                     agent,
@@ -202,7 +250,7 @@ class Runtime:
         name = checked_name("session_id", session_id) or new_session_id()
         self._secrets.refuse_in("session_id", name)
         epoch = await self._log.create(name, now_ms(), self._title(title))
-        session, board = self._put_together(name, epoch, found)
+        session, board = self._put_together(name, epoch, found, self._types_of(found))
         board.submit_for_client(found.opened)
         return session
 
@@ -225,12 +273,14 @@ class Runtime:
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
         agents that have changed, and records that.
 
-        Raises AgentsChanged for agents that differ from the recorded ones, SessionEnded for a closed session,
+        Raises AgentsChanged for agents that differ from the recorded ones, MissingType for an unfinished ask
+        whose output type is not given (`Runtime(types=)`), SessionEnded for a closed session,
         SessionBusy for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what
         the log says, and SessionFailed if the supervisor's decider raises.
         """
         writer = self._usable()
         found = self._agents_of(agent, limits)
+        types = self._types_of(found)
         more_ms = extension_ms(extend)
         if session_id in self._sessions or session_id in self._resuming:
             raise SessionBusy(
@@ -238,13 +288,15 @@ class Runtime:
             )
         self._resuming.add(session_id)  # before the first await: a second resume would fence this one
         try:
-            epoch, head, recorded = await take_over(self._log, session_id, found.opened, accept_changes)
+            epoch, head, recorded = await take_over(
+                self._log, session_id, found.opened, accept_changes, types
+            )
         finally:
             self._resuming.discard(session_id)
         first = continuation(recorded, found.opened, limits is not None, more_ms)
         recovered = recover_session(session_id, recorded, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
-        session, board = self._put_together(session_id, epoch, found)
+        session, board = self._put_together(session_id, epoch, found, types)
         supervisor = recovered.states[SUPERVISOR]
         session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
         board.restore(recovered)
@@ -254,17 +306,22 @@ class Runtime:
         bounds = narrow(self._limits, limits_of(limits))
         return agents_of_session(host, self._model, bounds, self._secrets)
 
-    def _put_together(self, name: str, epoch: int, found: SessionAgents) -> tuple[Session, Board]:
+    def _types_of(self, found: SessionAgents) -> SessionTypes:
+        return SessionTypes(found.agents, found.opened.host, self._types)
+
+    def _put_together(
+        self, name: str, epoch: int, found: SessionAgents, types: SessionTypes
+    ) -> tuple[Session, Board]:
         """Build a session with its board and ports, before its first event in this process."""
         board = Board(name, epoch, self._usable(), self._is_strict)
         # By identity: sessions may share a model, and `aclose` closes it once.
         self._models.update((id(one), one) for one in found.models.values())
         board.secrets = self._secrets
-        session = Session(board, self._log, found.unpriced)
+        session = Session(board, self._log, types, self._checker.refuse_broken, found.unpriced)
         board.ports[MODEL] = ModelPort(board, found.models, session.on_text)
         board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.on_progress)
         board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
-        board.ports[SCHEMA] = SchemaPort(board, self._checker)
+        board.ports[SCHEMA] = SchemaPort(board, self._checker, types)
         board.clock = ClockPort(board)
         self._sessions[name] = session
         session.on_release = lambda: self._sessions.pop(name, None)

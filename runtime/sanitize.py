@@ -36,9 +36,21 @@ def _plain(value: object) -> object:
     """Return subclasses of text and numbers as plain ones; other types were refused before."""
     if isinstance(value, str):
         return str.__str__(value)
+    if is_model(value):
+        return _dumped(value)
     if isinstance(value, msgspec.Raw):  # from to_builtins
         return _DECODER.decode(_checked(bytes(value), MAX_BYTES, MAX_DEPTH))
     return float(value) if isinstance(value, float) else int(value)  # type: ignore[call-overload]
+
+
+def is_model(value: object) -> bool:
+    """Return True for an instance of a pydantic model."""
+    return hasattr(type(value), "__pydantic_root_model__")
+
+
+def _dumped(model: object) -> object:
+    # Through the class's own serializer: pydantic is not imported for it.
+    return type(model).__pydantic_serializer__.to_python(model, mode="json", by_alias=True)  # type: ignore[attr-defined]
 
 
 _LARGE = "is too large: pass a file's path, or a part of it"
@@ -68,7 +80,8 @@ def clean_text(text: str) -> str:
 def to_json(
     value: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, what: str = "The value"
 ) -> Json:
-    """Encode a Python value: text, numbers, None, lists, tuples, dicts, structs, dataclasses, enums.
+    """Encode a Python value: text, numbers, None, lists, tuples, dicts, structs, dataclasses,
+    pydantic models, enums.
 
     Dates, UUIDs and decimals become text; a `Json` is checked and keeps its bytes. what: the name of the
     value in a refusal. Raises InvalidPrompt with the place and the correction.
@@ -203,6 +216,8 @@ def _weigh_other(value: object, depth: int, budget: int) -> int:
         return _left(budget - 3)
     if isinstance(value, msgspec.Raw):
         return budget - len(bytes(_checked(bytes(value), budget, depth)))
+    if is_model(value):
+        return _weigh(_dumped(value), depth, budget)
     fields = ((name, getattr(value, name, msgspec.UNSET)) for name in _field_names(value))
     return _weigh_items((field for field in fields if field[1] is not msgspec.UNSET), depth, budget - 2)
 
@@ -222,7 +237,7 @@ def _unsuitable(value: object) -> str:
         return "is a set, whose order is chance: write sorted(...)"
     return (
         f"is a {type(value).__name__:.80}, which is no JSON: pass text, a number, a bool, None, a list, "
-        "a dict with text keys, a dataclass or a msgspec Struct"
+        "a dict with text keys, a dataclass, a msgspec Struct or a pydantic model"
     )
 
 

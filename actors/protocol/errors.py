@@ -4,6 +4,8 @@
       MisuseError                 a wrong argument or a wrong moment, which the caller can change
         InvalidAgent              an agent, tool or roster that cannot work
         InvalidPrompt             a prompt, schema or value that the boundary refuses
+          InvalidSchema           an output schema, or a type, that cannot describe a report
+        MissingType               the type of a recorded ask, which the resuming program does not give
         AgentsChanged             other agents than those of the recorded session
         UnknownName               a missing agent, tool, model or session
         SessionBusy               a second ask while one runs
@@ -51,6 +53,18 @@ class InvalidAgent(MisuseError, ValueError):
 
 class InvalidPrompt(MisuseError, ValueError):
     """A prompt, schema or value that the boundary refuses."""
+
+
+class InvalidSchema(InvalidPrompt):
+    """An output schema that is no valid JSON schema, or a type that no JSON schema describes."""
+
+
+class MissingType(MisuseError, LookupError):
+    """The Python type of a recorded ask, which the resuming program does not give; `names` lists all."""
+
+    def __init__(self, message: str, names: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.names = names
 
 
 class AgentsChanged(MisuseError):

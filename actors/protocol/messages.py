@@ -70,12 +70,16 @@ class Resumed(RichMessage, frozen=True):
 
 @final
 class Ask(RichMessage, frozen=True):
-    """A prompt for the host: text or content blocks. schema: of its answer, null for text."""
+    """A prompt for the host: text or content blocks. schema: of its answer, null for text.
+
+    output_type: the name of the Python type that the schema was made of, empty for none.
+    """
 
     request_id: str
     prompt: Json
     schema: Json = NULL
     limits: Limits = Limits()
+    output_type: str = ""
 
 
 @final

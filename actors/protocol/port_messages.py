@@ -120,13 +120,17 @@ class ApprovalGiven(Message, frozen=True):
 
 @final
 class CheckSchema(RichMessage, frozen=True):
-    """A question: is this schema accepted (`accept`), or does the value match it (`report`)?"""
+    """A question: is this schema accepted (`accept`), or does the value match it (`report`)?
+
+    output_type: the name of the Python type whose validators a report has to pass too, empty for none.
+    """
 
     check: int
     task: Literal["accept", "report"]
     schema: Json
     value: Json = NULL
     timeout_ms: int = 5_000
+    output_type: str = ""
 
 
 @final

@@ -54,7 +54,8 @@ class Profile(Part, frozen=True):
 
     instructions: a JSON string, a list of content blocks, or null. server_tools: tools that the model's own
     service runs. agents: names of the profiles it may delegate to. schema: of its report, unless the call
-    has one. model: None for the parent's.
+    has one. model: None for the parent's. output_type: the name of the Python type that the schema was made
+    of, empty for none.
     """
 
     name: str
@@ -66,3 +67,4 @@ class Profile(Part, frozen=True):
     schema: Json = NULL
     limits: Limits = Limits()
     model: ModelSpec | None = None
+    output_type: str = ""

@@ -68,8 +68,9 @@ def on_ask(work: UnitOfWork, ask: Ask) -> None:
     state = work.state
     profile = state.profiles[state.host_name][0]
     limits = narrow(narrow(state.limits, profile.limits), ask.limits)
-    schema = ask.schema if ask.schema != NULL else profile.schema
-    delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema)
+    asked = ask if ask.schema != NULL else profile
+    schema = asked.schema
+    delegation = Delegation(work.seq, 0, 0, (_HOST_ORDINAL,), schema, output_type=asked.output_type)
     host = work.record(HOST)
     spent = host.spent if host else ZERO
     timer = 0

@@ -63,11 +63,14 @@ def on_delegate(work: UnitOfWork, sender: str, request: Delegate) -> None:
 def _open_delegation(work: UnitOfWork, parent: Record, first: int, request: Delegate) -> None:
     """Take the slots of an allowed delegation. Begin it, or have its schema checked first."""
     count = len(request.profiles)
-    schema = request.schema
+    schema, output_type = request.schema, ""
     if schema == NULL:
-        schema = work.state.profiles[request.profiles[0]][0].schema
+        profile = work.state.profiles[request.profiles[0]][0]
+        schema, output_type = profile.schema, profile.output_type
     racers = tuple(range(first, first + count))
-    delegation = Delegation(first, request.turn, request.call, racers, schema, request)
+    delegation = Delegation(
+        first, request.turn, request.call, racers, schema, request, output_type=output_type
+    )
     work.update_record(
         parent.address,
         turn_children=parent.turn_children + count,
@@ -167,7 +170,8 @@ def ask_schema(
     key = work.begin_schema_check(schema, number, timeout) if task == "accept" else 0
     check = Check(task, parent, delegation.key, key)
     work.update_session(next_check=number + 1, checks=work.state.checks.put(number, check))
-    work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout))
+    output_type = delegation.output_type if task == "report" else ""
+    work.post(SCHEMA, CheckSchema(number, task, schema, value, timeout, output_type))
 
 
 def _timeout_ms(work: UnitOfWork, address: str) -> int:

@@ -48,6 +48,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     """A delegation, or an ask, that has not ended.
 
     racers: the ordinals of the agents that work on it.
+    output_type: the name of the Python type that its schema was made of, empty for none.
     running: the number of racers that have not ended.
     reports: the number of reports so far.
     pending: the reports that wait for their judgement, by number. The first is being checked.
@@ -68,6 +69,7 @@ class Delegation(msgspec.Struct, frozen=True, gc=False):
     reasons: IntMap[Reason] = IntMap()
     text: str = ""
     used: Usage = ZERO
+    output_type: str = ""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.protocol import LogReader, SessionRow
 from callboard.runtime.models.protocol import Model
-from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
 
 
@@ -74,7 +74,7 @@ def resume(
     if past.is_closed:
         if not past.last:
             raise Failure(f"session {name} is closed, and nothing was asked in it")
-        outcome = past.outcomes[past.last]
+        outcome = outcome_of(name, *past.ended[past.last], None)
         talk(f"session {name} is closed; its last outcome follows")
         print_result(outcome, setting.log, 0, as_json=as_json, is_quiet=quiet)
         return 0 if outcome.is_ok else FAILED

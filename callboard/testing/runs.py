@@ -23,9 +23,8 @@ import msgspec
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, AskEnded
+from callboard.actors.protocol.messages import Ask
 from callboard.replay.recording import Recording
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
@@ -39,11 +38,14 @@ from callboard.replay.testing.sessions.monitors import breaches_of, session_moni
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
 from callboard.replay.testing.world import Monitor
-from callboard.runtime.agent import Agent, limits_of, prompt_json, schema_json
+from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import Append, EventLog
+from callboard.runtime.schemas.output_types import OutputType, output_type
+from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
 
 SESSION = "simulated"
@@ -55,7 +57,7 @@ FaultsLike = Faults | str | Iterable[str] | None
 class SessionOptions(TypedDict, total=False):
     """The options of a `Scenario`, as `simulate` and `explore` take them too."""
 
-    output_schema: dict[str, object] | None
+    output_schema: object
     limits: Limits | None
     tools: Fakes | None
     approve: Approver | None
@@ -83,7 +85,7 @@ class Scenario:
         policy: Script | None = None,
         prompt: str | Sequence[str] = "go",
         *,
-        output_schema: dict[str, object] | None = None,
+        output_schema: object = None,
         limits: Limits | None = None,
         tools: Fakes | None = None,
         approve: Approver | None = None,
@@ -96,8 +98,10 @@ class Scenario:
             raise MisuseError(f"agent={agent!r:.80}: give the host, an Agent(...)")
         if approve is not None and not callable(approve):
             raise MisuseError(f"approve={approve!r:.80}: give a function of an address and a request")
-        scenario = scenario_of(agent, policy, tools, approve)
-        asks = _asks_of(prompt, schema_json(output_schema))
+        kind = output_type(output_schema)
+        self.types = SessionTypes(roster(agent), agent.name, [kind])
+        scenario = scenario_of(agent, policy, tools, approve, self.types)
+        asks = _asks_of(prompt, kind)
         self.name = name or agent.name
         self.monitors = _monitors_of(monitors)
         self.pure = replace(
@@ -169,12 +173,14 @@ def faults_of(given: FaultsLike) -> Faults:
     return faults(*kinds) if kinds else NO_FAULTS
 
 
-def _asks_of(given: str | Sequence[str], schema: Json) -> list[Ask]:
+def _asks_of(given: str | Sequence[str], kind: OutputType) -> list[Ask]:
     """Return the client's asks, in order. Raises MisuseError if they are no text and no list of texts."""
     prompts = [given] if isinstance(given, str) else given
     if not isinstance(prompts, Sequence) or not prompts:
         raise MisuseError(f"prompt={given!r:.80}: give a text, or a list of texts, asked one after the other")
-    return [Ask(f"r{n}", prompt_json(one), schema) for n, one in enumerate(prompts, 1)]
+    return [
+        Ask(f"r{n}", prompt_json(one), kind.schema, output_type=kind.name) for n, one in enumerate(prompts, 1)
+    ]
 
 
 def _monitors_of(given: Sequence[Monitor[SessionWorld]]) -> tuple[Monitor[SessionWorld], ...]:
@@ -212,7 +218,7 @@ class Simulation:
     def outcomes(self) -> list[Outcome]:
         """Return the outcomes of the asks, in order."""
         head = (len(self.world.log), self.recording.head.digest.hex())
-        return [outcome_of(SESSION, ended, head) for ended in self.world.of(AskEnded)]
+        return [outcome_of(SESSION, ask, head, self.scenario.types) for ask in ended_asks(self.world.log)]
 
     @property
     def outcome(self) -> Outcome:

@@ -40,6 +40,9 @@ from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.schemas.engine import Engine
+from callboard.runtime.schemas.validators import validated
+from callboard.runtime.secrets.registry import NO_SECRETS
+from callboard.runtime.sessions.session_types import SessionTypes
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.output import ToolOutcome, describe, failed, returned
 from callboard.runtime.tools.tool import Tool
@@ -65,7 +68,7 @@ _NOT_RUN: Final = "was not run: this is a simulation, and no fake stands in for 
 
 
 def scenario_of(
-    host: Agent, policy: Script | None, tools: Fakes | None, approve: Approver | None
+    host: Agent, policy: Script | None, tools: Fakes | None, approve: Approver | None, types: SessionTypes
 ) -> Scenario:
     """Return all agents that a host can reach, as a scenario in which nothing is asked yet."""
     agents = roster(host)
@@ -74,7 +77,7 @@ def scenario_of(
         [agent.profile() for agent in agents.values()],
         policy_of([model, *(agent.model for agent in agents.values() if agent.model)]),
         tool=tool_of(agents, tools or {}),
-        check=checker(),
+        check=checker(types),
         approve=approve_of(approve),
         model=model.spec,
     )
@@ -202,16 +205,23 @@ def _used(tool: Tool, fake: Callable[..., object] | None, address: str, call: Ca
 # --- the schema port, a person --------------------------------------------------------
 
 
-def checker() -> Check:
+def checker(types: SessionTypes) -> Check:
     """Return the check of a live session, without its worker: each schema and value is checked once."""
     engine = Engine()
 
     @lru_cache(KEPT_CHECKS)
-    def answer_of(task: Literal["accept", "report"], schema: bytes, value: bytes) -> SchemaChecked:
-        return engine.check(CheckSchema(0, task, Json(schema), Json(value)))
+    def answer_of(
+        task: Literal["accept", "report"], schema: bytes, value: bytes, output_type: str
+    ) -> SchemaChecked:
+        request = CheckSchema(0, task, Json(schema), Json(value), output_type=output_type)
+        answer = engine.check(request)
+        kind = types.find(output_type, request.schema)
+        if answer.status != "ok" or kind is None:
+            return answer
+        return validated(request, kind, NO_SECRETS.redactor)
 
     def check(request: CheckSchema) -> SchemaChecked:
-        answer = answer_of(request.task, bytes(request.schema), bytes(request.value))
+        answer = answer_of(request.task, bytes(request.schema), bytes(request.value), request.output_type)
         return SchemaChecked(request.check, answer.status, answer.problems)
 
     return check

@@ -22,9 +22,12 @@ from types import ModuleType
 
 import msgspec
 
+from callboard.actors.protocol.errors import InvalidSchema
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.runtime.schemas.engine import Engine, TooMuch, failed
 from callboard.runtime.schemas.limits import START_S, WORKERS_MAX
+from callboard.runtime.schemas.validators import Validators
 from callboard.runtime.schemas.worker import ANSWERS, FRAME_BYTES_MAX, HELLO, LENGTH, message_frame
 
 # With -I the interpreter takes neither PYTHONPATH nor the current folder; the parent's own import path is
@@ -46,9 +49,13 @@ class WorkerLost(Exception):
 
 
 class SchemaChecker:
-    """Answers `CheckSchema` requests. Belongs to one event loop; close it when done."""
+    """Answers `CheckSchema` requests. Belongs to one event loop; close it when done.
+
+    validators: run those of output types, after the check of the schema.
+    """
 
     def __init__(self) -> None:
+        self.validators = Validators()
         self._engine = Engine(is_bounded=True)
         self._pool = Pool()
         self._loading: asyncio.Future[ModuleType] | None = None
@@ -76,8 +83,20 @@ class SchemaChecker:
         except TooMuch:
             return self._pool.check(request)
 
+    async def refuse_broken(self, schema: Json) -> None:
+        """Refuse an output schema that `check` would not accept. Raises InvalidSchema."""
+        if schema == NULL:
+            return
+        answer = self.check(CheckSchema(0, "accept", schema))
+        checked = answer if isinstance(answer, SchemaChecked) else await answer
+        # A check that failed, for want of a worker for example, is no fault of the schema.
+        if checked.status == "invalid":
+            why = "; ".join(map(str, checked.problems))
+            raise InvalidSchema(f"output_schema is no valid JSON schema: {why}")
+
     async def aclose(self) -> None:
         """End the workers. Checks under way, and later ones that need a worker, are answered `failed`."""
+        self.validators.close()
         await self._pool.aclose()
 
     async def _check_when_loaded(self, request: CheckSchema) -> SchemaChecked:

@@ -11,6 +11,7 @@ _TEXTS = {
     "description": "its description",
     "instructions": "its instructions",
     "schema": "its output schema",
+    "output_type": "its output type",
     "server_tools": "its server tools",
 }
 

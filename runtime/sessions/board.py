@@ -37,6 +37,7 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.loop_actor import LoopActor
 from callboard.runtime.scheduling.run_queue import LeanInbox, run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 
 logger = logging.getLogger("callboard.board")
 
@@ -138,6 +139,7 @@ class Board:
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.watchers: list[Callable[[Event], object]] = []
+        self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
         self._epoch = epoch
         self._writer = writer
@@ -243,6 +245,8 @@ class Board:
 
     def _log(self, events: Sequence[Event]) -> None:
         self._writer.stage(self.session_id, self._epoch, events)
+        for event in [one for one in events if type(one.body) in DELEGATION_KINDS]:
+            self.delegations.add(event)
         if self.watchers:
             self._unseen.extend(events)
 

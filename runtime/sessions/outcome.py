@@ -1,31 +1,77 @@
 """The outcome of an ask, as its caller gets it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic
 
-import msgspec
-
+from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 from callboard.actors.protocol.errors import OutcomeError
-from callboard.actors.protocol.messages import AskEnded
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
+from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
+from callboard.runtime.sessions.session_types import SessionTypes
+
+if TYPE_CHECKING:
+    # With a default, `Outcome` alone is a complete type. Python itself has defaults from 3.13 on.
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=object)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DelegationOutcome:
+    """The outcome of one delegation below an ask.
+
+    address: of its agent; of the first one, if several raced. profile: the name of that agent.
+    kind: of the end. usage: of its agents and all below them.
+    """
+
+    address: str
+    profile: str
+    kind: OutcomeKind
+    usage: Usage
+    text: str
+    detail: str
+    _report: Json = field(repr=False)
+    _type: OutputType = field(repr=False)
+
+    @property
+    def parent(self) -> str:
+        """Return the address of the agent that delegated."""
+        return parent_of(self.address)
+
+    @property
+    def value(self) -> object:
+        """Return the report as a value of the agent's output type; None without a report.
+
+        Raises MissingType if the type no longer fits a report that was recorded earlier.
+        """
+        return self._type.build(self._report) if self.kind == "reported" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T_co]):
     """The outcome of one ask. Endings by a limit are outcomes, not exceptions.
 
     status: ok, failed or cancelled. kind: of the end (docs/delegation.md).
-    text: the answer, or the partial work. structured_output: the report, if one won.
+    text: the answer, or the partial work. structured_output: the report, if one won, else None: a value of
+        the ask's output type, or plain JSON values.
     usage: of this ask and all agents below it.
     unsettled, in_doubt: at the end of the cancel grace, the open reservations and the agents that had not
         drained.
     by: the seq of the event that ended the ask.
     head: seq and digest of the log with this outcome in it. Keep it to prove later that the log is whole.
+    delegations: those of the ask that ended, of all its agents, in the order of the log.
     """
 
     kind: OutcomeKind
     text: str
-    structured_output: object
+    structured_output: T_co
     usage: Usage
     session_id: str
     request_id: str
@@ -34,6 +80,7 @@ class Outcome:
     by: int = 0
     unsettled: Need = NOTHING
     in_doubt: tuple[str, ...] = ()
+    delegations: tuple[DelegationOutcome, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -45,7 +92,7 @@ class Outcome:
         """Return True if there is a result."""
         return self.status == "ok"
 
-    def unwrap(self) -> object:
+    def unwrap(self) -> T_co:
         """Return the report if there is one, else the text. Raises OutcomeError without a result."""
         if not self.is_ok:
             why = self.detail or EXPLAINED[self.kind]
@@ -54,12 +101,20 @@ class Outcome:
                 f"see `callboard show {self.session_id}`",
                 self,
             )
-        return self.structured_output if self.kind == "reported" else self.text
+        if self.kind == "reported":
+            return self.structured_output
+        text: T_co = self.text  # type: ignore[assignment]  # only an ask without an output type ends in text
+        return text
 
 
-def outcome_of(session_id: str, ended: AskEnded, head: tuple[int, str]) -> Outcome:
-    """Build the outcome from its `AskEnded`. head: of the log, as seq and digest."""
-    report = msgspec.json.decode(ended.value) if ended.kind == "reported" else None
+def outcome_of(session_id: str, ask: EndedAsk, head: tuple[int, str], types: SessionTypes | None) -> Outcome:
+    """Build the outcome of an ask. head: of the log. types: None for plain JSON values.
+
+    Raises MissingType if the ask's type is not among the types, or no longer fits.
+    """
+    ended = ask.end
+    kind = types.of(ask.kind) if types else NO_TYPE
+    report: object = kind.build(ended.value) if ended.kind == "reported" else None
     return Outcome(
         ended.kind,
         ended.text,
@@ -72,4 +127,40 @@ def outcome_of(session_id: str, ended: AskEnded, head: tuple[int, str]) -> Outco
         ended.by,
         ended.unsettled,
         ended.in_doubt,
+        tuple(_delegation(one, types) for one in ask.delegations),
     )
+
+
+def _delegation(one: EndedDelegation, types: SessionTypes | None) -> DelegationOutcome:
+    end = one.end
+    kind = types.of_profile(one.profile) if types and one.is_typed else NO_TYPE
+    return DelegationOutcome(
+        end.address, one.profile, end.kind, end.usage, end.text, end.detail, end.value, kind
+    )
+
+
+class Outcomes:
+    """The outcomes of a session's asks that ended, by request id, each built when it is first needed."""
+
+    def __init__(self, session_id: str, types: SessionTypes) -> None:
+        self._session_id = session_id
+        self._types = types
+        self._ended: dict[str, tuple[EndedAsk, tuple[int, str]]] = {}
+        self._built: dict[str, Outcome] = {}
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._ended
+
+    def __bool__(self) -> bool:
+        return bool(self._ended)
+
+    def add(self, ask: EndedAsk, head: tuple[int, str]) -> None:
+        """Add an ask that ended. The first end of a request id counts."""
+        self._ended.setdefault(ask.end.request_id, (ask, head))
+
+    def of(self, request_id: str) -> Outcome:
+        """Return an outcome. Raises MissingType for one whose type is not given."""
+        if request_id not in self._built:
+            ask, head = self._ended[request_id]
+            self._built[request_id] = outcome_of(self._session_id, ask, head, self._types)
+        return self._built[request_id]

@@ -15,14 +15,15 @@ from callboard.actors.protocol.errors import (
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import RULES, Ask, AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
-from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk
+from callboard.runtime.sessions.session_types import SessionTypes
 
 _PAGE: Final = 2_000
 
@@ -30,8 +31,8 @@ _PAGE: Final = 2_000
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model: as they were last recorded. asks: all request ids. outcomes: of the asks that
-    ended, by request id.
+    host, profiles, model: as they were last recorded. asks: all request ids. ended: the asks that ended, with
+    the head of the log there, by request id. reader: knows the types and delegations of the ask that did not.
     """
 
     events: tuple[Event, ...]
@@ -39,12 +40,13 @@ class RecordedSession(NamedTuple):
     profiles: tuple[Json, ...] = ()
     model: ModelSpec = ModelSpec("")
     asks: Sequence[str] = ()
-    outcomes: Mapping[str, Outcome] = {}
+    ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
+    reader: AskReader = AskReader()
 
     @property
     def running(self) -> str:
         """Return the request id of the ask that did not end, or an empty text."""
-        return next((name for name in self.asks if name not in self.outcomes), "")
+        return next((name for name in self.asks if name not in self.ended), "")
 
     @property
     def last(self) -> str:
@@ -71,18 +73,19 @@ async def _read(log: EventLog, session_id: str) -> RecordedSession:
 def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
     """Read a session from all its rows. Raises CorruptLog."""
     asks: list[str] = []
-    outcomes: dict[str, Outcome] = {}
+    ended: dict[str, tuple[EndedAsk, tuple[int, str]]] = {}
+    reader = AskReader()
     events = tuple(map(partial(event_of, session_id), rows))
-    recorded = RecordedSession(events, asks=asks, outcomes=outcomes)
+    recorded = RecordedSession(events, asks=asks, ended=ended, reader=reader)
     for event, row in zip(events, rows, strict=True):
         body = event.body
+        ask = reader.read(event)
         if isinstance(body, SessionOpened | Resumed):
             recorded = _spoken_for(session_id, recorded, event.seq, body)
         elif isinstance(body, Ask):
             asks.append(body.request_id)
-        elif isinstance(body, AskEnded):
-            head = (row.seq, row.digest.hex())
-            outcomes.setdefault(body.request_id, outcome_of(session_id, body, head))
+        elif ask is not None:
+            ended.setdefault(ask.end.request_id, (ask, (row.seq, row.digest.hex())))
     return recorded
 
 
@@ -97,19 +100,22 @@ def _spoken_for(
 
 
 async def take_over(
-    log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool
+    log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool, types: SessionTypes
 ) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
     now: the session as it would be opened today. accept_changes: accept other agents than the recorded ones.
-    Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
+    types: those that this program gives. Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType,
+    CorruptLog.
     """
     recorded = await _read(log, session_id)
-    check(session_id, recorded, now, accept_changes)  # first, so that a refusal fences no running owner
+    check(
+        session_id, recorded, now, accept_changes, types
+    )  # first, so that a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
         recorded = await _read(log, session_id)
-        check(session_id, recorded, now, accept_changes)
+        check(session_id, recorded, now, accept_changes, types)
     if head.seq != len(recorded.events):
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
@@ -117,8 +123,14 @@ async def take_over(
     return epoch, head, recorded
 
 
-def check(session_id: str, recorded: RecordedSession, now: SessionOpened, accept_changes: bool) -> None:
-    """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged."""
+def check(
+    session_id: str,
+    recorded: RecordedSession,
+    now: SessionOpened,
+    accept_changes: bool,
+    types: SessionTypes,
+) -> None:
+    """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged, MissingType."""
     if recorded.is_closed:
         raise SessionEnded(
             f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
@@ -130,6 +142,8 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, accept
             "or pass accept_changes=True (--accept-changes) to go on with these, which is recorded",
             found,
         )
+    if recorded.running:
+        types.refuse_missing(recorded.reader.needed(), accept_changes)
 
 
 def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:

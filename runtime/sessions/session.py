@@ -1,24 +1,29 @@
 """A session: one conversation with a host agent, one stream in the log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
-from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionEnded
+from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, SessionClosed
-from callboard.runtime.agent import checked_name, limits_of, prompt_json, schema_json
+from callboard.runtime.agent import checked_name, limits_of, prompt_json
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.outcome import Outcome, outcome_of
+from callboard.runtime.sessions.call_options import AskOptions, Prompt
+from callboard.runtime.sessions.ended_asks import EndedAsk
+from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
+from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 
 T = TypeVar("T")
 
@@ -31,13 +36,23 @@ class Session(AbstractAsyncContextManager["Session"]):
     async with runtime.open(host) as session: ...
     """
 
-    def __init__(self, board: Board, log: EventLog, unpriced: str = "") -> None:
+    def __init__(
+        self,
+        board: Board,
+        log: EventLog,
+        types: SessionTypes,
+        accept: Callable[[Json], Awaitable[None]],
+        unpriced: str = "",
+    ) -> None:
         self._board = board
+        self._types = types
+        self._accept = accept
         self._log = log
         self._unpriced = unpriced
         self.on_release: Callable[[], object] = lambda: None
         self._running = ""  # request id of the running ask
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes = Outcomes(board.session_id, types)
+        self._asking = TypeName()  # the type of the running ask's report
         self._loop = asyncio.get_running_loop()
         self._last: asyncio.Future[Outcome] = self._loop.create_future()  # of the running or the latest ask
         self._closed: asyncio.Future[Head] = self._loop.create_future()
@@ -62,34 +77,59 @@ class Session(AbstractAsyncContextManager["Session"]):
 
     # --- asking -------------------------------------------------------------------
 
+    @overload
+    async def ask(
+        self, prompt: Prompt, *, output_schema: type[T], **options: Unpack[AskOptions]
+    ) -> Outcome[T]: ...
+
+    @overload
     async def ask(
         self,
-        prompt: str | Sequence[Mapping[str, object]],
+        prompt: Prompt,
         *,
         output_schema: Mapping[str, object] | None = None,
+        **options: Unpack[AskOptions],
+    ) -> Outcome: ...
+
+    @overload
+    async def ask(
+        self, prompt: Prompt, *, output_schema: object, **options: Unpack[AskOptions]
+    ) -> Outcome[Any]: ...
+
+    async def ask(
+        self,
+        prompt: Prompt,
+        *,
+        output_schema: object = None,
         limits: Limits | None = None,
         request_id: str = "",
-    ) -> Outcome:
+    ) -> Outcome[Any]:
         """Give the host a prompt and wait for the outcome, which is durable by then.
 
-        output_schema: of the result (JSON schema, draft 2020-12); None for text.
+        output_schema: of the result: a JSON schema (draft 2020-12), or a type that describes one, of which
+        the outcome's value is made then (docs/typed-reports.md); None for text, or the host's own.
         request_id: a name for this ask. The same name again returns the same outcome and asks nothing.
         A caller that is cancelled cancels the ask.
         Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for an unusable
-        prompt or schema, MisuseError on another event loop, SessionFailed if the log cannot be written.
+        prompt, InvalidSchema for an unusable schema or type, MisuseError on another event loop,
+        SessionFailed if the log cannot be written.
         """
         self.check_loop()
         request_id = checked_name("request_id", request_id)
         self._board.secrets.refuse_in("request_id", request_id)
+        kind = output_type(output_schema)
+        await self._accept(self._types.of_ask(kind).schema)
+        self._types.learn(kind)
         if request_id in self._outcomes:
-            return self._outcomes[request_id]
+            return self._outcomes.of(request_id)
         if request_id and request_id == self._running:
             return await self.outcome
         self._check_usable()
         bounds = limits_of(limits)
         refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
-        body = Ask(name, prompt_json(prompt), schema_json(output_schema), bounds)
+        body = Ask(name, prompt_json(prompt), kind.schema, bounds, kind.name)
+        self._asking = self._types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
         self._board.submit_for_client(body)
         return await self._outcome(self._last)
@@ -97,10 +137,12 @@ class Session(AbstractAsyncContextManager["Session"]):
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
         self._is_closing = is_closing
-        self._outcomes.update(recorded.outcomes)
-        self._running = recorded.running
+        for ended in recorded.ended.values():
+            self._outcomes.add(*ended)
+        self._board.delegations = recorded.reader.delegations
+        self._asking, self._running = recorded.reader.running, recorded.running
         if recorded.last and not recorded.running:
-            self._last.set_result(recorded.outcomes[recorded.last])
+            self._settle(recorded.last)
 
     @property
     def outcome(self) -> "asyncio.Future[Outcome]":
@@ -197,13 +239,22 @@ class Session(AbstractAsyncContextManager["Session"]):
         """Take an event for the client. The log is durable up to this head."""
         body = event.body
         if isinstance(body, AskEnded) and body.request_id == self._running:
-            outcome = outcome_of(self.session_id, body, (head.seq, head.digest.hex()))
-            self._outcomes[body.request_id] = outcome
+            ended = EndedAsk(event.seq, body, self._asking, self._board.delegations.taken(event.seq))
+            self._outcomes.add(ended, (head.seq, head.digest.hex()))
             self._running = ""
-            if not self._last.done():
-                self._last.set_result(outcome)
+            self._settle(body.request_id)
         elif isinstance(body, SessionClosed):
             self._end_at(head)
+
+    def _settle(self, request_id: str) -> None:
+        """Give the outcome of the latest ask to those who wait for it."""
+        if self._last.done():
+            return
+        try:
+            self._last.set_result(self._outcomes.of(request_id))
+        except MissingType as error:
+            self._last.set_exception(error)
+            self._last.exception()  # marks it as seen
 
     def _on_failure(self, error: BaseException) -> None:
         if self._running and not self._last.done():

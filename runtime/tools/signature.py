@@ -20,6 +20,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import described
+from callboard.runtime.tools.model_parameters import Models, add_models, models_of, read_models, readable
 
 Function: typing.TypeAlias = Callable[..., object]
 Bound: typing.TypeAlias = Callable[[], object]
@@ -32,18 +33,23 @@ _RECEIVERS = dict.fromkeys(("self", "cls"), "apply tool() to the bound method")
 
 @dataclasses.dataclass(frozen=True)
 class TypedSignature:
-    """Arguments as keywords, checked against the function's own annotations."""
+    """Arguments as keywords, checked against the function's own annotations.
+
+    models: the parameters that pydantic reads.
+    """
 
     name: str
     schema: dict[str, object]
     context: str
     decoder: msgspec.json.Decoder[msgspec.Struct]
+    models: Models = dataclasses.field(default_factory=dict)
 
     def bind(self, function: Function, arguments: Json, ctx: ToolContext) -> Bound:
         """Bind each argument, converted to its annotation. Raises InvalidPrompt."""
         try:
             values = msgspec.structs.asdict(self.decoder.decode(arguments))
-        except Exception as error:  # a struct's own __post_init__ may raise anything
+            values |= read_models(self.models, values)
+        except Exception as error:  # a struct's own __post_init__ or a validator may raise anything
             raise InvalidPrompt(_correction(self, clean_text(str(error))[:500])) from None
         if self.context:
             values[self.context] = ctx
@@ -124,11 +130,16 @@ def typed_signature(function: Function, name: str) -> TypedSignature:
     if len(contexts) > 1:
         raise InvalidAgent(f"tool {name}: {contexts[0]!r} and {contexts[1]!r} both want the ToolContext")
     taken = [(each, hints[each.name]) for each in parameters if each.name not in contexts]
-    decoder, schema = _shape([(each.name, hint, *_default(each, hint, name)) for each, hint in taken], name)
+    models = models_of({each.name: hint for each, hint in taken}, name)
+    decoder, schema = _shape(
+        [(each.name, readable(models, each.name, hint), *_default(each, hint, name)) for each, hint in taken],
+        name,
+    )
     for key, part in typing.cast("dict[str, dict[str, object]]", schema["properties"]).items():
         if text := _told(hints[key]) or told.get(key, ""):
             part.setdefault("description", clean_text(text))
-    return TypedSignature(name, schema, "".join(contexts), decoder)
+    add_models(schema, models, name)
+    return TypedSignature(name, schema, "".join(contexts), decoder, models)
 
 
 def context_parameter(function: Function) -> str:
@@ -166,15 +177,27 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
     return parameters
 
 
-def _hints(function: Function, name: str) -> dict[str, object]:
+def return_hint(function: Function) -> object:
+    """Return the type of a function's results; object if it has none, or one that cannot be resolved."""
+    try:
+        return _resolved(function, lambda key: key == "return").get("return", object)
+    except Exception:  # results of an unknown type are checked when there is one
+        return object
+
+
+def _resolved(function: Function, is_wanted: Callable[[str], bool]) -> dict[str, object]:
     plain = undecorated(function)
     plain = plain if inspect.isroutine(plain) else type(plain).__call__
     plain = inspect.unwrap(plain)
-    annotations = {key: hint for key, hint in inspect.get_annotations(plain).items() if key != "return"}
+    annotations = {key: hint for key, hint in inspect.get_annotations(plain).items() if is_wanted(key)}
     holder = type("holder", (), {"__annotations__": annotations})
     names = getattr(plain, "__globals__", {})
+    return typing.get_type_hints(holder, globalns=names, include_extras=True)
+
+
+def _hints(function: Function, name: str) -> dict[str, object]:
     try:
-        return typing.get_type_hints(holder, globalns=names, include_extras=True)
+        return _resolved(function, lambda key: key != "return")
     except Exception as error:
         raise InvalidAgent(
             f"tool {name}: an annotation cannot be resolved ({error}); it must name something that the "
@@ -229,7 +252,7 @@ def _shape(
         reason = str(error).replace("\n", " ")[:400]
         raise InvalidAgent(
             f"tool {name}: a parameter has a type that JSON cannot carry; take text, numbers, bools, lists, "
-            f"dicts, Literal, dataclasses, TypedDicts or msgspec Structs ({reason})"
+            f"dicts, Literal, dataclasses, TypedDicts, msgspec Structs or pydantic models ({reason})"
         ) from None
     schema: dict[str, object] = parts.pop(top["$ref"].rpartition("/")[2])
     schema.pop("title", None)

@@ -25,6 +25,7 @@ from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.sanitize import check_json, clean_text, to_json
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.docstrings import described
+from callboard.runtime.tools.results import refuse_result
 from callboard.runtime.tools.signature import (
     Bound,
     DictSignature,
@@ -146,6 +147,7 @@ def tool(
     """Turn a typed function, sync or async, into a tool.
 
     Every parameter needs an annotation that JSON can carry; the runtime fills one of type `ToolContext`. The
+    result's annotation, if there is one, must be a type that can become JSON. The
     docstring's first paragraph is the description, its `Args:` describe the parameters, and
     `Annotated[int, Meta(ge=1, description="...")]` adds to them.
 
@@ -168,6 +170,7 @@ def tool(
         _check_name(own_name)
         _check_function(own_name, function)
         signature = typed_signature(function, own_name)
+        refuse_result(function, own_name)
         told = _summary(own_name, function, level) if description is None else description
         given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
         made: FunctionTool[P, R_co] = FunctionTool(*given, approval=approval, signature=signature)

@@ -22,7 +22,7 @@ from callboard import (
     say,
     tool,
 )
-from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, StoreFailed
+from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, MisuseError, StoreFailed
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
@@ -81,11 +81,20 @@ def test_a_schema_of_another_type_than_object_is_wrapped_and_unwrapped() -> None
     run(body, ScriptedModel([call("report_back", value=[1, 2])]))
 
 
-def test_an_invalid_schema_is_refused_with_the_place_of_its_fault() -> None:
+def test_an_invalid_schema_is_refused_with_the_place_of_its_fault_before_anything_is_recorded() -> None:
+    broken = {"type": "integr"}
+
     async def body(runtime: Runtime) -> None:
-        outcome = await runtime.run(Agent("host"), "count", output_schema={"type": "integr"})
-        assert (outcome.kind, outcome.usage.calls) == ("denied", 0)
-        assert "/type" in outcome.detail
+        with pytest.raises(InvalidSchema, match="/type: must be one of"):
+            await runtime.run(Agent("host"), "count", output_schema=broken)
+        with pytest.raises(InvalidSchema, match="/type: must be one of"):
+            await runtime.run(Agent("host", output_schema=broken), "count")
+        assert await runtime.log.sessions() == []
+        session = await runtime.open(Agent("host"))
+        with pytest.raises(InvalidSchema, match="/type: must be one of"):
+            await session.ask("count", output_schema=broken)
+        head = await session.close()
+        assert head.seq == 3, "SessionOpened, Close, SessionClosed"
 
     run(body, ScriptedModel([]))
 

@@ -1,0 +1,122 @@
+"""Asks that ended: the events that their outcomes are made of.
+
+An outcome needs the end of its ask, the type of its report, and the ends of the delegations in between. A
+live session collects these as they are posted, a resumed one reads them from its log.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import (
+    Ask,
+    AskEnded,
+    Begin,
+    Delegate,
+    DelegationEnded,
+    Finished,
+    Resumed,
+    SessionOpened,
+    Stopped,
+)
+from callboard.actors.protocol.profiles import Profile
+from callboard.runtime.sessions.session_types import TypeName
+
+DELEGATION_KINDS: Final = frozenset({Delegate, DelegationEnded})
+
+
+class EndedDelegation(NamedTuple):
+    """A delegation that ended. is_typed: its schema was that of its profile, not of the call."""
+
+    seq: int
+    profile: str
+    is_typed: bool
+    end: DelegationEnded
+
+
+class EndedAsk(NamedTuple):
+    """An ask that ended, at a seq. kind: of its report. delegations: of its agents, in log order."""
+
+    seq: int
+    end: AskEnded
+    kind: TypeName
+    delegations: tuple[EndedDelegation, ...]
+
+
+class Delegations:
+    """The ends of the delegations of the running ask."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, int, int], tuple[str, bool]] = {}
+        self._ended: list[EndedDelegation] = []
+
+    def add(self, event: Event) -> None:
+        """Add a `Delegate` or a `DelegationEnded`."""
+        body = event.body
+        if isinstance(body, Delegate):
+            profile = next(iter(body.profiles), "")
+            self._open[event.sender, body.turn, body.call] = profile, body.schema == NULL
+        elif isinstance(body, DelegationEnded):
+            opened = self._open.pop((event.recipient, body.turn, body.call), ("", False))
+            self._ended.append(EndedDelegation(event.seq, *opened, body))
+
+    def taken(self, end: int) -> tuple[EndedDelegation, ...]:
+        """Take the delegations of an ask that ended at this seq."""
+        found = tuple(one for one in self._ended if one.seq < end)
+        self._ended = [one for one in self._ended if one.seq > end]
+        return found
+
+
+class AskReader:
+    """Reads the asks of a session from its events. running: the type of the ask that runs."""
+
+    def __init__(self) -> None:
+        self.running = TypeName()
+        self.delegations = Delegations()
+        self._host = TypeName()
+        self._begun: dict[str, Json] = {}
+
+    def read(self, event: Event) -> EndedAsk | None:
+        """Take the next event. Return the ask that it ends, if it ends one."""
+        body = event.body
+        if isinstance(body, SessionOpened | Resumed) and body.profiles:
+            profiles = {profile.name: profile for profile in map(_profile, body.profiles)}
+            self._host = _type_of(profiles.get(body.host))
+        elif isinstance(body, Ask):
+            self.running = TypeName(body.output_type, body.schema) if body.schema != NULL else self._host
+            self._begun = {}
+        elif isinstance(body, AskEnded):
+            return EndedAsk(event.seq, body, self.running, self.delegations.taken(event.seq))
+        elif isinstance(body, Begin):
+            self._begun[event.recipient] = body.profile
+        elif isinstance(body, Finished | Stopped):
+            self._begun.pop(event.sender, None)
+        elif isinstance(body, Delegate | DelegationEnded):
+            self.delegations.add(event)
+            if isinstance(body, DelegationEnded):
+                self._begun.pop(body.address, None)  # it may have to drain, and needs no type for that
+        return None
+
+    def needed(self) -> tuple[TypeName, ...]:
+        """Return the types that the running ask and its agents need to go on."""
+        return (self.running, *(_type_of(_profile(raw)) for raw in self._begun.values()))
+
+
+def _profile(raw: Json) -> Profile:
+    return msgspec.json.decode(raw, type=Profile)
+
+
+def _type_of(profile: Profile | None) -> TypeName:
+    return TypeName(profile.output_type, profile.schema) if profile else TypeName()
+
+
+def ended_asks(events: Iterable[Event]) -> Iterator[EndedAsk]:
+    """Yield the asks that ended, in order."""
+    reader = AskReader()
+    for event in events:
+        ended = reader.read(event)
+        if ended is not None:
+            yield ended

@@ -1,0 +1,162 @@
+"""Result types of tools: refused when the tool is made if they cannot become JSON."""
+
+import asyncio
+import collections
+import datetime
+import enum
+import pathlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NewType, Protocol, TypeVar
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from callboard import Agent, Blocks, InvalidAgent, Runtime, ScriptedModel, call, say, tool
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.port_messages import ToolReturned
+from callboard.runtime.tools.results import refuse_result
+from tests.runtime.reports import Boxed, Counted, Finding, Located, Page, Pair, Plain, Row, Span
+
+T = TypeVar("T")
+Name = NewType("Name", str)
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Open(Protocol):
+    def go(self) -> None: ...
+
+
+class Base(ABC):
+    @abstractmethod
+    def go(self) -> None: ...
+
+
+class Holder(msgspec.Struct):
+    inner: list[bytes]
+
+
+class Knot(msgspec.Struct):
+    next: "Knot | None"
+    tags: set[str]
+
+
+def returning(hint: object) -> Callable[..., object]:
+    def function() -> object:
+        """Return something."""
+
+    function.__annotations__["return"] = hint
+    return function
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        None, str, int, float, bool, object, Any, T, Name, Color, Blocks, Json, UUID, datetime.date,
+        list[int], tuple[int, ...], Sequence[str], Iterable[int], dict, dict[str, Any], Mapping[str, Span],
+        dict[Literal["a"], int], collections.OrderedDict[str, int], int | None, Finding | None,
+        Literal["a", "b"], Annotated[int, msgspec.Meta(ge=1)], Span, Counted, Row, Pair, Finding, Page[int],
+        Located, Boxed[int], Open, Base, list[Finding], "int", "Nowhere",
+    ],
+)  # fmt: skip
+def test_a_result_that_can_become_json_or_says_nothing_is_taken(hint: object) -> None:
+    refuse_result(returning(hint), "act")
+
+
+@pytest.mark.parametrize(
+    ("hint", "why"),
+    [
+        (bytes, "decode it, or encode it as base64"),
+        (str | bytes, "decode it"),
+        (list[bytes], "decode it"),
+        (set[str], "return sorted"),
+        (frozenset, "return sorted"),
+        (dict[str, set[int]], "return sorted"),
+        (dict[int, str], "keys are int"),
+        (Mapping[UUID, str], "keys are uuid.UUID"),
+        (Iterator[str], "return a list"),
+        (AsyncIterator[str], "return a list"),
+        (Awaitable[str], "async def"),
+        (complex, "complex is no JSON: return text"),
+        (pathlib.Path, "pathlib.Path is no JSON"),
+        (Plain, "Plain is no JSON"),
+        (Annotated[Plain, "x"], "Plain is no JSON"),
+        (list[Plain | None], "Plain is no JSON"),
+        (Holder, "decode it"),
+        (Knot, "return sorted"),
+        (Boxed[Holder] | Holder, "decode it"),
+        (type[int], "type is no JSON"),
+    ],
+)
+def test_a_result_that_cannot_is_refused_with_what_to_return_instead(hint: object, why: str) -> None:
+    with pytest.raises(InvalidAgent, match=r"tool act: its result, .*, cannot become JSON: ") as caught:
+        refuse_result(returning(hint), "act")
+    assert why in str(caught.value)
+
+
+def test_the_decorator_refuses_sync_and_async_tools_and_partly_annotated_ones_not() -> None:
+    with pytest.raises(InvalidAgent, match="tool fetch: its result, bytes"):
+
+        @tool
+        async def fetch() -> bytes:
+            """Fetch."""
+            return b""
+
+    with pytest.raises(InvalidAgent, match="tool names: its result, set"):
+
+        @tool(effect="read")
+        def names() -> set[str]:
+            """List names."""
+            return set()
+
+    @tool(effect="read")
+    def free():  # type: ignore[no-untyped-def]
+        """Return anything."""
+        return b""
+
+    assert free.name == "free"
+
+
+def test_a_result_of_an_unknown_type_is_checked_when_there_is_one() -> None:
+    @tool(effect="read")
+    def look() -> Any:
+        """Look."""
+        return {1, 2}
+
+    returned = results_of(look)
+    assert returned.status == "error"
+    assert b"is a set, whose order is chance" in bytes(returned.output)
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_pydantic_model_is_a_result_under_its_aliases(is_listed: bool) -> None:
+    found = Finding(filePath="a", lines=3, seen=datetime.date(2026, 1, 2))
+    shown = '{"filePath":"a","lines":3,"seen":"2026-01-02","folder":"."}'
+
+    @tool(effect="read")
+    def look() -> Finding | list[Finding]:
+        """Look."""
+        return [found] if is_listed else found
+
+    returned = results_of(look)
+    assert returned.status == "ok"
+    assert msgspec.json.decode(returned.output) == (f"[{shown}]" if is_listed else shown)
+
+
+def results_of(made: Any) -> ToolReturned:
+    async def run() -> ToolReturned:
+        model = ScriptedModel([call(made.name), say("done")])
+        async with Runtime(":memory:", model=model) as runtime:
+            session = await runtime.open(Agent("host", tools=[made]))
+            await session.ask("go")
+            await session.close()
+            async for event in session.events():
+                if isinstance(event.body, ToolReturned):
+                    return event.body
+        raise AssertionError
+
+    return asyncio.run(run())
