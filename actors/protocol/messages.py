@@ -43,13 +43,18 @@ RULES = 1
 
 @final
 class SessionOpened(RichMessage, frozen=True):
-    """The first event of a session: its rule set, the profiles of its agents, and its limits."""
+    """The first event of a session: its rule set, the profiles of its agents, and its limits.
+
+    tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
+    """
 
     rules: int
     host: str
     profiles: tuple[Json, ...]
     model: ModelSpec
     limits: Limits = Limits()
+    tags: tuple[str, ...] = ()
+    metadata: Json = NULL
 
 
 @final
