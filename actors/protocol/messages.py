@@ -63,6 +63,7 @@ class Resumed(RichMessage, frozen=True):
 
     rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
+    from_next_ask: True if host, profiles and model hold once the running ask has ended.
     """
 
     rules: int
@@ -71,6 +72,7 @@ class Resumed(RichMessage, frozen=True):
     model: ModelSpec | None = None
     limits: Limits | None = None
     extend_ms: int = 0
+    from_next_ask: bool = False
 
 
 @final

@@ -1,11 +1,14 @@
 """Sessions as a store lists them: a row for each, kept up to date by the appends, so that no event is read.
 
+The message in the log -> the status of its session:
+
     status       changed by
     open         SessionOpened, AskEnded; Resumed after SessionClosed
     unfinished   Ask
     closed       SessionClosed
 
-`kind` is the ending of the last outcome. Tags and metadata are copies of those in `SessionOpened`.
+`kind` is the ending of the last outcome, `host` the last recorded one. Tags and metadata are copies of those
+in `SessionOpened`.
 """
 
 import re
@@ -42,7 +45,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     created_ms, last_ms: the times of its creation and of its last event, in milliseconds since 1970 UTC;
     last_ms is 0 without an event. title: the start of its first prompt. head: the seq of its last event.
     number: its place in the order in which the log's sessions came. kind: the ending of its last outcome,
-    such as `answered` or `budget`; empty if there is none.
+    such as `answered` or `budget`; empty if there is none. host: the name of its host agent.
     """
 
     session_id: str
@@ -54,6 +57,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     status: SessionStatus = "open"
     kind: OutcomeKind | Literal[""] = ""
     last_ms: int = 0
+    host: str = ""
     tags: tuple[str, ...] = ()
     metadata: dict[str, object] = {}
 
@@ -103,13 +107,14 @@ EVERY_SESSION: Final = SessionQuery()
 
 
 class RowChange(NamedTuple):
-    """The change that events make to their session's row. status, kind: empty for no change.
+    """The change that events make to their session's row. status, kind, host: empty for no change.
 
     opened: the message with tags and metadata, if the events hold one that has some.
     """
 
     status: str = ""
     kind: str = ""
+    host: str = ""
     opened: SessionOpened | None = None
 
     def status_after(self, before: str) -> str:
@@ -139,10 +144,13 @@ def _changed(change: RowChange, body: AnyMessage) -> RowChange:
             return change._replace(status="open", kind=kind)
         case SessionClosed():
             return change._replace(status="closed")
-        case Resumed():
-            return change._replace(status=_REOPENED.get(change.status, change.status))
-        case SessionOpened() if body.tags or body.metadata != NULL:
-            return change._replace(opened=body)
+        case Resumed(host=host):
+            return change._replace(
+                status=_REOPENED.get(change.status, change.status), host=host or change.host
+            )
+        case SessionOpened(host=host):
+            has_details = body.tags or body.metadata != NULL
+            return change._replace(host=host, opened=body if has_details else None)
         case _:
             return change
 

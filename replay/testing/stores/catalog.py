@@ -51,6 +51,13 @@ STEPS: list[tuple[AnyMessage, str, str]] = [
 """Messages between the client and the supervisor: the status and the kind after each."""
 
 
+HOSTS: list[tuple[AnyMessage, str]] = [
+    (SessionOpened(RULES, "host", (), ModelSpec("m")), "host"),
+    (Resumed(RULES, "other"), "other"),
+    (Resumed(RULES), "other"),
+]
+
+
 def opening(*tags: str, **metadata: object) -> SessionOpened:
     """Make the first message of a session."""
     return SessionOpened(
@@ -121,12 +128,18 @@ class CatalogCases:
             first = opening("user:7", "émile", name="Ann", plan={"seats": [1, None]})
             await added(log, "s", 1, [of_client(1, first), *events(2, 3)])
             (row,) = rows = await log.sessions()
-            assert row.tags == ("user:7", "émile")
+            assert (row.host, row.tags) == ("host", ("user:7", "émile"))
             assert row.metadata == {"name": "Ann", "plan": {"seats": [1, None]}}
             left = place.after_crash()
         for kept in (place, left or place):
             with closing(kept.reader()) as reader:
                 assert reader.sessions() == rows
+
+    async def test_the_host_is_the_one_that_was_recorded_last(self, place: StorePlace) -> None:
+        async with opened(place, sessions="s") as log:
+            for seq, (body, host) in enumerate(HOSTS, 1):
+                await added(log, "s", 1, [of_client(seq, body)])
+                assert (await log.sessions())[0].host == host
 
     # --- choices and pages --------------------------------------------------------
 

@@ -75,10 +75,11 @@ MOVE_HEADS: Final = (
     "WHERE sessions.id = json_extract(m.value, '$[0]') AND epoch = json_extract(m.value, '$[1]') "
     "AND head = json_extract(m.value, '$[2]')"
 )
-# Changes the status of sessions: [[number, status, kind], ...]. A statement of its own, since most batches
+# Changes the rows of sessions: [[number, status, kind, host], ...]. A statement of its own: most batches
 # change none, and every write of the column also writes its index.
-CHANGE_STATUS: Final = (
+CHANGE_ROWS: Final = (
     "UPDATE sessions SET kind = ifnull(nullif(json_extract(c.value, '$[2]'), ''), kind), "
+    "host = ifnull(nullif(json_extract(c.value, '$[3]'), ''), host), "
     "status = CASE json_extract(c.value, '$[1]') WHEN '' THEN status "
     "WHEN 'resumed' THEN CASE status WHEN 'closed' THEN 'open' ELSE status END "
     "ELSE json_extract(c.value, '$[1]') END FROM json_each({}) AS c "
@@ -218,7 +219,7 @@ def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute(_VIEW)
     pieces, uses, rows = inserts_from("NEW.", kind)
-    moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_STATUS.format("NEW.changes")
+    moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_ROWS.format("NEW.changes")
     connection.execute(_TRIGGER.format(moved=moved, changed=changed, pieces=pieces, uses=uses, rows=rows))
 
 
@@ -265,8 +266,8 @@ class BatchPlan:
         return _encode(list(self._moves.values())).decode()
 
     def changes(self) -> str:
-        """Return number, new status and new kind of each session whose row changes, as JSON."""
-        found = [(self.heads[name].number, *change[:2]) for name, change in self._changes.items()]
+        """Return number, new status, kind and host of each session whose row changes, as JSON."""
+        found = [(self.heads[name].number, *change[:3]) for name, change in self._changes.items()]
         return _encode(found).decode()
 
     def add(self, part: Append, known: KnownHead) -> Head | Exception:

@@ -18,7 +18,7 @@ from callboard.runtime.log.protocol import Append, Head, Stored, session_exists
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, details_of
 from callboard.runtime.log.sqlite.batch import (
     BLOB,
-    CHANGE_STATUS,
+    CHANGE_ROWS,
     MOVE_HEADS,
     TEXT,
     BatchPlan,
@@ -46,7 +46,7 @@ _NEW_SESSION: Final = (
     "?, 1, 0, ?, ?, ?)"
 )
 _MOVES: Final = MOVE_HEADS.format("?")
-_CHANGES: Final = CHANGE_STATUS.format("?")
+_CHANGES: Final = CHANGE_ROWS.format("?")
 _PAGES_PER_BATCH: Final = 2  # even the smallest transaction writes: a guess that need not be exact
 _FATAL: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 

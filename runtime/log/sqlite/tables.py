@@ -28,7 +28,7 @@ _SESSION: Final = (
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
     f"CAST(title AS BLOB), CAST(status AS BLOB), CAST(kind AS BLOB), {typed('last_ms', 'integer')}, "
-    "CAST(details AS BLOB) FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
+    "CAST(host AS BLOB), CAST(details AS BLOB) FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
 )
 # `CROSS JOIN` makes SQLite begin with the tag, of which few sessions are, and not with the newest sessions.
 _OF_TAG: Final = "tags CROSS JOIN sessions ON id = tags.session WHERE tag = ?"
@@ -58,6 +58,7 @@ _SessionRow: TypeAlias = tuple[
     bytes | None,
     bytes | None,
     int | None,
+    bytes | None,
     bytes | None,
 ]
 _Fields: TypeAlias = tuple[int, int, str, str, int, bytes, tuple[Cut, ...], bytes]  # those of `Sealed`
@@ -176,7 +177,7 @@ class Tables:
             execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (self.stored_tag(tag), entry.number))
 
     def _session_row(self, row: _SessionRow) -> SessionRow:
-        number, name, epoch, head, created_ms, title, status, kind, last_ms, details = row
+        number, name, epoch, head, created_ms, title, status, kind, last_ms, host, details = row
         try:
             session_id = str(name or b"\xff", "utf-8")
         except UnicodeDecodeError:
@@ -185,7 +186,7 @@ class Tables:
             raise _damaged_session(session_id)
         found = self.details(session_id, details)
         texts = (self._title(session_id, title), number, _text(status), _text(kind))
-        values = (session_id, epoch, head, created_ms, *texts, last_ms, *structs.astuple(found))
+        values = (session_id, epoch, head, created_ms, *texts, last_ms, _text(host), *structs.astuple(found))
         try:
             return msgspec.convert(dict(zip(_FIELDS, values, strict=True)), SessionRow)
         except msgspec.ValidationError:
