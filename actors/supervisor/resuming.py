@@ -32,8 +32,9 @@ def _replace_agents(work: UnitOfWork, resumed: Resumed) -> None:
     if profiles is None or not (resumed.profiles or resumed.model):
         return
     state = work.state
-    named = Agents(resumed.host, profiles) if profiles else Agents(state.host_name, state.profiles)
-    agents = replace(named, model=resumed.model)
+    former = state.later or Agents(state.host_name, state.profiles)
+    named = replace(former, host_name=resumed.host, profiles=profiles) if profiles else former
+    agents = replace(named, model=resumed.model or former.model)
     if resumed.from_next_ask and state.ask is not None:
         work.update_session(later=agents)
     else:
