@@ -50,7 +50,9 @@ from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.opening import open_log as open_log
 from callboard.runtime.log.protocol import EventLog as EventLog
 from callboard.runtime.log.protocol import Head as Head
-from callboard.runtime.log.protocol import SessionRow as SessionRow
+from callboard.runtime.log.session_rows import SessionQuery as SessionQuery
+from callboard.runtime.log.session_rows import SessionRow as SessionRow
+from callboard.runtime.log.session_rows import SessionStatus as SessionStatus
 from callboard.runtime.log.sqlite.log import SQLiteLog as SQLiteLog
 from callboard.runtime.models.anthropic.model import AnthropicModel as AnthropicModel
 from callboard.runtime.models.protocol import Model as Model
@@ -129,7 +131,9 @@ __all__ = [
     "SessionExists",
     "SessionFailed",
     "SessionNotFound",
+    "SessionQuery",
     "SessionRow",
+    "SessionStatus",
     "Status",
     "StoreError",
     "StoreFailed",

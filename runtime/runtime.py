@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionBusy
 from callboard.actors.protocol.limits import Limits, narrow
@@ -19,6 +21,7 @@ from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Model, model_named
+from callboard.runtime.operations import Operations
 from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
@@ -29,8 +32,10 @@ from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.call_options import Prompt, RunOptions
+from callboard.runtime.sessions.labels import checked_tags, metadata_json
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
 from callboard.runtime.sessions.session import Session, with_head
@@ -43,7 +48,7 @@ T = TypeVar("T")
 _TITLE_CHARS_MAX: Final = 200
 
 
-class Runtime:
+class Runtime(Operations):
     """The runtime of agents: it runs and records them.
 
     log: an address for `open_log` (a path, `":memory:"`), or any `EventLog`.
@@ -60,6 +65,9 @@ class Runtime:
     secrets: never written anywhere. Tools may ask for them by name.
     redact_keys: True treats text in the form of a well-known API key as a secret too (docs/security.md).
     types: the output types of asks that may be resumed; those that agents name need no entry.
+    on_agents_changed: for a session that resumes with agents whose definition has changed: `"refuse"` raises
+        AgentsChanged; `"next_ask"` lets the running ask go on with the recorded agents, and takes the new
+        ones from the next ask on; `"accept"` takes the new ones for agents that begin from now on.
 
     Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
     cannot be opened.
@@ -80,19 +88,19 @@ class Runtime:
         secrets: Sequence[str | SecretRef | SecretPattern] = (),
         redact_keys: bool = True,
         types: Sequence[object] = (),
+        on_agents_changed: AgentsPolicy = "refuse",
     ) -> None:
+        super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
-        self._log = open_log(log, durability) if isinstance(log, str | Path) else log
         self._model = model_named(model) if isinstance(model, str) else model
         self._limits = limits_of(limits)
         self._types = tuple(map(output_type, types))
         self._is_strict = strict_spending
         self._approver = approve
+        self._on_agents_changed = checked_policy(on_agents_changed)
         self._is_closing = False
         self._process = os.getpid()
         self._writer: GroupWriter | None = None
-        self._sessions: dict[str, Session] = {}
-        self._resuming: set[str] = set()
         self._models: dict[int, Model] = {}
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
@@ -113,6 +121,7 @@ class Runtime:
         self._writer = GroupWriter(self._log)
         self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
         self._is_closing = False
+        self._catalog.remover.start()  # with the rest of what an earlier process had deleted
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -133,7 +142,7 @@ class Runtime:
         writer, self._writer = self._writer, None
         errors = await _closed(session.close for session in tuple(self._sessions.values()))
         errors += await _closed(model.aclose for model in models.values())
-        for held in (writer, self._checker, self._tools):
+        for held in (self._catalog.remover, writer, self._checker, self._tools):
             errors += await _closed([held.aclose] if held else [])
         await self._log.close()
         if errors:
@@ -170,6 +179,8 @@ class Runtime:
         limits: Limits | None = None,
         session_id: str = "",
         request_id: str = "",
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, object] | None = None,
     ) -> Outcome[Any]:
         """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
@@ -177,7 +188,9 @@ class Runtime:
         await self._checker.refuse_broken(schema_of_ask(agent, output_schema))
         if self._approver is None:
             refuse_unasked(agent)
-        session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
+        session = await self.open(
+            agent, session_id=session_id, limits=limits, title=prompt, tags=tags, metadata=metadata
+        )
         try:
             outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
         finally:
@@ -213,6 +226,8 @@ class Runtime:
         limits: Limits | None = None,
         session_id: str = "",
         request_id: str = "",
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, object] | None = None,
     ) -> Outcome[Any]:
         """Open the log, run one prompt, close the log: `run` for programs without an event loop.
 
@@ -229,6 +244,8 @@ class Runtime:
                     limits=limits,
                     session_id=session_id,
                     request_id=request_id,
+                    tags=tags,
+                    metadata=metadata,
                 )
 
         return event_loop.run(once())
@@ -240,8 +257,13 @@ class Runtime:
         session_id: str = "",
         limits: Limits | None = None,
         title: "str | Sequence[Mapping[str, object]]" = "",
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, object] | None = None,
     ) -> Session:
         """Open a new session with this agent as its host. limits: narrower ones than the runtime's hold.
+
+        tags: up to 32 words by which `sessions` finds it. metadata: a small JSON object that it shows. Both
+        are logged, and neither is shown to a model.
 
         Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
         """
@@ -249,9 +271,14 @@ class Runtime:
         found = self._agents_of(agent, limits)
         name = checked_name("session_id", session_id) or new_session_id()
         self._secrets.refuse_in("session_id", name)
+        opened = replace(
+            found.opened,
+            tags=checked_tags(tags, self._secrets),
+            metadata=metadata_json(metadata, self._secrets),
+        )
         epoch = await self._log.create(name, now_ms(), self._title(title))
         session, board = self._put_together(name, epoch, found, self._types_of(found))
-        board.submit_for_client(found.opened)
+        board.submit_for_client(opened)
         return session
 
     async def resume(
@@ -271,7 +298,7 @@ class Runtime:
 
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
-        agents that have changed, and records that.
+        agents that have changed, and records that, whatever `Runtime(on_agents_changed=...)` says.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType for an unfinished ask
         whose output type is not given (`Runtime(types=)`), SessionEnded for a closed session,
@@ -282,6 +309,7 @@ class Runtime:
         found = self._agents_of(agent, limits)
         types = self._types_of(found)
         more_ms = extension_ms(extend)
+        policy = "accept" if accept_changes else self._on_agents_changed
         if session_id in self._sessions or session_id in self._resuming:
             raise SessionBusy(
                 f"session {session_id} runs here; use the Session that `open` or `resume` returned"
@@ -289,11 +317,11 @@ class Runtime:
         self._resuming.add(session_id)  # before the first await: a second resume would fence this one
         try:
             epoch, head, recorded = await take_over(
-                self._log, session_id, found.opened, accept_changes, types
+                self._log, session_id, found.opened, policy, types, found.models
             )
         finally:
             self._resuming.discard(session_id)
-        first = continuation(recorded, found.opened, limits is not None, more_ms)
+        first = continuation(recorded, found.opened, limits is not None, more_ms, policy)
         recovered = recover_session(session_id, recorded, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
         session, board = self._put_together(session_id, epoch, found, types)

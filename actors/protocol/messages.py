@@ -43,13 +43,18 @@ RULES = 1
 
 @final
 class SessionOpened(RichMessage, frozen=True):
-    """The first event of a session: its rule set, the profiles of its agents, and its limits."""
+    """The first event of a session: its rule set, the profiles of its agents, and its limits.
+
+    tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
+    """
 
     rules: int
     host: str
     profiles: tuple[Json, ...]
     model: ModelSpec
     limits: Limits = Limits()
+    tags: tuple[str, ...] = ()
+    metadata: Json = NULL
 
 
 @final
@@ -58,6 +63,7 @@ class Resumed(RichMessage, frozen=True):
 
     rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
+    from_next_ask: True if host, profiles and model hold once the running ask has ended.
     """
 
     rules: int
@@ -66,6 +72,7 @@ class Resumed(RichMessage, frozen=True):
     model: ModelSpec | None = None
     limits: Limits | None = None
     extend_ms: int = 0
+    from_next_ask: bool = False
 
 
 @final

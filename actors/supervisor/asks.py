@@ -18,6 +18,7 @@ from callboard.actors.protocol.usage import NOTHING, ZERO, Usage, minus
 from callboard.actors.supervisor.delegating import ask_schema, roster_of
 from callboard.actors.supervisor.ending import end_delegation, stop_below, stop_one
 from callboard.actors.supervisor.state import (
+    Agents,
     AskOutcome,
     AskState,
     Budget,
@@ -54,6 +55,12 @@ def read_profiles(raws: tuple[Json, ...]) -> dict[str, tuple[Profile, Json]] | N
     except (msgspec.DecodeError, RecursionError):
         return None
     return {profile.name: (profile, raw) for profile, raw in zip(read, raws, strict=True)}
+
+
+def take_agents(work: UnitOfWork, agents: Agents) -> None:
+    """Let the session have these agents from now on. Living ones stay as they are."""
+    model = agents.model or work.state.model
+    work.update_session(host_name=agents.host_name, profiles=agents.profiles, model=model)
 
 
 # --- the start of an ask ----------------------------------------------------------
@@ -201,7 +208,10 @@ def conclude(work: UnitOfWork, is_grace_over: bool = False) -> None:
         _start_grace(work, ask, ask.outcome)
         return
     work.cancel_timer(ask.grace_timer)
-    work.update_session(ask=None, phase="open")
+    later = work.state.later
+    work.update_session(ask=None, phase="open", later=None)
+    if later is not None:
+        take_agents(work, later)
     work.post(CLIENT, _ended(work, ask, ask.outcome))
     if work.state.is_closing:  # a close that came during the ask has waited for its outcome
         _close(work)

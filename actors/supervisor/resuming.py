@@ -1,6 +1,7 @@
 """Resuming: a resume may change the profiles, the model and the limits of a session, and extend deadlines.
 
-Living agents keep their profile, model and limits. Agents that begin after the resume get the new ones.
+Living agents keep their profile, model and limits. Agents that begin after the resume get the new ones, or,
+with `from_next_ask`, those that begin after the running ask.
 """
 
 from msgspec.structs import replace
@@ -9,7 +10,8 @@ from callboard.actors.protocol.addresses import CLOCK, HOST
 from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.messages import Resumed
 from callboard.actors.protocol.port_messages import ExtendTimer
-from callboard.actors.supervisor.asks import host_budget, read_profiles
+from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
+from callboard.actors.supervisor.state import Agents
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -17,15 +19,27 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
     """Apply the changes with which another process resumes the session."""
     if work.state.phase == "new":
         return
-    profiles = read_profiles(resumed.profiles)
-    if resumed.profiles and profiles is not None:
-        work.update_session(host_name=resumed.host, profiles=profiles)
-    if resumed.model is not None:
-        work.update_session(model=resumed.model)
+    _replace_agents(work, resumed)
     if resumed.limits is not None:
         _bound(work, fill(resumed.limits))
     if resumed.extend_ms:
         _extend(work, resumed.extend_ms)
+
+
+def _replace_agents(work: UnitOfWork, resumed: Resumed) -> None:
+    """Take the new agents, now or for the next ask."""
+    profiles = read_profiles(resumed.profiles)
+    if profiles is None or not (resumed.profiles or resumed.model):
+        return
+    state = work.state
+    former = state.later or Agents(state.host_name, state.profiles)
+    named = replace(former, host_name=resumed.host, profiles=profiles) if profiles else former
+    agents = replace(named, model=resumed.model or former.model)
+    if resumed.from_next_ask and state.ask is not None:
+        work.update_session(later=agents)
+    else:
+        work.update_session(later=None)
+        take_agents(work, agents)
 
 
 def _bound(work: UnitOfWork, limits: Limits) -> None:

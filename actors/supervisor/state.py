@@ -183,6 +183,14 @@ class Timer(msgspec.Struct, frozen=True, gc=False):
     address: str = ""
 
 
+class Agents(msgspec.Struct, frozen=True, gc=False):
+    """The agents of a session. model: of those that name none, None for no change."""
+
+    host_name: str
+    profiles: dict[str, tuple[Profile, Json]]
+    model: ModelSpec | None = None
+
+
 SessionPhase: TypeAlias = Literal["new", "open", "asking", "closed"]
 
 
@@ -196,6 +204,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     in_flight: the number of model calls without an answer.
     queue: the addresses of agents whose requests are served when a slot is free, by ticket.
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
+    later: the agents from the next ask on, None for no change.
     """
 
     phase: SessionPhase = "new"
@@ -216,3 +225,4 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     next_timer: int = 1
     schemas: IntMap[SchemaVerdict] = IntMap()
     ask: AskState | None = None
+    later: Agents | None = None

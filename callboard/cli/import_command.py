@@ -20,6 +20,7 @@ from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
 from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.reading import file_of
+from callboard.runtime.log.removal import erase
 
 _BATCH_EVENTS: Final = 500
 
@@ -117,7 +118,7 @@ class Importing:
                 raise _exists(self._passed[0])
         except BaseException:
             for session_id in self._made:
-                await self._log.delete(session_id)
+                await erase(self._log, session_id)
             raise
         return self._sessions, self._events
 
@@ -219,4 +220,4 @@ def delete(session: str, yes: bool, log: str) -> None:
 
 async def _delete(address: str, session_id: str) -> int:
     async with _opened(address) as log:
-        return await log.delete(session_id)
+        return await erase(log, session_id)

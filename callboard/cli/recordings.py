@@ -14,8 +14,9 @@ from callboard.cli.output import talk
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.log import reading
-from callboard.runtime.log.protocol import EventLog, Head, LogReader, SessionRow
+from callboard.runtime.log.protocol import EventLog, Head, LogReader
 from callboard.runtime.log.reading import file_of, is_memory
+from callboard.runtime.log.session_rows import SessionRow
 
 _LISTED: Final = 5
 F = TypeVar("F", bound=Callable[..., Any])

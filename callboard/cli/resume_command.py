@@ -19,7 +19,8 @@ from callboard.cli.show_command import end_of
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
-from callboard.runtime.log.protocol import LogReader, SessionRow
+from callboard.runtime.log.protocol import LogReader
+from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of

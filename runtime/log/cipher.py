@@ -4,14 +4,17 @@
     keys    = HKDF-SHA256(the user's key, salt of the log, info), 32 bytes each
     info    = "callboard/1 session " + session id    bodies and the title of a session
               "callboard/1 blobs"                    large values, which sessions share
+              "callboard/1 tags"                     the digests by which tags are found
               "callboard/1 check"                    its first 8 bytes are kept to recognise the key
-    associated data = MessagePack of ["event", session, seq], ["title", session] or ["blob", digest]
+    associated data = MessagePack of ["event", session, seq], ["title", session], ["details", session] or
+                      ["blob", digest]
 
 So a body that is moved to another place, of the same or of another session, does not decrypt. docs/log.md
 says which parts are not encrypted.
 """
 
 import os
+from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -19,7 +22,9 @@ import msgspec
 from callboard.actors.protocol.errors import CorruptLog, MissingExtra, MisuseError, WrongKey
 
 Place: TypeAlias = (
-    tuple[Literal["event"], str, int] | tuple[Literal["title"], str] | tuple[Literal["blob"], bytes]
+    tuple[Literal["event"], str, int]
+    | tuple[Literal["title", "details"], str]
+    | tuple[Literal["blob"], bytes]
 )
 KEY_BYTES_MIN: Final = 32
 _SALT_BYTES: Final = 16
@@ -62,6 +67,11 @@ class Cipher:
         except (ValueError, self._invalid):
             raise Unopenable("it does not decrypt") from None
         return text
+
+    def tag(self, text: str) -> str:
+        """Return the digest that stands for a tag in the file, the same for equal tags."""
+        key = self._derive(b"callboard/1 tags")
+        return blake2b(text.encode(), digest_size=16, key=key, person=b"callboard/tag").hexdigest()
 
     def _key(self, place: Place) -> Any:
         is_blob = place[0] == "blob"

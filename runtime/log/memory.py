@@ -3,12 +3,15 @@
 `MemoryReader` reads beside the writer, from any thread: lists only grow, and a head moves after its rows.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 import msgspec
+from msgspec import structs
 
 from callboard.actors.protocol.errors import StoreFailed
+from callboard.actors.protocol.events import Event
 from callboard.runtime.log.hash_chain import UNWRITABLE, HashChain, Sealing, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest
 from callboard.runtime.log.protocol import (
@@ -17,11 +20,17 @@ from callboard.runtime.log.protocol import (
     Head,
     LogReader,
     Sealed,
-    SessionRow,
     Stored,
     no_session,
     refusal,
     session_exists,
+)
+from callboard.runtime.log.session_rows import (
+    EVERY_SESSION,
+    SessionQuery,
+    SessionRow,
+    change_of,
+    details_of,
 )
 
 # One bytes object per row: 350 bytes for an event with a 180-byte body. A tuple of its parts takes 460, and
@@ -31,12 +40,26 @@ _unpack = msgspec.msgpack.Decoder(Sealed).decode
 
 
 class _Session(msgspec.Struct, eq=False):
-    created_ms: int
-    title: str
+    row: SessionRow
     origin: bytes
     head: Head
     epoch: int = 1
     rows: list[bytes] = []
+    values: set[bytes] = set()  # digests of its large values
+
+    def note(self, events: Sequence[Event]) -> None:
+        """Bring the row up to these events."""
+        change = change_of(events)
+        details = structs.asdict(details_of(change.opened)) if change.opened else {}
+        self.row = structs.replace(
+            self.row,
+            head=self.head.seq,
+            last_ms=events[-1].at if events else self.row.last_ms,
+            status=change.status_after(self.row.status),
+            kind=change.kind or self.row.kind,
+            host=change.host or self.row.host,
+            **details,
+        )
 
 
 class MemoryLog:
@@ -48,6 +71,9 @@ class MemoryLog:
         self._is_open = False
         self._sessions: dict[str, _Session] = {}
         self._blobs: dict[bytes, bytes] = {}
+        self._users: Counter[bytes] = Counter()  # sessions that have a large value
+        self._made = 0
+        self._size = 0
         self._reader = MemoryReader(self)
 
     async def open(self) -> None:
@@ -60,13 +86,16 @@ class MemoryLog:
         self._check_open()
         if session_id in self._sessions:
             raise session_exists(session_id)
-        self._sessions[session_id] = _Session(created_ms, title, origin, Head(0, origin))
+        self._made += 1
+        row = SessionRow(session_id, 1, 0, created_ms, title, self._made)
+        self._sessions[session_id] = _Session(row, origin, Head(0, origin))
         return 1
 
     async def take_over(self, session_id: str) -> tuple[int, Head]:
         session = self._session(session_id)
         self._reader.verify_chain(session_id, self._key)
         session.epoch += 1
+        session.row = structs.replace(session.row, epoch=session.epoch)
         return session.epoch, session.head
 
     async def append(self, batch: Sequence[Append]) -> list[Head | Exception]:
@@ -80,17 +109,31 @@ class MemoryLog:
     async def head(self, session_id: str) -> Head:
         return self._session(session_id).head
 
-    async def sessions(self) -> list[SessionRow]:
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         self._check_open()
-        return self._reader.sessions()
+        return self._reader.sessions(query)
 
     async def delete(self, session_id: str) -> int:
         session = self._session(session_id)
         del self._sessions[session_id]
-        rows = chain.from_iterable(other.rows for other in self._sessions.values())
-        used = {cut.digest for row in map(_unpack, rows) for cut in row.cuts}
-        self._blobs = {digest: self._blobs[digest] for digest in used}
+        self._size -= sum(map(len, session.rows))
+        self._users.subtract(session.values)
+        for digest in session.values:
+            if not self._users[digest]:
+                del self._users[digest]
+                self._size -= len(self._blobs.pop(digest))
         return session.head.seq
+
+    async def purge(self) -> bool:
+        self._check_open()
+        return False  # `delete` has dropped all of it
+
+    async def vacuum(self, pages: int | None) -> int:
+        self._check_open()
+        return 0
+
+    def size_bytes(self) -> int:
+        return self._size
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -108,21 +151,34 @@ class MemoryLog:
             return refused
         try:
             sealing = self._hash_chain.seal_all(part.session_id, session.head.digest, part.events)
-            rows = [_pack(row) for row in self._without_values(sealing).rows(part.events)]
+            sealing = self._without_values(sealing, session.values)
+            rows = [_pack(row) for row in sealing.rows(part.events)]
         except UNWRITABLE as error:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         session.rows += rows
         session.head = sealing.head(session.head)
+        session.note(part.events)
+        self._size += sum(map(len, rows))
         return session.head
 
-    def _without_values(self, sealing: Sealing) -> Sealing:
-        """Return a sealing without the bytes of its large values, which are kept once."""
-        if not sealing.cuts:
-            return sealing
-        for cuts in sealing.cuts.values():
-            self._blobs.update((cut.digest, cut.data) for cut in cuts if cut.digest not in self._blobs)
+    def _without_values(self, sealing: Sealing, values: set[bytes]) -> Sealing:
+        """Return a sealing without the bytes of its large values, which are kept once.
+
+        values: the digests of the session's values, to which the new ones are added.
+        """
+        for each in (one for cuts in sealing.cuts.values() for one in cuts):
+            if each.digest not in self._blobs:
+                self._blobs[each.digest] = each.data
+                self._size += len(each.data)
+            if each.digest not in values:
+                values.add(each.digest)
+                self._users[each.digest] += 1
         lean = {at: tuple(cut._replace(data=b"") for cut in cuts) for at, cuts in sealing.cuts.items()}
         return sealing._replace(cuts=lean)
+
+
+def _place(row: SessionRow) -> tuple[int, int]:
+    return row.created_ms, row.number
 
 
 class MemoryReader(LogReader):
@@ -134,13 +190,12 @@ class MemoryReader(LogReader):
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
-    def sessions(self) -> list[SessionRow]:
-        # Reversed: made later comes first among those of the same millisecond.
-        rows = [
-            SessionRow(session_id, session.epoch, session.head.seq, session.created_ms, session.title)
-            for session_id, session in reversed(list(self._log._sessions.items()))
-        ]
-        return sorted(rows, key=lambda row: -row.created_ms)
+    def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        rows = [session.row for session in list(self._log._sessions.values())]
+        rows.sort(key=_place, reverse=True)
+        before = query.place
+        chosen = (row for row in rows if query.has(row) and (before is None or _place(row) < before))
+        return list(islice(chosen, query.limit))
 
     def head(self, session_id: str) -> Head:
         return self.session(session_id).head

@@ -14,6 +14,7 @@ from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionExists, 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import RULES
 from callboard.runtime.log.large_values import Cut, splice
+from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 
 GENESIS: Final = bytes(32)  # the origin of a hash chain, for a session that is not a fork
 
@@ -67,16 +68,6 @@ class Sealed(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return Stored(self.seq, self.at, self.sender, self.recipient, self.cause, body, self.digest)
 
 
-class SessionRow(msgspec.Struct, frozen=True, gc=False):
-    """A session of a store. created_ms: milliseconds since 1970 UTC. title: the start of its first prompt."""
-
-    session_id: str
-    epoch: int
-    head: int
-    created_ms: int
-    title: str
-
-
 class EventLog(Protocol):
     """An append-only store of sessions. One owner writes; `append` is called by one task at a time."""
 
@@ -113,14 +104,30 @@ class EventLog(Protocol):
     async def head(self, session_id: str) -> Head:
         """Return the head of a session. Raises SessionNotFound."""
 
-    async def sessions(self) -> list[SessionRow]:
-        """Return all sessions, newest first."""
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        """Return the chosen sessions, newest first, without reading their events. Raises MisuseError."""
 
     async def delete(self, session_id: str) -> int:
-        """Delete a session: its events, and the large values that no other session has.
+        """Take a session out of the log at once: no method finds it from now on, and its id is free.
 
-        Returns the number of its events. Raises SessionNotFound.
+        `purge` removes its events. Returns their number. Raises SessionNotFound.
         """
+
+    async def purge(self) -> bool:
+        """Remove some events of deleted sessions, and the large values that no other session has.
+
+        Takes a few milliseconds, so that commits of other sessions go in between. Returns whether more is
+        left. A crash in between loses no other session's events; the next owner goes on.
+        """
+
+    async def vacuum(self, pages: int | None) -> int:
+        """Give up to `pages` free pages back to the file system. Return the number of those left.
+
+        pages: None rewrites the whole log in its smallest form, during which no event can be stored.
+        """
+
+    def size_bytes(self) -> int:
+        """Return the size of the log in bytes, that of events which are not written back included."""
 
     async def close(self) -> None:
         """Give up ownership. Acknowledged events stay."""
@@ -132,8 +139,8 @@ class LogReader(Protocol):
     Methods that name a session raise SessionNotFound, and CorruptLog for damage.
     """
 
-    def sessions(self) -> list[SessionRow]:
-        """Return all sessions, newest first."""
+    def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        """Return the chosen sessions, newest first, without reading their events. Raises MisuseError."""
 
     def head(self, session_id: str) -> Head:
         """Return the head of a session."""

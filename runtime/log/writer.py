@@ -30,6 +30,7 @@ UNDURABLE_MAX: Final = 8_192  # events of all sessions that may wait for the dis
 # pass of an idle loop takes 0.02 ms.
 PASSES_MAX: Final = 3  # of the loop, for which a batch of up to `FEW` events stays open while more come in
 FEW: Final = 64
+TIMES_MAX: Final = 1_000  # commits whose times are kept
 MANY: Final = 200  # events in a batch, from which on it is large
 
 # The store's thread needs the interpreter lock between its calls into SQLite. A waiting thread may demand it
@@ -58,6 +59,7 @@ class GroupWriter:
         self._is_closed = False
         self._process = os.getpid()
         self.undurable = 0  # number of events that were staged and are not durable yet
+        self.commit_times: deque[float] = deque(maxlen=TIMES_MAX)  # seconds of the last commits
 
     # --- sessions -----------------------------------------------------------------
 
@@ -190,11 +192,14 @@ class GroupWriter:
         batch = [stream.take() for stream in streams]
         # After a large batch the next `stage` naps at once: sealing it needs the interpreter lock (w1 x0.91).
         # After a small one the thread is soon done, and a nap only holds the loop up (w3 x0.94 without).
-        self._rested = asyncio.get_running_loop().time() if self.undurable < MANY else 0.0
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        self._rested = begun if self.undurable < MANY else 0.0
         try:
             answers: Sequence[Head | Exception] = await self._log.append(batch)
             if len(answers) != len(batch):
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
+            self.commit_times.append(clock() - begun)
         except asyncio.CancelledError:
             self._settle(streams, batch, [stream.cancelled() for stream in streams])
             raise

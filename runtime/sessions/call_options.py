@@ -19,3 +19,5 @@ class RunOptions(AskOptions, total=False):
     """The options of `Runtime.run` and `run_sync`, apart from `output_schema`."""
 
     session_id: str
+    tags: Sequence[str]
+    metadata: Mapping[str, object] | None

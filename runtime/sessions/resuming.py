@@ -1,12 +1,11 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import (
-    AgentsChanged,
     CorruptLog,
     Diverged,
     MisuseError,
@@ -22,6 +21,7 @@ from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
+from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk
 from callboard.runtime.sessions.session_types import SessionTypes
 
@@ -31,14 +31,17 @@ _PAGE: Final = 2_000
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model: as they were last recorded. asks: all request ids. ended: the asks that ended, with
-    the head of the log there, by request id. reader: knows the types and delegations of the ask that did not.
+    host, profiles, model: as they were last recorded. in_force, models: the profiles and the default models
+    that agents of the last ask may have. asks: all request ids. ended: the asks that ended, with the head of
+    the log there, by request id. reader: knows the types and delegations of the ask that did not.
     """
 
     events: tuple[Event, ...]
     host: str = ""
     profiles: tuple[Json, ...] = ()
     model: ModelSpec = ModelSpec("")
+    in_force: tuple[Json, ...] = ()
+    models: tuple[ModelSpec, ...] = ()
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
@@ -84,6 +87,7 @@ def recorded_of(session_id: str, rows: Sequence[Stored]) -> RecordedSession:
             recorded = _spoken_for(session_id, recorded, event.seq, body)
         elif isinstance(body, Ask):
             asks.append(body.request_id)
+            recorded = recorded._replace(in_force=recorded.profiles, models=(recorded.model,))
         elif ask is not None:
             ended.setdefault(ask.end.request_id, (ask, (row.seq, row.digest.hex())))
     return recorded
@@ -96,26 +100,34 @@ def _spoken_for(
     check_rules(session_id, seq, body.rules)
     if body.profiles:
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
-    return recorded if body.model is None else recorded._replace(model=body.model)
+    if body.model is not None:
+        recorded = recorded._replace(model=body.model)
+    if isinstance(body, Resumed) and body.from_next_ask:
+        return recorded
+    return recorded._replace(
+        in_force=(*recorded.in_force, *body.profiles), models=(*recorded.models, recorded.model)
+    )
 
 
 async def take_over(
-    log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool, types: SessionTypes
+    log: EventLog,
+    session_id: str,
+    now: SessionOpened,
+    policy: AgentsPolicy,
+    types: SessionTypes,
+    models: Container[str] = (),
 ) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
-    now: the session as it would be opened today. accept_changes: accept other agents than the recorded ones.
-    types: those that this program gives. Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType,
-    CorruptLog.
+    now: the session as it would be opened today, with these models and types. policy: for changed agents.
+    Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType, CorruptLog.
     """
     recorded = await _read(log, session_id)
-    check(
-        session_id, recorded, now, accept_changes, types
-    )  # first, so that a refusal fences no running owner
+    check(session_id, recorded, now, policy, types, models)  # first: a refusal must fence no running owner
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
         recorded = await _read(log, session_id)
-        check(session_id, recorded, now, accept_changes, types)
+        check(session_id, recorded, now, policy, types, models)
     if head.seq != len(recorded.events):
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
@@ -127,8 +139,9 @@ def check(
     session_id: str,
     recorded: RecordedSession,
     now: SessionOpened,
-    accept_changes: bool,
+    policy: AgentsPolicy,
     types: SessionTypes,
+    models: Container[str] = (),
 ) -> None:
     """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged, MissingType."""
     if recorded.is_closed:
@@ -136,14 +149,12 @@ def check(
             f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
         )
     found = changes(recorded, now)
-    if found and not accept_changes:
-        raise AgentsChanged(
-            f"session {session_id} was recorded with other agents: {'; '.join(found)}. Resume it with those, "
-            "or pass accept_changes=True (--accept-changes) to go on with these, which is recorded",
-            found,
-        )
+    if found and policy == "refuse":
+        raise refuse_changes(session_id, found)
     if recorded.running:
-        types.refuse_missing(recorded.reader.needed(), accept_changes)
+        types.refuse_missing(recorded.reader.needed(), accept_changes=policy == "accept")
+    if recorded.running and policy == "next_ask":
+        check_models(session_id, recorded.in_force, recorded.models, models)
 
 
 def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
@@ -157,18 +168,24 @@ def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
 
 
 def continuation(
-    recorded: RecordedSession, now: SessionOpened, has_limits: bool, extend_ms: int
+    recorded: RecordedSession,
+    now: SessionOpened,
+    has_limits: bool,
+    extend_ms: int,
+    policy: AgentsPolicy = "accept",
 ) -> Resumed | SessionOpened:
     """Return the client's first message of the continuation, which holds changes only.
 
-    has_limits: whether `now` has limits of the caller. extend_ms: added to every running deadline.
+    has_limits: whether `now` has limits of the caller. extend_ms: added to every running deadline. policy:
+    for changed agents.
     """
     if not recorded.events:
         return now
     limits = now.limits if has_limits else None
     if not changes(recorded, now):
         return Resumed(RULES, limits=limits, extend_ms=extend_ms)
-    return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms)
+    is_later = policy == "next_ask" and bool(recorded.running)
+    return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms, from_next_ask=is_later)
 
 
 def recover_session(

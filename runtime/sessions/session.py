@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
@@ -71,6 +71,17 @@ class Session(AbstractAsyncContextManager["Session"]):
     def session_id(self) -> str:
         """Return the session's id in the log."""
         return self._board.session_id
+
+    @property
+    def activity(self) -> Literal["running", "idle", "failed"]:
+        """Return whether an ask runs here, none runs, or the session has failed in this process."""
+        if self._board.error is not None:
+            return "failed"
+        return "running" if self._running else "idle"
+
+    def open_requests(self) -> Iterator[str]:
+        """Yield the port of each request that has no answer yet."""
+        return (one.event.recipient for one in self._board.gate.open.values())
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

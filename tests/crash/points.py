@@ -200,10 +200,12 @@ def install(reaper: Reaper) -> None:
         with reaper.writing(), transaction(store, doing):
             yield
 
-    def watched_insert(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+    def watched_insert(
+        connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk
+    ) -> bool:
         with reaper.writing():
             reaper.at_batch()
-            return insert_batch(connection, version, moves, chunk)
+            return insert_batch(connection, version, moves, changes, chunk)
 
     patch(SQLiteStore, "_transaction", watched)
     patch(sqlite_store, "insert_batch", watched_insert)

@@ -15,10 +15,11 @@ crashes and readers beside writers are callboard's own.
 
 import pytest
 
-_PARTS = ("durability", "reading", "writing")
+_PARTS = ("catalog", "durability", "reading", "writing")
 pytest.register_assert_rewrite(*(f"callboard.replay.testing.stores.{part}" for part in _PARTS))
 
-from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # after the line above
+from callboard.replay.testing.stores.catalog import CatalogCases  # noqa: E402  # after the line above
+from callboard.replay.testing.stores.durability import DurabilityCases  # noqa: E402  # likewise
 from callboard.replay.testing.stores.events import StorePlace  # noqa: E402  # likewise
 from callboard.replay.testing.stores.reading import ReadingCases  # noqa: E402  # likewise
 from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  # likewise
@@ -26,5 +27,5 @@ from callboard.replay.testing.stores.writing import WritingCases  # noqa: E402  
 __all__ = ["StoreContract", "StorePlace"]
 
 
-class StoreContract(WritingCases, ReadingCases, DurabilityCases):
+class StoreContract(WritingCases, ReadingCases, DurabilityCases, CatalogCases):
     """Every case, for a store that is found at the fixture `place`."""

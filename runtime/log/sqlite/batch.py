@@ -21,10 +21,12 @@ import msgspec
 
 from callboard.actors.protocol.errors import StoreFailed
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import SessionOpened
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, UNWRITABLE, HashChain, Sealing
 from callboard.runtime.log.large_values import Cut
 from callboard.runtime.log.protocol import Append, Head, refusal
+from callboard.runtime.log.session_rows import NO_CHANGE, RowChange, change_of
 from callboard.runtime.log.sqlite.schema import SEQ_BITS
 
 CHUNK_BYTES: Final = 4 * 2**20  # beyond this a statement gets no further row: SQLite copies them
@@ -61,41 +63,61 @@ _INSERT_PIECES: Final = """INSERT INTO blobs(digest, data)
 SELECT substr({of}names, piece.key * {size} + 1, {size}), {data}
 FROM json_each({of}pieces) AS piece WHERE piece.type = 'array'
 ON CONFLICT(digest) DO NOTHING"""
+_INSERT_USES: Final = """INSERT INTO uses
+SELECT blobs.id, json_extract(use.value, '$[0]')
+FROM json_each({of}uses) AS use
+JOIN blobs ON digest = substr({of}names, json_extract(use.value, '$[1]') * {size} + 1, {size})
+WHERE true ON CONFLICT DO NOTHING"""
 _DATA: Final = "substr({of}data, json_extract(piece.value, '$[0]'), json_extract(piece.value, '$[1]'))"
-# Moves the heads of sessions that are at their expected one: [[number, epoch, from, to], ...].
+# Moves the heads of sessions that are at their expected one: [[number, epoch, from, to, last time], ...].
 MOVE_HEADS: Final = (
-    "UPDATE sessions SET head = json_extract(m.value, '$[3]') FROM json_each({}) AS m "
+    "UPDATE sessions SET head = json_extract(m.value, '$[3]'), "
+    "last_ms = ifnull(json_extract(m.value, '$[4]'), last_ms) FROM json_each({}) AS m "
     "WHERE sessions.id = json_extract(m.value, '$[0]') AND epoch = json_extract(m.value, '$[1]') "
     "AND head = json_extract(m.value, '$[2]')"
 )
+# Changes the rows of sessions: [[number, status, kind, host], ...]. A statement of its own: most batches
+# change none, and every write of the column also writes its index.
+CHANGE_ROWS: Final = (
+    "UPDATE sessions SET kind = ifnull(nullif(json_extract(c.value, '$[2]'), ''), kind), "
+    "host = ifnull(nullif(json_extract(c.value, '$[3]'), ''), host), "
+    "status = CASE json_extract(c.value, '$[1]') WHEN '' THEN status "
+    "WHEN 'resumed' THEN CASE status WHEN 'closed' THEN 'open' ELSE status END "
+    "ELSE json_extract(c.value, '$[1]') END FROM json_each({}) AS c "
+    "WHERE sessions.id = json_extract(c.value, '$[0]')"
+)
 _VIEW: Final = """CREATE TEMP VIEW batch AS
-SELECT NULL AS version, NULL AS moves, NULL AS rows, NULL AS bodies, NULL AS digests,
-       NULL AS pieces, NULL AS data, NULL AS names"""
+SELECT NULL AS version, NULL AS moves, NULL AS changes, NULL AS rows, NULL AS bodies, NULL AS digests,
+       NULL AS pieces, NULL AS data, NULL AS names, NULL AS uses"""
 _TRIGGER: Final = """CREATE TEMP TRIGGER insert_batch INSTEAD OF INSERT ON batch BEGIN
 SELECT RAISE(ABORT, 'changed') WHERE (SELECT data_version FROM pragma_data_version) IS NOT NEW.version;
 {moved};
 SELECT RAISE(ABORT, 'elsewhere') WHERE changes() IS NOT json_array_length(NEW.moves);
+{changed};
 {pieces};
+{uses};
 {rows};
 END"""
 # While the main thread computes without pause, every call into SQLite gives the interpreter lock away and
 # waits for milliseconds to get it back. Five statements wait five times; this one waits once, and SQLite does
 # all its work on another core, fsync included.
 _INSERT: Final = (
-    "INSERT INTO batch VALUES (:version, :moves, :rows, :bodies, :digests, :pieces, :data, :names)"
+    "INSERT INTO batch VALUES "
+    "(:version, :moves, :changes, :rows, :bodies, :digests, :pieces, :data, :names, :uses)"
 )
 
 _encode = msgspec.json.Encoder().encode
 
 
 @cache
-def inserts_from(of: str, kind: str) -> tuple[str, str]:
-    """Return the statements that insert a chunk's large values, and its rows. of: `:`, or `NEW.`."""
+def inserts_from(of: str, kind: str) -> tuple[str, str, str]:
+    """Return the statements that insert a chunk's large values, their uses, and its rows. of: `:`, `NEW.`."""
     # In a trigger (`NEW.`) a large value that is not in the file is an error.
     cuts = _CUTS.format(of=of, size=DIGEST_BYTES, checked=_ALL_NUMBERED if of == "NEW." else _NUMBERED)
     body, data = kind.format(_BODY.format(of=of)), kind.format(_DATA.format(of=of))
     return (
         _INSERT_PIECES.format(of=of, size=DIGEST_BYTES, data=data),
+        _INSERT_USES.format(of=of, size=DIGEST_BYTES),
         _INSERT_ROWS.format(of=of, size=DIGEST_BYTES, body=body, cuts=cuts),
     )
 
@@ -110,13 +132,16 @@ class _Pieces:
         self._numbers: dict[bytes, int] = {}
         self._places: list[tuple[int, int] | None] = []
         self._data: list[bytes] = []
+        self._uses: dict[tuple[int, int], None] = {}
 
-    def number(self, digest: bytes, data: bytes) -> int:
-        """Return the number in this chunk of a value that was cut out of a row's body."""
+    def number(self, session: int, digest: bytes, data: bytes) -> int:
+        """Return the number in this chunk of a value that was cut out of the body of a session's row."""
         if digest not in self._numbers:
             self._numbers[digest] = len(self._numbers)
             self._places.append(None if digest in self._known else self._added(digest, data))
-        return self._numbers[digest]
+        number = self._numbers[digest]
+        self._uses[session, number] = None
+        return number
 
     def _added(self, digest: bytes, data: bytes) -> tuple[int, int]:
         kept = data if self._cipher is None else self._cipher.seal(("blob", digest), data)
@@ -127,7 +152,8 @@ class _Pieces:
     def chunk(self) -> Chunk:
         """Return the chunk's parameters for large values."""
         places, names = _encode(self._places).decode(), b"".join(self._numbers)
-        return {"pieces": places, "names": names, "data": b"".join(self._data)}
+        uses = _encode(list(self._uses)).decode()
+        return {"pieces": places, "names": names, "data": b"".join(self._data), "uses": uses}
 
 
 class Rows:
@@ -138,7 +164,7 @@ class Rows:
         self.names: set[bytes] = set()
         self._known = known
         self._cipher = cipher
-        self._insert_pieces, self._insert = inserts_from(":", kind)
+        self._insert_pieces, self._insert_uses, self._insert = inserts_from(":", kind)
         self._chunks: list[Chunk] = []
         self._begin()
 
@@ -169,16 +195,16 @@ class Rows:
         for at, (event, body, digest) in enumerate(sealed):
             size = len(body)
             row = (base | event.seq, event.at, event.sender, event.recipient, event.cause, self._end, size)
-            self._rows.append((*row, self._numbered(cuts[at])) if at in cuts else row)
+            self._rows.append((*row, self._numbered(base >> SEQ_BITS, cuts[at])) if at in cuts else row)
             self._bodies.append(body)
             self._digests.append(digest)
             self._end += size
             if self._end + self._pieces.size > CHUNK_BYTES:
                 self._finish()
 
-    def _numbered(self, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
+    def _numbered(self, session: int, cuts: Sequence[Cut]) -> list[tuple[int, int]]:
         self.names.update(cut.digest for cut in cuts)
-        return [(offset, self._pieces.number(digest, data)) for offset, digest, data in cuts]
+        return [(offset, self._pieces.number(session, digest, data)) for offset, digest, data in cuts]
 
     def only_chunk(self) -> Chunk | None:
         """Return the only chunk, or None if there are none or more."""
@@ -191,6 +217,7 @@ class Rows:
         for chunk in self._chunks:
             if chunk["names"]:
                 connection.execute(self._insert_pieces, chunk)
+                connection.execute(self._insert_uses, chunk)
             connection.execute(self._insert, chunk)
 
     def _finish(self) -> None:
@@ -206,14 +233,17 @@ def make_batch_view(connection: sqlite3.Connection, kind: str) -> None:
     """Make the view and its trigger, once for a connection. kind: TEXT or BLOB, the type of bodies."""
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute(_VIEW)
-    pieces, rows = inserts_from("NEW.", kind)
-    connection.execute(_TRIGGER.format(moved=MOVE_HEADS.format("NEW.moves"), pieces=pieces, rows=rows))
+    pieces, uses, rows = inserts_from("NEW.", kind)
+    moved, changed = MOVE_HEADS.format("NEW.moves"), CHANGE_ROWS.format("NEW.changes")
+    connection.execute(_TRIGGER.format(moved=moved, changed=changed, pieces=pieces, uses=uses, rows=rows))
 
 
-def insert_batch(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+def insert_batch(
+    connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk
+) -> bool:
     """Append a chunk of rows. Return False if it was refused and nothing has changed."""
     try:
-        connection.execute(_INSERT, {"version": version, "moves": moves, **chunk})
+        connection.execute(_INSERT, {"version": version, "moves": moves, "changes": changes, **chunk})
     except sqlite3.IntegrityError:
         return False
     return True
@@ -235,7 +265,9 @@ class BatchPlan:
         self.answers: list[Head | Exception] = []
         self.rows = rows
         self.heads: dict[str, KnownHead] = {}
-        self._moves: dict[str, tuple[int, int, int, int]] = {}
+        self.opened: dict[str, SessionOpened] = {}
+        self._moves: dict[str, tuple[int, int, int, int, int | None]] = {}
+        self._changes: dict[str, RowChange] = {}
         self._hash_chain = hash_chain
         self._cipher = cipher
 
@@ -245,8 +277,13 @@ class BatchPlan:
         return any(isinstance(answer, Exception) for answer in self.answers)
 
     def moves(self) -> str:
-        """Return number, epoch, former and new head of every session of the batch, as JSON."""
+        """Return number, epoch, former and new head, and last time of each session, as JSON."""
         return _encode(list(self._moves.values())).decode()
+
+    def changes(self) -> str:
+        """Return number, new status, kind and host of each session whose row changes, as JSON."""
+        found = [(self.heads[name].number, *change[:3]) for name, change in self._changes.items()]
+        return _encode(found).decode()
 
     def add(self, part: Append, known: KnownHead) -> Head | Exception:
         """Seal one session's events, all or none. Return its answer. known: its head so far."""
@@ -262,7 +299,17 @@ class BatchPlan:
             return StoreFailed(f"session {part.session_id}: an event cannot be written: {error}")
         head = sealing.head(Head(known.head, known.digest))
         self.rows.add(known.number << SEQ_BITS, part.events, sealing)
-        _, _, before, _ = self._moves.get(part.session_id, (0, 0, known.head, 0))
-        self._moves[part.session_id] = (known.number, known.epoch, before, head.seq)
+        _, _, before, _, last_ms = self._moves.get(part.session_id, (0, 0, known.head, 0, None))
+        last_ms = part.events[-1].at if part.events else last_ms
+        self._moves[part.session_id] = (known.number, known.epoch, before, head.seq, last_ms)
         self.heads[part.session_id] = KnownHead(known.number, known.epoch, *head)
+        self._note(part)
         return head
+
+    def _note(self, part: Append) -> None:
+        """Note the change of the session's row, if its events make one."""
+        change = change_of(part.events, self._changes.get(part.session_id, NO_CHANGE))
+        if change.opened is not None:
+            self.opened[part.session_id] = change.opened
+        if change is not NO_CHANGE:
+            self._changes[part.session_id] = change

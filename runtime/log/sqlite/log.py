@@ -17,8 +17,9 @@ from typing import TypeVar
 from callboard.actors.protocol.errors import MisuseError, StoreFailed
 from callboard.runtime.log.cipher import check_size
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
-from callboard.runtime.log.sqlite.meta import Durability, find_cipher, prepare
+from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
+from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
+from callboard.runtime.log.sqlite.meta import Durability, find_cipher, prepare, size_of
 from callboard.runtime.log.sqlite.owner import Owner
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, store_error
@@ -92,11 +93,20 @@ class SQLiteLog:
     async def head(self, session_id: str) -> Head:
         return await self._run(lambda store: store.head(session_id))
 
-    async def sessions(self) -> list[SessionRow]:
-        return await self._run(lambda store: store.sessions())
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        return await self._run(lambda store: store.sessions(query))
 
     async def delete(self, session_id: str) -> int:
         return await self._run(lambda store: store.delete(session_id))
+
+    async def purge(self) -> bool:
+        return await self._run(lambda store: store.purge())
+
+    async def vacuum(self, pages: int | None) -> int:
+        return await self._run(lambda store: store.vacuum(pages))
+
+    def size_bytes(self) -> int:
+        return sum(size_of(self.path.with_name(self.path.name + suffix)) for suffix in ("", "-wal"))
 
     async def _run(self, work: Callable[[SQLiteStore], T]) -> T:
         held = self._held

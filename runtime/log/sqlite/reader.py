@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 from callboard.actors.protocol.errors import CorruptLog, StoreUnreadable
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Head, LogReader, Sealed, SessionRow, Stored, no_session
+from callboard.runtime.log.protocol import Head, LogReader, Sealed, Stored, no_session
+from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.meta import check_complete, check_key, find_cipher, meta_value, size_of
 from callboard.runtime.log.sqlite.owner import check_place
 from callboard.runtime.log.sqlite.schema import SEQ_BITS, is_fresh, make_tables, set_page_format
@@ -67,9 +68,9 @@ class SQLiteReader(LogReader):
         """Close the file. Safe to call twice."""
         self._opened.close()
 
-    def sessions(self) -> list[SessionRow]:
+    def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
         with self._reported():
-            return self._tables.sessions()
+            return self._tables.sessions(query)
 
     def head(self, session_id: str) -> Head:
         with self._reported():
@@ -208,5 +209,8 @@ def _copy_session(uri: str, target: Path, session_id: str, progress: Progress) -
             made.execute(_ROWS, (base | first, base | last))
             progress(last, head)
         made.execute(_BLOBS)
+        for table in ("uses", "tags"):
+            rows = f"SELECT * FROM origin.{table} WHERE session = ?"
+            made.execute(f"INSERT INTO main.{table} {rows}", (number,))
         made.execute(_NO_OWNER)
         made.execute("COMMIT")

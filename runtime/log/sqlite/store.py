@@ -14,9 +14,11 @@ from typing import Final
 from callboard.actors.protocol.errors import CorruptLog, Fenced, SessionNotFound, StoreFailed
 from callboard.runtime.log.cipher import Cipher
 from callboard.runtime.log.hash_chain import HashChain
-from callboard.runtime.log.protocol import Append, Head, SessionRow, Stored, session_exists
+from callboard.runtime.log.protocol import Append, Head, Stored, session_exists
+from callboard.runtime.log.session_rows import SessionQuery, SessionRow, details_of
 from callboard.runtime.log.sqlite.batch import (
     BLOB,
+    CHANGE_ROWS,
     MOVE_HEADS,
     TEXT,
     BatchPlan,
@@ -25,16 +27,26 @@ from callboard.runtime.log.sqlite.batch import (
     insert_batch,
     make_batch_view,
 )
-from callboard.runtime.log.sqlite.meta import CHECKPOINT_PAGES, clear_marker, meta_value, write_back
+from callboard.runtime.log.sqlite.deletion import is_pending, mark, remove_some
+from callboard.runtime.log.sqlite.meta import (
+    BUSY_TIMEOUT_MS,
+    CHECKPOINT_PAGES,
+    clear_marker,
+    meta_value,
+    write_back,
+)
 from callboard.runtime.log.sqlite.schema import PAGE_BYTES, check_schema, pragma
 from callboard.runtime.log.sqlite.store_errors import SQLITE_FAILURES, error_code, store_error
 from callboard.runtime.log.sqlite.tables import Tables
 
 REMEMBERED_MAX: Final = 10_000  # sessions, and digests of large values, give or take one batch
 _NEW_SESSION: Final = (
-    "INSERT INTO sessions(session_id, epoch, head, created_ms, title, origin) VALUES (?, 1, 0, ?, ?, ?)"
+    "INSERT INTO sessions(id, session_id, epoch, head, created_ms, title, origin) VALUES ("
+    "1 + max(ifnull((SELECT max(id) FROM sessions), 0), ifnull((SELECT max(session) FROM removals), 0)), "
+    "?, 1, 0, ?, ?, ?)"
 )
 _MOVES: Final = MOVE_HEADS.format("?")
+_CHANGES: Final = CHANGE_ROWS.format("?")
 _PAGES_PER_BATCH: Final = 2  # even the smallest transaction writes: a guess that need not be exact
 _FATAL: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
@@ -62,6 +74,7 @@ class SQLiteStore:
         self._tables = Tables(connection, cipher)
         self._cast = TEXT if cipher is None else BLOB
         self._pages = 0
+        self._is_overwritten = False
         make_batch_view(connection, self._cast)
 
     def leave(self) -> None:
@@ -93,9 +106,10 @@ class SQLiteStore:
         with self._reported("append"):
             plan = self._plan(batch, self._blobs)
             chunk = plan.rows.only_chunk()
-            if chunk is None or plan.is_refused:  # in a transaction, with fresh heads, it may not be
+            if chunk is None or plan.is_refused or plan.opened:  # in a transaction it may not be refused
                 return None
-            return plan if insert_batch(self._connection, self._version, plan.moves(), chunk) else None
+            moves, changes = plan.moves(), plan.changes()
+            return plan if insert_batch(self._connection, self._version, moves, changes, chunk) else None
 
     def _append_in_steps(self, batch: Sequence[Append]) -> BatchPlan:
         """Write the batch in several statements: it is too large for one, or was refused as one."""
@@ -105,6 +119,10 @@ class SQLiteStore:
             moved = self._connection.execute(_MOVES, (plan.moves(),)).rowcount if plan.heads else 0
             if moved != len(plan.heads):
                 raise StoreFailed(f"{self.path} was changed by another program; reopen and verify it")
+            if (changes := plan.changes()) != "[]":
+                self._connection.execute(_CHANGES, (changes,))
+            for session_id, opened in plan.opened.items():
+                self._tables.write_details(self._tables.entry(session_id), details_of(opened))
         return plan
 
     def _plan(self, batch: Sequence[Append], known_blobs: Container[bytes] = ()) -> BatchPlan:
@@ -142,22 +160,61 @@ class SQLiteStore:
         return epoch, head
 
     def delete(self, session_id: str) -> int:
-        """Delete a session, also from the WAL, and cut the file."""
+        """Take a session out of the log; `purge` removes its events."""
         with self._reported("delete"):
             self._connection.execute("PRAGMA secure_delete = ON")
         with self._transaction("delete"):
             entry = self._tables.entry(session_id)
-            self._tables.delete(entry)
-        self._forget()
-        with self._reported("delete"):
-            (is_read, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            # Only when the pages are overwritten in the file itself: cutting the file gives them back as they
-            # are. A reader that keeps the old pages keeps them for the next delete.
-            if not is_read:
-                # Not `execute`: of a pragma without columns it runs one step, which frees one page.
-                self._connection.executescript("PRAGMA incremental_vacuum")
-            write_back(self._connection, self._owner)
+            mark(self._connection, self._tables, entry)
+        self._known.pop(session_id, None)
+        self._note_written(1, 0)
         return entry.head
+
+    def purge(self) -> bool:
+        """Remove the next events of deleted sessions: overwrite them. Return whether more is left."""
+        with self._reported("purge"):
+            if not is_pending(self._connection):
+                return False
+            self._connection.execute("PRAGMA secure_delete = ON")
+        with self._transaction("purge"):
+            step = remove_some(self._connection)
+            self._is_overwritten = False
+        if step.blobs:  # some may be gone: they are sent again
+            self._blobs.clear()
+        self._note_written(step.pages, 0)
+        if step.is_last:  # the zeros get into the file itself
+            with self._reported("purge"):
+                write_back(self._connection, self._owner)
+        return not step.is_last
+
+    def vacuum(self, pages: int | None) -> int:
+        """Cut free pages off the file; for None, write the whole file again. Return the number left."""
+        with self._transaction("vacuum"):  # which checks the owner
+            can_cut = pages is not None and not is_pending(self._connection)
+        with self._reported("vacuum"):
+            if pages is None:
+                self._connection.execute("VACUUM")
+                self._is_overwritten = False
+                self._overwrite()
+            elif can_cut and self._overwrite():
+                # Not `execute`: of a pragma without columns it runs one step, which frees one page.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({pages:d})")
+                self._note_written(pages, 0)
+            left = pragma(self._connection, "freelist_count")
+            if not left:
+                write_back(self._connection, self._owner)
+            return left
+
+    def _overwrite(self) -> bool:
+        """Write all of the WAL back and empty it. Return False if a reader prevents that now."""
+        # Cutting the file gives its pages back as they are: only once the zeros of `purge` are in it.
+        if not self._is_overwritten:
+            self._connection.execute("PRAGMA busy_timeout = 0")  # commits of other sessions must not wait
+            (is_read, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+            write_back(self._connection, self._owner)
+            self._is_overwritten = not is_read
+        return self._is_overwritten
 
     # --- reading ----------------------------------------------------------------
 
@@ -169,9 +226,9 @@ class SQLiteStore:
         with self._reported("head"):
             return self._tables.head_of(self._tables.entry(session_id))
 
-    def sessions(self) -> list[SessionRow]:
+    def sessions(self, query: SessionQuery) -> list[SessionRow]:
         with self._reported("sessions"):
-            return self._tables.sessions()
+            return self._tables.sessions(query)
 
     # --- helpers ----------------------------------------------------------------
 

@@ -11,12 +11,14 @@ from itertools import starmap
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from callboard.actors.protocol.errors import CorruptLog
 from callboard.runtime.log.cipher import Cipher, Unopenable
 from callboard.runtime.log.hash_chain import DIGEST_BYTES, HashChain, corrupt, last_head
 from callboard.runtime.log.large_values import Cut, blob_digest, splice
-from callboard.runtime.log.protocol import Head, Sealed, SessionRow, Stored, no_session
+from callboard.runtime.log.protocol import Head, Sealed, Stored, no_session
+from callboard.runtime.log.session_rows import Details, SessionQuery, SessionRow
 from callboard.runtime.log.sqlite.schema import NUMBER_MAX, SEQ_BITS, SEQ_MAX, typed
 from callboard.runtime.log.sqlite.store_errors import error_code
 
@@ -26,8 +28,11 @@ _SESSION: Final = (
 )
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
-    "CAST(title AS BLOB) FROM sessions ORDER BY created_ms DESC, id DESC"
+    f"CAST(title AS BLOB), CAST(status AS BLOB), CAST(kind AS BLOB), {typed('last_ms', 'integer')}, "
+    "CAST(host AS BLOB), CAST(details AS BLOB) FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
 )
+# `CROSS JOIN` makes SQLite begin with the tag, of which few sessions are, and not with the newest sessions.
+_OF_TAG: Final = "tags CROSS JOIN sessions ON id = tags.session WHERE tag = ?"
 # Texts as bytes: a damaged byte is then a wrong digest with a seq, not a decoding error without one.
 _ROWS: Final = (
     "SELECT id & 0xffffffff, at, CAST(sender AS BLOB), CAST(recipient AS BLOB), cause, "
@@ -41,18 +46,28 @@ _DAMAGED: Final = (
     "AND recipient IS NOT NULL AND body IS NOT NULL) ORDER BY id LIMIT 1"
 )
 _BLOB: Final = f"SELECT CAST(data AS BLOB), {typed('digest', 'blob')} FROM blobs WHERE id = ?"
-_CUTS: Final = (
-    "SELECT json_extract(cut.value, '$[1]') FROM events, json_each(events.cuts) AS cut "
-    "WHERE events.cuts IS NOT NULL"
-)
 
 # A damaged field has any type or is None: a check of digests finds it, and `_is_sound`.
 _Row: TypeAlias = tuple[int, int, bytes, bytes, int, bytes, bytes, bytes | None]
-_SessionRow: TypeAlias = tuple[int, bytes | None, int | None, int | None, int | None, bytes | None]
+_SessionRow: TypeAlias = tuple[
+    int,
+    bytes | None,
+    int | None,
+    int | None,
+    int | None,
+    bytes | None,
+    bytes | None,
+    bytes | None,
+    int | None,
+    bytes | None,
+    bytes | None,
+]
 _Fields: TypeAlias = tuple[int, int, str, str, int, bytes, tuple[Cut, ...], bytes]  # those of `Sealed`
 _Kept: TypeAlias = Callable[[bytes], tuple[bytes, bytes]]  # a large value -> digest and data of its cut
 
-_places = msgspec.json.Decoder(list[tuple[int, int]]).decode
+places_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_details = msgspec.json.Decoder(Details).decode
+_FIELDS: Final = SessionRow.__struct_fields__
 
 
 class SessionEntry(NamedTuple):
@@ -112,19 +127,71 @@ class Tables:
             raise corrupt(entry.session_id, entry.head, "has no digest")
         return Head(entry.head, row[0])
 
-    def sessions(self) -> list[SessionRow]:
-        """Return all sessions, newest first."""
-        return [self._session_row(row) for row in self._connection.execute(_SESSIONS).fetchall()]
+    def sessions(self, query: SessionQuery) -> list[SessionRow]:
+        """Return the chosen sessions, newest first."""
+        chosen, bounds = "sessions WHERE true", list[str | int]()
+        if query.tag is not None:
+            chosen = _OF_TAG
+            bounds.append(self.stored_tag(query.tag))
+        if query.status is not None:
+            chosen += " AND status = ?"
+            bounds.append(query.status)
+        if query.since_ms is not None:
+            chosen += " AND last_ms >= ?"
+            bounds.append(query.since_ms)
+        if query.place is not None:
+            chosen += " AND created_ms <= ? AND (created_ms, id) < (?, ?)"
+            bounds += [query.place[0], *query.place]
+        bounds.append(-1 if query.limit is None else query.limit)
+        rows = self._connection.execute(_SESSIONS.format(chosen), bounds).fetchall()
+        return [self._session_row(row) for row in rows]
+
+    def stored_tag(self, tag: str) -> str:
+        """Return the form in which a tag stands in the file."""
+        return tag if self._cipher is None else self._cipher.tag(tag)
+
+    def details(self, session_id: str, stored: bytes | None) -> Details:
+        """Return tags and metadata of a session; none if they cannot be read."""
+        if stored is None:
+            return Details()
+        try:
+            if self._cipher is not None:
+                stored = self._cipher.open(("details", session_id), stored)
+            return _details(stored)
+        # As for titles: no digest covers these copies, so a damaged one must not hide its session.
+        except (Unopenable, msgspec.DecodeError, UnicodeDecodeError):
+            return Details()
+
+    def details_of(self, entry: SessionEntry) -> Details:
+        """Return tags and metadata of a session."""
+        query = "SELECT CAST(details AS BLOB) FROM sessions WHERE id = ?"
+        return self.details(entry.session_id, self._connection.execute(query, (entry.number,)).fetchone()[0])
+
+    def write_details(self, entry: SessionEntry, details: Details) -> None:
+        """Write tags and metadata of a session, inside a transaction."""
+        text: str | bytes = msgspec.json.encode(details).decode()
+        if self._cipher is not None:
+            text = self._cipher.seal(("details", entry.session_id), msgspec.json.encode(details))
+        execute = self._connection.execute
+        execute("UPDATE sessions SET details = ? WHERE id = ?", (text, entry.number))
+        for tag in details.tags:
+            execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (self.stored_tag(tag), entry.number))
 
     def _session_row(self, row: _SessionRow) -> SessionRow:
-        number, name, epoch, head, created_ms, title = row
+        number, name, epoch, head, created_ms, title, status, kind, last_ms, host, details = row
         try:
             session_id = str(name or b"\xff", "utf-8")
         except UnicodeDecodeError:
             raise CorruptLog(f"session number {number} has a damaged id; restore a copy of the log") from None
-        if epoch is None or head is None or created_ms is None or _is_damaged(epoch, head):
+        if _is_damaged(epoch, head):
             raise _damaged_session(session_id)
-        return SessionRow(session_id, epoch, head, created_ms, self._title(session_id, title))
+        found = self.details(session_id, details)
+        texts = (self._title(session_id, title), number, _text(status), _text(kind))
+        values = (session_id, epoch, head, created_ms, *texts, last_ms, _text(host), *structs.astuple(found))
+        try:
+            return msgspec.convert(dict(zip(_FIELDS, values, strict=True)), SessionRow)
+        except msgspec.ValidationError:
+            raise _damaged_session(session_id) from None
 
     def _title(self, session_id: str, stored: bytes | None) -> str:
         try:
@@ -134,20 +201,6 @@ class Tables:
         # No digest covers a title: a damaged one must not keep its session from being read.
         except (Unopenable, UnicodeDecodeError):
             return "(a title that cannot be read)"
-
-    def delete(self, entry: SessionEntry) -> None:
-        """Delete a session, and the large values that no other session has, inside a transaction."""
-        execute, ids = self._connection.execute, entry.ids()
-        own = execute(f"{_CUTS} AND events.id BETWEEN ? AND ?", ids).fetchall()
-        execute("DELETE FROM events WHERE id BETWEEN ? AND ?", ids)
-        execute("DELETE FROM sessions WHERE id = ?", (entry.number,))
-        numbers = msgspec.json.encode(
-            sorted({number for (number,) in own if isinstance(number, int)})
-        ).decode()
-        execute(
-            f"DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?)) AND id NOT IN ({_CUTS})",
-            (numbers,),
-        )
 
     # --- events -------------------------------------------------------------------
 
@@ -247,7 +300,7 @@ class Blobs:
     def cuts(self, session_id: str, seq: int, cuts: bytes) -> tuple[Cut, ...]:
         """Return the cuts of an event."""
         try:
-            return tuple(Cut(offset, *self._get(number)) for offset, number in _places(cuts))
+            return tuple(Cut(offset, *self._get(number)) for offset, number in places_of(cuts))
         except (LookupError, TypeError, OverflowError, ValueError) as error:
             raise corrupt(session_id, seq, f"lacks a large value ({error})") from None
 
@@ -259,6 +312,10 @@ class Blobs:
             data = row[0] if self._cipher is None else self._cipher.open(("blob", row[1]), row[0])
             self._known[number] = self._kept(data)
         return self._known[number]
+
+
+def _text(stored: bytes | None) -> str:
+    return str(stored or b"", "utf-8", "replace")
 
 
 def _is_damaged(epoch: int | None, head: int | None) -> bool:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from callboard.actors.protocol.events import Event
 from callboard.replay.testing.stores.contract import StoreContract, StorePlace
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
-from callboard.runtime.log.protocol import GENESIS, Append, Head, SessionRow, Stored
+from callboard.runtime.log.protocol import GENESIS, Append, Head, Stored
+from callboard.runtime.log.session_rows import EVERY_SESSION, SessionQuery, SessionRow
 
 # --- one fault each -----------------------------------------------------------------
 
@@ -95,8 +97,31 @@ class IgnoresTheKey(MemoryLog):
 
 
 class ListsOldestFirst(MemoryLog):
-    async def sessions(self) -> list[SessionRow]:
-        return sorted(await super().sessions(), key=lambda row: row.created_ms)
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        return sorted(await super().sessions(query), key=lambda row: row.created_ms)
+
+
+class ForgetsChoices(MemoryLog):
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        return (await super().sessions(SessionQuery(after=query.after)))[: query.limit]
+
+
+class BeginsEveryPageAtTheStart(MemoryLog):
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        return await super().sessions(structs.replace(query, after=""))
+
+
+class KeepsTheFirstStatus(MemoryLog):
+    async def sessions(self, query: SessionQuery = EVERY_SESSION) -> list[SessionRow]:
+        rows = await super().sessions(structs.replace(query, status=None))
+        return [structs.replace(row, status="open") for row in rows]
+
+
+class PurgesTheLiving(MemoryLog):
+    async def purge(self) -> bool:
+        for session in self._sessions.values():
+            session.rows.clear()
+        return False
 
 
 class StartsPagesOneLate(MemoryLog):
@@ -164,6 +189,10 @@ FAULTS: list[tuple[type[MemoryLog], type[MemoryReader]]] = [
             IgnoresTheOrigin,
             IgnoresTheKey,
             ListsOldestFirst,
+            ForgetsChoices,
+            BeginsEveryPageAtTheStart,
+            KeepsTheFirstStatus,
+            PurgesTheLiving,
             StartsPagesOneLate,
             GivesOneEventTooMany,
             TidiesJson,
@@ -239,7 +268,7 @@ from callboard.replay.testing.stores.contract import StoreContract
 
 def test_it():
     parts = [base for base in StoreContract.__mro__ if base.__name__.endswith("Cases")]
-    assert len(parts) == 3
+    assert len(parts) == 4
     for part in parts:
         loader = vars(sys.modules[part.__module__])["__loader__"]
         assert type(loader).__name__ == "AssertionRewritingHook", part

@@ -51,7 +51,7 @@ UNTOUCHED = [(0, 1), (0, 1)]
 @pytest.mark.parametrize(("kind", "stored_as"), [(TEXT, "text"), (BLOB, "blob")])
 def test_rows_and_heads_go_in_together(connection: sqlite3.Connection, kind: str, stored_as: str) -> None:
     make_batch_view(connection, kind)
-    assert insert_batch(connection, pragma(connection, "data_version"), ONE, chunk(kind))
+    assert insert_batch(connection, pragma(connection, "data_version"), ONE, "[]", chunk(kind))
     assert stored(connection) == [(3, 1), (0, 1), *[(seq, stored_as) for seq in (1, 2, 3)]]
     assert not connection.in_transaction
 
@@ -71,7 +71,7 @@ def test_a_session_that_is_elsewhere_keeps_everybody_out(
     connection: sqlite3.Connection, moves: list[list[int]]
 ) -> None:
     make_batch_view(connection, TEXT)
-    assert not insert_batch(connection, pragma(connection, "data_version"), json.dumps(moves), chunk())
+    assert not insert_batch(connection, pragma(connection, "data_version"), json.dumps(moves), "[]", chunk())
     assert stored(connection) == UNTOUCHED
     assert not connection.in_transaction
 
@@ -84,18 +84,18 @@ def test_any_change_by_another_connection_refuses_the_batch(
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("UPDATE meta SET value = 'somebody else' WHERE key = 'owner'")
     other.close()
-    assert not insert_batch(connection, version, ONE, chunk())
+    assert not insert_batch(connection, version, ONE, "[]", chunk())
     assert stored(connection) == UNTOUCHED
-    assert insert_batch(connection, pragma(connection, "data_version"), ONE, chunk()), "asked again"
+    assert insert_batch(connection, pragma(connection, "data_version"), ONE, "[]", chunk()), "asked again"
 
 
 def test_a_row_that_is_there_already_keeps_its_place(connection: sqlite3.Connection) -> None:
     make_batch_view(connection, TEXT)
     version = pragma(connection, "data_version")
-    assert insert_batch(connection, version, ONE, chunk())
+    assert insert_batch(connection, version, ONE, "[]", chunk())
     connection.execute("UPDATE sessions SET head = 0")
     before = connection.execute("SELECT * FROM events").fetchall()
-    assert not insert_batch(connection, version, ONE, chunk(count=2))
+    assert not insert_batch(connection, version, ONE, "[]", chunk(count=2))
     assert connection.execute("SELECT * FROM events").fetchall() == before
 
 

@@ -99,6 +99,8 @@ def test_every_row_is_stored_byte_for_byte(given: list[Sealed], known: int, chun
     assert [cuts_of(connection, row.seq) for row in given] == [row.cuts for row in given]
     assert names == {cut.digest for row in given for cut in row.cuts}
     assert names == {name for (name,) in connection.execute("SELECT digest FROM blobs")}
+    used = connection.execute("SELECT digest FROM uses JOIN blobs ON id = blob WHERE session = 0")
+    assert names == {name for (name,) in used}
     connection.close()
 
 
@@ -110,6 +112,7 @@ def cuts_of(connection: sqlite3.Connection, seq: int) -> tuple[Cut, ...]:
 
 
 def prepare_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE uses(blob INTEGER, session INTEGER, PRIMARY KEY(blob, session))")
     connection.execute(
         "CREATE TABLE events(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, sender TEXT NOT NULL, "
         "recipient TEXT NOT NULL, cause INTEGER NOT NULL, body TEXT NOT NULL, cuts TEXT, "

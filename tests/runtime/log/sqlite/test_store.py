@@ -12,9 +12,11 @@ from callboard.actors.protocol.messages import Cancel
 from callboard.runtime.log.hash_chain import HashChain
 from callboard.runtime.log.large_values import blob_digest
 from callboard.runtime.log.protocol import GENESIS, Append, Head
+from callboard.runtime.log.session_rows import EVERY_SESSION
 from callboard.runtime.log.sqlite import batch as sqlite_batch
 from callboard.runtime.log.sqlite import store as sqlite_store
 from callboard.runtime.log.sqlite.batch import Chunk, insert_batch
+from callboard.runtime.log.sqlite.deletion import mark, remove_some
 from callboard.runtime.log.sqlite.meta import prepare
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.tables import Tables
@@ -74,16 +76,16 @@ def test_a_batch_that_is_too_large_for_one_statement_is_one_transaction(
     store.append([Append("s", 0, 1, events(1, 1))])
     given = [large(seq, 9_000 + seq % 3) for seq in range(2, 8)]  # two to a statement
     calls = calls_of(connection, lambda: store.append([Append("s", 1, 1, given)]))
-    assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", *["INSERT"] * 6, "UPDATE", "COMMIT"]
+    assert [call.split()[0] for call in calls] == ["BEGIN", "PRAGMA", *["INSERT"] * 9, "UPDATE", "COMMIT"]
     assert same(store.read("s", 2, 10), given)
 
 
 def test_a_large_value_goes_over_once(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
 
-    def watched(connection: sqlite3.Connection, version: int, moves: str, chunk: Chunk) -> bool:
+    def watched(connection: sqlite3.Connection, version: int, moves: str, changes: str, chunk: Chunk) -> bool:
         sent.append(len(chunk["data"]))
-        return insert_batch(connection, version, moves, chunk)
+        return insert_batch(connection, version, moves, changes, chunk)
 
     monkeypatch.setattr(sqlite_store, "insert_batch", watched)
     for seq in (1, 2, 3):
@@ -106,7 +108,8 @@ def test_so_is_one_that_another_connection_took_away(
     store.create("t", 1, "", GENESIS)
     store.append([Append("t", 0, 1, [large(1)])])
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        Tables(other).delete(Tables(other).entry("t"))
+        mark(other, Tables(other), Tables(other).entry("t"))
+        assert remove_some(other).is_last
     store.append([Append("s", 0, 1, [large(1)])])
     assert same(store.read("s", 1, 10), [large(1)])
 
@@ -217,6 +220,15 @@ def test_queries_give_rows_as_they_are_stored(store: SQLiteStore, connection: sq
     assert [row.seq for row in tables.events("s", 2, 2)] == [2, 3]
 
 
+def erase(store: SQLiteStore, name: str) -> int:
+    """Delete a session, remove all of it, and cut the file."""
+    count = store.delete(name)
+    while store.purge():
+        pass
+    assert store.vacuum(1_000_000) == 0
+    return count
+
+
 def test_a_deleted_session_is_nowhere_in_the_files(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
@@ -226,14 +238,14 @@ def test_a_deleted_session_is_nowhere_in_the_files(
     posted = [event(1, Cancel("secret reason")), large(2, 20_000, "q"), large(3, 20_000, "t")]
     store.append([Append("secret", 0, 1, posted)])
     store.append([Append("s", 0, 1, [large(1, 20_000, "u")])])
-    assert store.delete("secret") == 3
+    assert erase(store, "secret") == 3
     assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (2,)
     for file in (path, path.with_name("log.db-wal")):
         content = file.read_bytes()
         assert b"secret" not in content
         assert b"qqqq" not in content
     assert b"tttt" in path.read_bytes()
-    assert store.delete("t") == 2
+    assert erase(store, "t") == 2
     assert connection.execute("SELECT substr(data, 2, 1) FROM blobs").fetchall() == [("u",)]
     assert same(store.read("s", 1, 10), [large(1, 20_000, "u")])
 
@@ -242,14 +254,16 @@ def test_the_space_of_a_deleted_session_returns(
     store: SQLiteStore, connection: sqlite3.Connection, path: Path
 ) -> None:
     store.append([Append("s", 0, 1, events(1, 5))])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    small = path.stat().st_size
     store.create("big", 1, "", GENESIS)
     store.append([Append("big", 0, 1, [large(seq, 50_000, chr(96 + seq)) for seq in range(1, 21)])])
     store.append([Append("s", 5, 1, events(6, 10))])
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = path.stat().st_size
-    store.delete("big")
+    erase(store, "big")
     assert before > 1_000_000
-    assert path.stat().st_size < 100_000
+    assert path.stat().st_size <= small
     assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert same(store.read("s", 1, 10), events(1, 10))
@@ -265,7 +279,7 @@ def test_the_pages_of_a_deleted_session_are_overwritten_before_the_file_gets_sma
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"qqqq" in path.read_bytes()
     first = len(disk.trace)
-    store.delete("secret")
+    erase(store, "secret")
     content, cut_off = bytearray(), 0
     for at, op in enumerate(disk.trace):
         if op.name != str(path):
@@ -294,9 +308,10 @@ def test_a_former_owner_is_fenced_in_every_call(
         lambda: store.create("t", 1, "", GENESIS),
         lambda: store.take_over("s"),
         lambda: store.delete("s"),
+        lambda: store.vacuum(1),
         lambda: store.read("s", 1, 10),
         lambda: store.head("s"),
-        store.sessions,
+        lambda: store.sessions(EVERY_SESSION),
     ):
         with pytest.raises(Fenced, match="taken over by another process"):
             ask()

@@ -1,0 +1,109 @@
+"""The part of a runtime that looks after all sessions of its log, running here or not."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from callboard.runtime.agent import Agent
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.session_rows import SessionRow, SessionStatus
+from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.sessions.catalog import SessionCatalog
+from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
+from callboard.runtime.sessions.session import Session
+from callboard.runtime.statistics import RuntimeStats, stats_of
+
+
+class Operations(ABC):
+    """List, resume, delete and count the sessions of a log."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._sessions: dict[str, Session] = {}
+        self._resuming: set[str] = set()  # ids that another call is about to resume or delete
+        self._catalog = SessionCatalog(log, self._sessions, self._resuming)
+
+    @abstractmethod
+    def _usable(self) -> GroupWriter: ...
+
+    @abstractmethod
+    async def resume(self, session_id: str, agent: Agent) -> Session:
+        """Resume a session that another process left."""
+
+    async def sessions(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        tag: str | None = None,
+        since: datetime | timedelta | None = None,
+        limit: int | None = None,
+        after: str = "",
+    ) -> AsyncIterator[SessionRow]:
+        """Yield the sessions of the log, newest first, without reading their events.
+
+        status: `"open"` (no ask is under way), `"unfinished"` (an ask has no outcome, here or since its
+        process ended) or `"closed"`. tag: only those with this tag. since: only those with an event since
+        then: a timedelta for so long ago, or a datetime with a time zone.
+        limit: at most so many. after: the `cursor` of the last row of the page before.
+
+        Raises MisuseError.
+        """
+        self._usable()
+        async for row in self._catalog.rows(status, tag, since, limit, after):
+            yield row
+
+    async def resume_all(self, hosts: Hosts) -> AsyncIterator[Resumption]:
+        """Resume every unfinished session that does not run here, a few at a time; yield each with its error.
+
+        hosts: agents, each for the sessions with a host of its name; or a function that gets a `SessionRow`
+        and returns the host. One session that cannot be resumed does not keep the others from it.
+
+            async for found in runtime.resume_all([host]):
+                if found.error: print(found.row.session_id, found.error)
+
+        Raises MisuseError for hosts that are no agents.
+        """
+        self._usable()
+        find = host_finder(hosts)
+
+        async def one(row: SessionRow) -> Session:
+            return await self.resume(row.session_id, find(row))
+
+        async for found in resume_each(self._catalog.elsewhere("unfinished"), one):
+            yield found
+
+    async def delete(self, session_id: str) -> int:
+        """Delete a session permanently. Return the number of its events.
+
+        No list and no command finds it from now on. Its events, and the large values that no other session
+        has, are removed and overwritten in small steps; what is left when the log is closed, after it is
+        opened again. Raises SessionBusy for one that runs here, SessionNotFound.
+        """
+        self._usable()
+        return await self._catalog.delete(session_id)
+
+    async def prune(
+        self,
+        *,
+        older_than: timedelta,
+        status: SessionStatus | None = "closed",
+        tag: str | None = None,
+    ) -> int:
+        """Delete the sessions without an event for so long. Return their number.
+
+        status: `"closed"`, `"open"`, `"unfinished"`, or None for all. Sessions that run here stay.
+        """
+        self._usable()
+        return await self._catalog.prune(older_than, status, tag)
+
+    async def vacuum(self) -> int:
+        """Give the space of deleted sessions back to the file system, in small steps between commits.
+
+        Return the number of bytes by which the log got smaller. Without it new events take that space.
+        """
+        self._usable()
+        return await self._catalog.remover.vacuum()
+
+    def stats(self) -> RuntimeStats:
+        """Return what this runtime does right now, for a health check or a dashboard."""
+        return stats_of(self._sessions.values(), self._usable(), self._log)

@@ -1,0 +1,101 @@
+"""The sessions of a runtime's log as a whole: listed, deleted, pruned."""
+
+import math
+from collections.abc import AsyncIterator, Container
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from callboard.actors.protocol.errors import MisuseError, SessionBusy, SessionNotFound
+from callboard.runtime.clock import now_ms
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
+from callboard.runtime.sessions.labels import checked_tag
+from callboard.runtime.sessions.removal import Remover
+
+PAGE: Final = 500
+
+
+class SessionCatalog:
+    """The sessions of one log.
+
+    running: those that run in this process, by id. claimed: ids that are being resumed or deleted.
+    """
+
+    def __init__(self, log: EventLog, running: Container[str], claimed: set[str]) -> None:
+        self._log = log
+        self._running = running
+        self._claimed = claimed
+        self.remover = Remover(log)
+
+    def _is_here(self, session_id: str) -> bool:
+        return session_id in self._running or session_id in self._claimed
+
+    async def rows(
+        self,
+        status: SessionStatus | None = None,
+        tag: str | None = None,
+        since: datetime | timedelta | None = None,
+        limit: int | None = None,
+        after: str = "",
+    ) -> AsyncIterator[SessionRow]:
+        """Yield sessions, newest first, page by page."""
+        since_ms = None if since is None else time_ms(since)
+        tag = None if tag is None else checked_tag(tag)
+        query = SessionQuery(status, tag, since_ms, after, limit)
+        async for row in self._pages(query):
+            yield row
+
+    async def _pages(self, query: SessionQuery) -> AsyncIterator[SessionRow]:
+        left, after = math.inf if query.limit is None else query.limit, query.after
+        while left > 0:
+            size = int(min(left, PAGE))
+            page = await self._log.sessions(
+                SessionQuery(query.status, query.tag, query.since_ms, after, size)
+            )
+            for row in page:
+                yield row
+            if len(page) < size:
+                return
+            left, after = left - size, page[-1].cursor
+
+    async def elsewhere(self, status: SessionStatus) -> AsyncIterator[SessionRow]:
+        """Yield the sessions of a status that do not run here."""
+        async for row in self._pages(SessionQuery(status)):
+            if not self._is_here(row.session_id):
+                yield row
+
+    async def delete(self, session_id: str) -> int:
+        """Delete a session that does not run here. Return the number of its events."""
+        if self._is_here(session_id):
+            raise SessionBusy(
+                f"session {session_id} runs here and is not deleted; end it first: `await session.close()`"
+            )
+        self._claimed.add(session_id)  # a resume would begin to write what is being deleted
+        try:
+            count = await self._log.delete(session_id)
+        finally:
+            self._claimed.discard(session_id)
+        self.remover.start()
+        return count
+
+    async def prune(self, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
+        """Delete the sessions without an event since then. Return their number."""
+        if not isinstance(older_than, timedelta):
+            raise MisuseError(f"older_than={older_than!r}: use a timedelta, such as timedelta(days=30)")
+        before_ms, count = time_ms(older_than), 0
+        async for row in self.rows(status, tag):
+            if max(row.last_ms, row.created_ms) < before_ms and not self._is_here(row.session_id):
+                with suppress(SessionNotFound):  # deleted by another task meanwhile
+                    await self.delete(row.session_id)
+                    count += 1
+        return count
+
+
+def time_ms(when: datetime | timedelta) -> int:
+    """Return a time in milliseconds since 1970 UTC. when: a time, or how long ago. Raises MisuseError."""
+    if isinstance(when, timedelta):
+        return now_ms() - round(when.total_seconds() * 1_000)
+    if isinstance(when, datetime) and when.tzinfo is not None:
+        return round(when.timestamp() * 1_000)
+    raise MisuseError(f"{when!r}: use a timedelta (so long ago), or a datetime with its time zone")

@@ -1,0 +1,81 @@
+"""The numbers of a running runtime: its sessions, calls, queue, commits and log."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from callboard.actors.protocol.addresses import APPROVALS, MODEL, TOOLS
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.sessions.session import Session
+
+
+class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The last commits, up to 1,000, in milliseconds from handing a batch to the log to its answer.
+
+    count: the number of commits that the other fields are of; these are 0 if there was none.
+    """
+
+    count: int = 0
+    mean_ms: float = 0.0
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    max_ms: float = 0.0
+
+
+class RuntimeStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A runtime at one moment. `to_dict()` is JSON-able.
+
+    sessions: the sessions in this process: `running` (an ask runs), `idle`, `failed` (in this process).
+    model_calls, tool_calls: calls without an answer. approvals: calls that wait for a person.
+    undurable_events: events that wait for the disk; at 8,192 nothing new is started.
+    log_bytes: the size of the log in bytes, its WAL included.
+    """
+
+    sessions: dict[Literal["running", "idle", "failed"], int]
+    model_calls: int
+    tool_calls: int
+    approvals: int
+    undurable_events: int
+    commits: CommitStats
+    log_bytes: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the numbers as a dict of plain values."""
+        found = msgspec.to_builtins(self)
+        assert isinstance(found, dict)
+        return found
+
+
+def stats_of(sessions: Iterable[Session], writer: GroupWriter, log: EventLog) -> RuntimeStats:
+    """Return the numbers of these sessions, and of the log that this writer writes."""
+    listed = list(sessions)
+    calls: Counter[str] = Counter()
+    for session in listed:
+        calls.update(session.open_requests())
+    states = Counter(session.activity for session in listed)
+    return RuntimeStats(
+        sessions={"running": states["running"], "idle": states["idle"], "failed": states["failed"]},
+        model_calls=calls[MODEL],
+        tool_calls=calls[TOOLS],
+        approvals=calls[APPROVALS],
+        undurable_events=writer.undurable,
+        commits=_commits(sorted(writer.commit_times)),
+        log_bytes=log.size_bytes(),
+    )
+
+
+def _commits(times: list[float]) -> CommitStats:
+    """Return the numbers of commits. times: in seconds, ascending."""
+    if not times:
+        return CommitStats()
+    in_ms = [round(1_000 * seconds, 3) for seconds in times]
+    return CommitStats(
+        count=len(in_ms),
+        mean_ms=round(sum(in_ms) / len(in_ms), 3),
+        p50_ms=in_ms[len(in_ms) // 2],
+        p99_ms=in_ms[len(in_ms) * 99 // 100],
+        max_ms=in_ms[-1],
+    )
