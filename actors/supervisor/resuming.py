@@ -24,6 +24,8 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
         work.update_session(model=resumed.model)
     if resumed.limits is not None:
         _bound(work, fill(resumed.limits))
+    if resumed.capacity is not None:
+        work.update_session(capacity=resumed.capacity)
     if resumed.extend_ms:
         _extend(work, resumed.extend_ms)
 
