@@ -30,14 +30,15 @@ _PAGE: Final = 2_000
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model: as they were last recorded. asks: all request ids. outcomes: of the asks that
-    ended, by request id.
+    host, profiles, model, capacity: as they were last recorded. asks: all request ids. outcomes: of the asks
+    that ended, by request id.
     """
 
     events: tuple[Event, ...]
     host: str = ""
     profiles: tuple[Json, ...] = ()
     model: ModelSpec = ModelSpec("")
+    capacity: tuple[str, ...] = ()
     asks: Sequence[str] = ()
     outcomes: Mapping[str, Outcome] = {}
 
@@ -93,6 +94,8 @@ def _spoken_for(
     check_rules(session_id, seq, body.rules)
     if body.profiles:
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
+    if body.capacity is not None:
+        recorded = recorded._replace(capacity=body.capacity)
     return recorded if body.model is None else recorded._replace(model=body.model)
 
 
@@ -152,9 +155,10 @@ def continuation(
     if not recorded.events:
         return now
     limits = now.limits if has_limits else None
+    capacity = None if now.capacity == recorded.capacity else now.capacity
     if not changes(recorded, now):
-        return Resumed(RULES, limits=limits, extend_ms=extend_ms)
-    return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms)
+        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity)
+    return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms, capacity)
 
 
 def recover_session(
