@@ -3,6 +3,7 @@
     python -m tests.mutants.child MUTANT units
     python -m tests.mutants.child MUTANT fifo
     python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT shared SCHEDULER SEED RUNS
 
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
@@ -15,7 +16,7 @@ import sys
 import pytest
 
 from tests.mutants.mutant import ROOT, install
-from tests.mutants.seeded import MUTANTS
+from tests.mutants.seeded import CAPACITY, MUTANTS
 
 NO_MUTANT = "none"
 
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> None:
     """Do the task of the command line."""
     name, task, *rest = arguments
     if name != NO_MUTANT:
-        install(MUTANTS[name])
+        install((MUTANTS | CAPACITY)[name])
     if task == "units":
         print(json.dumps(units()))
         return
@@ -65,7 +66,8 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(campaign.fifo()))
     else:
         scheduler, seed, runs = rest
-        print(json.dumps(campaign.explore(scheduler, seed, int(runs))))
+        explore = campaign.explore_shared if task == "shared" else campaign.explore
+        print(json.dumps(explore(scheduler, seed, int(runs))))
 
 
 if __name__ == "__main__":

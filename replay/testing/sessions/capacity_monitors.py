@@ -4,6 +4,7 @@ The books of the port are kept a second time here, from what happened at it and 
 and plain sums, and read nothing of the policy.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -82,8 +83,7 @@ class _Wish(msgspec.Struct):
 class _Line(msgspec.Struct):
     """The books of one model. since: the number with which each waiting session joined the back of the line.
 
-    level: of the bucket, in tokens by milliseconds. passed, rivals: of each waiting session, the places that
-    others were given since, and the sessions that waited then or joined since.
+    level: of the bucket, in tokens by milliseconds.
     """
 
     limits: Capacity
@@ -92,8 +92,6 @@ class _Line(msgspec.Struct):
     waiting: list[_Wish] = []
     held: dict[tuple[str, str], int] = {}
     since: dict[str, int] = {}
-    passed: dict[str, int] = {}
-    rivals: dict[str, set[str]] = {}
 
     @property
     def rate(self) -> int:
@@ -119,14 +117,6 @@ class _Line(msgspec.Struct):
 
     def has_tokens(self, tokens: int) -> bool:
         return not self.rate or self.level >= tokens * MINUTE_MS or self.level == self.full
-
-    def joins(self, session: str, number: int) -> None:
-        """Put a session at the back."""
-        self.since[session] = number
-        self.passed[session] = 0
-        self.rivals[session] = {wish.session for wish in self.waiting} | {session}
-        for rivals in self.rivals.values():
-            rivals.add(session)
 
 
 class CapacityBooks:
@@ -185,7 +175,7 @@ class CapacityBooks:
     def _request(self, line: _Line, entry: Entry) -> str:
         self._number += 1
         if entry.session not in {wish.session for wish in line.waiting}:
-            line.joins(entry.session, self._number)
+            line.since[entry.session] = self._number
         line.waiting.append(_Wish(entry.session, entry.agent, entry.tokens or 0, self._number))
         return ONCE if (entry.session, entry.agent) in line.held else ""
 
@@ -201,18 +191,8 @@ class CapacityBooks:
         line.waiting.remove(head)
         line.held[head.session, head.agent] = head.tokens
         line.level -= head.tokens * MINUTE_MS
-        still = {wish.session for wish in line.waiting}
-        if head.session in still:
-            self._number += 1
-            line.joins(head.session, self._number)
-        return self._passed(line, head.session, still)
-
-    def _passed(self, line: _Line, given: str, still: set[str]) -> str:
-        """Count a place for the sessions that still wait."""
-        for session in still - {given}:
-            line.passed[session] += 1
-            if line.passed[session] > 2 * len(line.rivals[session]):
-                return FAIR
+        self._number += 1
+        line.since[head.session] = self._number  # at the back, should it wait on
         return ""
 
     def _give_back(self, world: CapacityWorld, entry: Entry) -> str:
@@ -267,6 +247,79 @@ class CapacityBooks:
         return ""
 
 
+class CapacityTurns:
+    """The rule of fairness: it counts places, whoever is next by the line."""
+
+    def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """Begin a run in which no session waits."""
+        self._read = 0
+        self._models: dict[tuple[str, str], str] = {}  # of each request that waits
+        self._passed: Counter[tuple[str, str]] = Counter()  # by model and session that waits
+        self._rivals: dict[tuple[str, str], set[str]] = {}  # the sessions that have waited meanwhile
+
+    def after(self, world: CapacityWorld, at: int, fair_steps: int) -> Violation | None:
+        """Count the places of the last step."""
+        while self._read < len(world.history):
+            entry = world.history[self._read]
+            self._read += 1
+            if not self._is_fair(entry):
+                return Violation(FAIR, at)
+        return None
+
+    def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
+        """Ignore the end."""
+        return None
+
+    def _is_fair(self, entry: Entry) -> bool:
+        who = (entry.session, entry.agent)
+        match entry.what:
+            case "request":
+                self._models[who] = entry.model
+                self._waits(entry.model, entry.session)
+            case "give":
+                model = self._models.pop(who, "")
+                self._stops(model, entry.session)
+                self._waits(model, entry.session)  # from now on, if it has another request
+                return self._count(model, entry.session)
+            case "give back" if who in self._models:
+                self._stops(self._models.pop(who), entry.session)
+            case "leave" | "restart":
+                self._models = {
+                    one: model
+                    for one, model in self._models.items()
+                    if entry.what == "leave" and one[0] != entry.session
+                }
+            case _:
+                pass
+        return True
+
+    def _sessions(self, model: str) -> set[str]:
+        return {session for (session, _), own in self._models.items() if own == model}
+
+    def _waits(self, model: str, session: str) -> None:
+        """Begin to count for a session, unless it waits already. It is a rival of all others."""
+        waiting = self._sessions(model)
+        if session in waiting and (model, session) not in self._rivals:
+            self._passed[model, session] = 0
+            self._rivals[model, session] = set(waiting)
+        for one in waiting:
+            self._rivals.get((model, one), set()).add(session)
+
+    def _stops(self, model: str, session: str) -> None:
+        self._rivals.pop((model, session), None)
+
+    def _count(self, model: str, given: str) -> bool:
+        """Count a place for the sessions that still wait. Return False if it is one too many for one."""
+        for session in self._sessions(model) - {given}:
+            self._passed[model, session] += 1
+            if self._passed[model, session] > 2 * len(self._rivals[model, session]):
+                return False
+        return True
+
+
 def _used(world: CapacityWorld, entry: Entry) -> tuple[int | None, bool]:
     """Return the tokens that a place used by the log, and whether the log has a reason to give it back."""
     for event in reversed(world.sessions[entry.session].log):
@@ -280,6 +333,6 @@ def _used(world: CapacityWorld, entry: Entry) -> tuple[int | None, bool]:
     return None, False
 
 
-def capacity_monitors(replay_every: int = 20) -> Sequence[EachSession | CapacityBooks]:
+def capacity_monitors(replay_every: int = 20) -> Sequence[EachSession | CapacityBooks | CapacityTurns]:
     """Return all rules of sessions on one capacity port."""
-    return [EachSession(replay_every), CapacityBooks()]
+    return [EachSession(replay_every), CapacityBooks(), CapacityTurns()]

@@ -1,8 +1,9 @@
 """Several sessions on one capacity port as a world: one process, one clock, one line for each model name.
 
-A move is that of one session, and its strand has the session's name: `a/inbox host`. There are two more:
+A move is that of one session, and its strand has the session's name: `a/inbox host`. There are three more:
 
     a/capacity host/1        the port posts that it has given a place
+    fault leave a            a session leaves with its whole log; `a/resume` brings it back
     fault crash all          the process ends, and a new one resumes all sessions at once
 
 The policy gives a place as soon as one is free, as live. The schedule chooses when that is posted.
@@ -10,7 +11,7 @@ The policy gives a place as soon as one is free, as live. The schedule chooses w
     world = CapacityWorld(SharedScenario({"a": one, "b": other}, {"scripted": Capacity(calls=1)}))
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -33,6 +34,9 @@ from callboard.replay.testing.sessions.world import STEPS_MAX, SessionWorld
 from callboard.replay.testing.world import Move, Step
 
 CRASH_ALL: Final = "fault crash all"
+LEAVE: Final = "fault leave "
+JUMPS_MAX: Final = 1_000
+ENDLESS: Final = "A bucket has the tokens for the head of its line after the time that it says."
 CAPACITY: Final = "the capacity"
 """The thing that every step touches which moves the policy: the order of such steps may matter."""
 
@@ -53,11 +57,15 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedScenario:
-    """Sessions by name that share the capacity of a runtime. crashes: how often the process may end."""
+    """Sessions by name that share the capacity of a runtime.
+
+    crashes: how often the process may end. leaves: the sessions that may leave once and come back.
+    """
 
     sessions: Mapping[str, Scenario]
     capacity: Mapping[str, Capacity]
     crashes: int = 0
+    leaves: tuple[str, ...] = ()
 
     @cached_property
     def limited(self) -> Mapping[str, Scenario]:
@@ -98,6 +106,11 @@ class PlacedSession(SessionWorld):
         self.offers.pop(strand, None)
         self.held[agent] = strand
         self.port.request(self.name, agent, model, tokens)
+
+    @property
+    def can_leave(self) -> bool:
+        """Return whether the session runs in the process."""
+        return self.failure is None and self.down is None and not self.is_closed
 
     def placed(self, agent: str) -> None:
         """Let the request of an agent act: its place is given."""
@@ -145,6 +158,11 @@ class PlacedSession(SessionWorld):
     def look_ahead(self) -> None:
         """Do nothing: the world advances the clock of all sessions."""
 
+    def jump(self) -> None:
+        """Advance the clock of all sessions to the next due time of this one."""
+        if self.later:
+            self.port.advance(min(self.later.values()))
+
     def wake_at(self, now: int) -> None:
         """Set the clock and offer the moves that are due."""
         self.now = now
@@ -164,6 +182,7 @@ class CapacityWorld:
         self._touches: list[tuple[str, ...]] = []
         self._places: list[int] = []  # of each move among those of its session
         self._crashes = scenario.crashes
+        self._leaves = list(scenario.leaves)
         self.sessions = {
             name: PlacedSession(one, (memories or {}).get(name), name, self)
             for name, one in scenario.limited.items()
@@ -181,15 +200,23 @@ class CapacityWorld:
                     strand, actor = f"{name}/{own.strand}", f"{name}/{own.actor}"
                     move = known[name, own] = Move(strand, actor, f"{name}: {own.label}", own.kind)
                 found.append(move)
-        if self._crashes and found:
-            found.append(Move(CRASH_ALL, CAPACITY, "fault: the process ends and resumes all", "fault"))
+        if found:
+            found += self._faults()
         return found
+
+    def _faults(self) -> Iterator[Move]:
+        """Yield the faults of the world itself."""
+        if self._crashes:
+            yield Move(CRASH_ALL, CAPACITY, "fault: the process ends and resumes all", "fault")
+        for name in self._leaves:
+            if self.sessions[name].can_leave:
+                yield Move(f"{LEAVE}{name}", CAPACITY, f"fault: {name} leaves", "fault")
 
     def make(self, move: Move) -> None:
         """Let one of the moves happen."""
         before = len(self.history)
-        if move.strand == CRASH_ALL:
-            self._crash_all()
+        if move.strand == CRASH_ALL or move.strand.startswith(LEAVE):
+            self._strike(move.strand)
             self._note("", move, before)
             return
         name, _, strand = move.strand.partition("/")
@@ -204,7 +231,9 @@ class CapacityWorld:
         if name:
             session = self.sessions[name]
             touched = {f"{name}/{one}" for one in session.touched()}
-            if session.is_faulty:  # a crash changes all that its session does
+            if (
+                session.is_faulty or name in self.scenario.leaves or self.scenario.crashes
+            ):  # a crash changes all that its session does
                 touched.add(f"{name}/process")
         if len(self.history) > before or "/capacity " in move.strand:
             touched.add(CAPACITY)
@@ -220,10 +249,18 @@ class CapacityWorld:
         """Return the things that the order of the last move decides apart from its actor's state."""
         return self._touches[-1]
 
+    def _strike(self, strand: str) -> None:
+        if strand == CRASH_ALL:
+            self._crash_all()
+        else:
+            name = strand.removeprefix(LEAVE)
+            self._leaves.remove(name)
+            crash(self.sessions[name])
+
     def _crash_all(self) -> None:
         """End the process, and resume every session that can go on in a new one."""
         self._crashes -= 1
-        going = [one for one in self.sessions.values() if one.failure is None and not one.is_closed]
+        going = [one for one in self.sessions.values() if one.can_leave or one.down is not None]
         for session in going:
             if session.down is None:
                 crash(session)
@@ -234,23 +271,32 @@ class CapacityWorld:
 
     def _jump(self) -> None:
         """Advance the clock until something can happen."""
-        while not any(session.offers for session in self.sessions.values()):
+        for _ in range(JUMPS_MAX):
+            if any(session.offers for session in self.sessions.values()):
+                return
             wait = self.policy.wait_ms(self.now)
             due = {at: strand for one in self.sessions.values() for strand, at in one.later.items()}
             if wait is None and not due:
                 return
             ends = [*due, *([] if wait is None else [self.now + wait])]
-            self.now = max(self.now, min(ends))
             for session in self.sessions.values():
                 is_last_hope = session.later and all(one.startswith(RESCUES) for one in session.later)
                 if wait is None and is_last_hope and session.running and not session.rescued:
                     session.rescued = min(session.later)
-                session.wake_at(self.now)
+            self.advance(min(ends))
             self._serve()
+        raise AssertionError(ENDLESS)
+
+    def advance(self, now: int) -> None:
+        """Advance the clock of all sessions, and offer the moves that are due."""
+        self.now = max(self.now, now)
+        for session in self.sessions.values():
+            session.wake_at(self.now)
 
     def heal(self) -> None:
         """Stop offering faults."""
         self._crashes = 0
+        self._leaves.clear()
         for session in self.sessions.values():
             session.heal()
 
