@@ -40,12 +40,14 @@ from callboard.actors.protocol.profiles import Prices as Prices
 from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
+from callboard.actors.session.capacity import Capacity as Capacity
 from callboard.replay.divergence import Divergence as Divergence
 from callboard.replay.recording import Recording as Recording
 from callboard.replay.recording import Verification as Verification
 from callboard.runtime.agent import Agent as Agent
 from callboard.runtime.approvals import Approval as Approval
 from callboard.runtime.approvals import Approver as Approver
+from callboard.runtime.capacity import CapacityReport as CapacityReport
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.opening import open_log as open_log
 from callboard.runtime.log.protocol import EventLog as EventLog
@@ -88,6 +90,8 @@ __all__ = [
     "Blocks",
     "Call",
     "CallboardError",
+    "Capacity",
+    "CapacityReport",
     "CorruptLog",
     "DelegationOutcome",
     "Diverged",

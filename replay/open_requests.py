@@ -10,7 +10,7 @@ from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import CallTool, CancelTimer, SetTimer, TimerFired, ToolStarted
-from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
+from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
 
 ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
     **{row.answer: (row.port, request, row.repeats) for request, row in PORT_REQUESTS.items()},
@@ -49,7 +49,8 @@ class OpenRequests:
             return "an answer needs a request that has no answer yet"
         if _values(answer.body, names) != repeated:
             return f"an answer repeats {' and '.join(names)} of its request"
-        return "" if answer.recipient == owner_of(request) else f"this answer is for {owner_of(request)}"
+        wanted = recipient_of_answer(request)
+        return "" if answer.recipient == wanted else f"this answer is for {wanted}"
 
     def _request(self, event: Event, body: AnyMessage) -> None:
         """Keep a request with the values that its answer carries again."""

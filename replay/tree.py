@@ -22,7 +22,13 @@ from callboard.actors.protocol.messages import (
     Stop,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import CallModel, CallTool, ModelReplied, RequestApproval
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    ModelReplied,
+    RequestApproval,
+    RequestCapacity,
+)
 from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 
@@ -195,6 +201,9 @@ _HANDLERS: Final[dict[type, Callable[[Tree, Event, Any], None]]] = {
     Begin: _begin,
     TurnRequested: _turn,
     CallModel: lambda tree, event, body: tree._node(body.agent).does("thinking"),
+    RequestCapacity: lambda tree, event, body: tree._node(body.agent).does(
+        f"waiting for capacity of {body.model}"
+    ),
     ModelReplied: lambda tree, event, body: tree._node(event.recipient).does("deciding"),
     CallTool: _tool,
     RequestApproval: lambda tree, event, body: tree._node(event.sender).does(

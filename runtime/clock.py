@@ -12,6 +12,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_ms() -> int:
+    """Return the milliseconds of a clock that is never set back, for waits."""
+    return time.monotonic_ns() // 1_000_000
+
+
 def new_session_id() -> str:
     """Make a session id: the date, for people, and 50 random bits in Crockford's base 32."""
     day = time.strftime("%Y%m%d", time.gmtime())

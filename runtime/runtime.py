@@ -8,14 +8,16 @@ from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionBusy
 from callboard.actors.protocol.limits import Limits, narrow
+from callboard.actors.session.capacity import Capacity
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json
 from callboard.runtime.approvals import Approver
+from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
@@ -23,6 +25,7 @@ from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.models.protocol import Model, model_named
 from callboard.runtime.operations import Operations
 from callboard.runtime.ports.approval_port import ApprovalPort
+from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
 from callboard.runtime.ports.clock_port import ClockPort
 from callboard.runtime.ports.model_port import ModelPort
 from callboard.runtime.ports.schema_port import SchemaPort
@@ -68,6 +71,8 @@ class Runtime(Operations):
     on_agents_changed: for a session that resumes with agents whose definition has changed: `"refuse"` raises
         AgentsChanged; `"next_ask"` lets the running ask go on with the recorded agents, and takes the new
         ones from the next ask on; `"accept"` takes the new ones for agents that begin from now on.
+    capacity: limits of models over all sessions of this runtime, by model name: calls in flight, and tokens a
+        minute. The sessions take turns (docs/capacity.md).
 
     Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
     cannot be opened.
@@ -89,6 +94,7 @@ class Runtime(Operations):
         redact_keys: bool = True,
         types: Sequence[object] = (),
         on_agents_changed: AgentsPolicy = "refuse",
+        capacity: Mapping[str, Capacity] | None = None,
     ) -> None:
         super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
@@ -104,11 +110,16 @@ class Runtime(Operations):
         self._models: dict[int, Model] = {}
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
+        self._capacity = SharedCapacity(capacity)
 
     @property
     def log(self) -> EventLog:
         """Return the log of the sessions."""
         return self._log
+
+    def capacity(self) -> CapacityReport:
+        """Return the limited models with their calls in flight and tokens left, and the calls that wait."""
+        return self._capacity.report()
 
     async def __aenter__(self) -> Self:
         checker = SchemaChecker()
@@ -144,6 +155,7 @@ class Runtime(Operations):
         errors += await _closed(model.aclose for model in models.values())
         for held in (self._catalog.remover, writer, self._checker, self._tools):
             errors += await _closed([held.aclose] if held else [])
+        self._capacity.close()
         await self._log.close()
         if errors:
             raise errors[0]
@@ -332,7 +344,7 @@ class Runtime(Operations):
 
     def _agents_of(self, host: Agent, limits: Limits | None) -> SessionAgents:
         bounds = narrow(self._limits, limits_of(limits))
-        return agents_of_session(host, self._model, bounds, self._secrets)
+        return agents_of_session(host, self._model, bounds, self._secrets, self._capacity.limits)
 
     def _types_of(self, found: SessionAgents) -> SessionTypes:
         return SessionTypes(found.agents, found.opened.host, self._types)
@@ -346,7 +358,9 @@ class Runtime(Operations):
         self._models.update((id(one), one) for one in found.models.values())
         board.secrets = self._secrets
         session = Session(board, self._log, types, self._checker.refuse_broken, found.unpriced)
-        board.ports[MODEL] = ModelPort(board, found.models, session.on_text)
+        models = ModelPort(board, found.models, session.on_text)
+        places = board.ports[CAPACITY] = CapacityPort(board, self._capacity)
+        board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
         board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.on_progress)
         board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
         board.ports[SCHEMA] = SchemaPort(board, self._checker, types)

@@ -40,7 +40,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
 from callboard.actors.supervisor.state import Delegation, Record, SupervisorState
 
 SessionStatus: TypeAlias = Literal["new", "open", "checking", "asking", "ending", "straggling", "closed"]
@@ -71,7 +71,7 @@ def agent_status(record: Record | None) -> AgentStatus:
         return "thinking"
     if record.wanted is None:
         return "acting"
-    return "waiting" if record.ticket else "backing off"
+    return "waiting" if record.ticket or record.held is not None else "backing off"
 
 
 def delegation_status(delegation: Delegation | None) -> DelegationStatus:
@@ -94,6 +94,9 @@ SETTLING: Final = frozenset({TurnRequested, TurnSettled, Delegate, ReportBack, F
 ENDING: Final = SETTLING | {Cancel, Close, TimerFired, DeciderFailed, SchemaChecked}
 """They can end an agent: the sender, an agent above it, one that races with it, or one that waits."""
 
+_GONE: Final = frozenset({Finished, Stopped, CapacityGiven})
+"""They can take an agent out of the tree: one that had stopped while its request waited for a place."""
+
 SESSION_MOVES: Final[Moves] = MappingProxyType(
     {
         ("new", "open"): frozenset({SessionOpened}),
@@ -106,15 +109,13 @@ SESSION_MOVES: Final[Moves] = MappingProxyType(
         ("asking", "ending"): ENDING,
         ("asking", "open"): frozenset({Finished, SchemaChecked}),
         ("asking", "closed"): frozenset({Close}),
-        ("ending", "open"): frozenset({Finished, Stopped}),
-        ("ending", "closed"): frozenset({Finished, Stopped, TimerFired}),
+        ("ending", "open"): _GONE,
+        ("ending", "closed"): _GONE | {TimerFired},
         ("ending", "straggling"): frozenset({TimerFired}),
-        ("straggling", "open"): frozenset({Finished, Stopped}),
+        ("straggling", "open"): _GONE,
         ("straggling", "closed"): frozenset({Close}),
     }
 )
-
-_GONE: Final = frozenset({Finished, Stopped})
 
 AGENT_MOVES: Final[Moves] = MappingProxyType(
     {
@@ -127,7 +128,7 @@ AGENT_MOVES: Final[Moves] = MappingProxyType(
         ("thinking", "backing off"): frozenset({TurnRequested}),
         ("backing off", "thinking"): frozenset({TimerFired}),
         ("backing off", "waiting"): frozenset({TimerFired}),
-        ("waiting", "thinking"): ENDING,
+        ("waiting", "thinking"): ENDING | {CapacityGiven},
         ("acting", "draining"): ENDING,
         ("thinking", "draining"): ENDING,
         ("backing off", "draining"): ENDING,

@@ -16,9 +16,10 @@ TOOLS: Final = "tools"
 SCHEMA: Final = "schema"
 CLOCK: Final = "clock"
 APPROVALS: Final = "approvals"
+CAPACITY: Final = "capacity"
 CLIENT: Final = "client"
 
-PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CLIENT})
+PORTS: Final = frozenset({MODEL, TOOLS, SCHEMA, CLOCK, APPROVALS, CAPACITY, CLIENT})
 """The edges to the world. Their posts are inputs; no decider computes them."""
 
 

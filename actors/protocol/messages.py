@@ -7,6 +7,7 @@
     model      -> agent        ModelReplied
     agent     <-> tools        CallTool  ToolStarted  ToolReturned
     agent     <-> approvals    RequestApproval  ApprovalGiven
+    supervisor <-> capacity    RequestCapacity  CapacityGiven  (for models that the runtime limits)
     supervisor <-> schema      CheckSchema  SchemaChecked
     supervisor <-> clock       SetTimer  ExtendTimer  CancelTimer  TimerFired
     supervisor -> client       AskEnded  SessionClosed
@@ -23,6 +24,7 @@ from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
+    CapacityGiven,
     ModelReplied,
     PortInput,
     SchemaChecked,
@@ -46,6 +48,7 @@ class SessionOpened(RichMessage, frozen=True):
     """The first event of a session: its rule set, the profiles of its agents, and its limits.
 
     tags: words by which a service finds its sessions. metadata: a JSON object of the service, null for none.
+    capacity: the names of the models whose calls need a place among those of all sessions.
     """
 
     rules: int
@@ -55,6 +58,7 @@ class SessionOpened(RichMessage, frozen=True):
     limits: Limits = Limits()
     tags: tuple[str, ...] = ()
     metadata: Json = NULL
+    capacity: tuple[str, ...] = ()
 
 
 @final
@@ -64,6 +68,7 @@ class Resumed(RichMessage, frozen=True):
     rules: the rule set of the code that goes on. host, profiles, model: of the agents from now on; empty for
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
+    capacity: as in `SessionOpened`, from now on; None for no change.
     """
 
     rules: int
@@ -73,6 +78,7 @@ class Resumed(RichMessage, frozen=True):
     limits: Limits | None = None
     extend_ms: int = 0
     from_next_ask: bool = False
+    capacity: tuple[str, ...] | None = None
 
 
 @final
@@ -277,6 +283,8 @@ AgentInput: TypeAlias = (
     Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
 )
 FromAgent: TypeAlias = TurnRequested | TurnSettled | Delegate | ReportBack | Finished | Stopped
-SupervisorInput: TypeAlias = ClientInput | FromAgent | SchemaChecked | TimerFired | DeciderFailed
+SupervisorInput: TypeAlias = (
+    ClientInput | FromAgent | SchemaChecked | CapacityGiven | TimerFired | DeciderFailed
+)
 ClientOutput: TypeAlias = AskEnded | SessionClosed
 AnyMessage: TypeAlias = AgentInput | SupervisorInput | PortInput | ClientOutput

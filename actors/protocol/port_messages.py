@@ -1,6 +1,6 @@
-"""Messages to and from the ports: model, tools, approvals, schema and clock.
+"""Messages to and from the ports: model, tools, approvals, capacity, schema and clock.
 
-The five ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
+The six ports answer requests; `actors/session/port_table.py` has a row for each kind. All other kinds of
 messages, and the picture of all of them, are in messages.py.
 """
 
@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from callboard.actors.protocol.immutable import NULL, Json, Message, RichMessage, keep_default
 from callboard.actors.protocol.profiles import Effect
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
 
 CUT_OFF: Final = frozenset({"lost", "detached"})
@@ -119,6 +119,36 @@ class ApprovalGiven(Message, frozen=True):
 
 
 @final
+class RequestCapacity(RichMessage, frozen=True):
+    """A wish for a place among the model calls of all sessions, for a model that the runtime limits.
+
+    need: what the call can use at most; its tokens are taken from the model's bucket.
+    """
+
+    agent: str
+    turn: int
+    attempt: int
+    model: str
+    need: Need = NOTHING
+
+    def __post_init__(self) -> None:
+        keep_default(self, "need", NOTHING)
+
+
+@final
+class CapacityGiven(RichMessage, frozen=True):
+    """The one answer to a `RequestCapacity`. `cancelled`: its agent was stopped while it waited.
+
+    A place belongs to the process that gave it: it is given back when the call has its answer.
+    """
+
+    agent: str
+    turn: int
+    attempt: int
+    status: Literal["given", "cancelled"] = "given"
+
+
+@final
 class CheckSchema(RichMessage, frozen=True):
     """A question: is this schema accepted (`accept`), or does the value match it (`report`)?
 
@@ -173,5 +203,12 @@ class TimerFired(Message, frozen=True):
 
 
 PortInput: TypeAlias = (
-    CallModel | CallTool | RequestApproval | CheckSchema | SetTimer | ExtendTimer | CancelTimer
+    CallModel
+    | CallTool
+    | RequestApproval
+    | RequestCapacity
+    | CheckSchema
+    | SetTimer
+    | ExtendTimer
+    | CancelTimer
 )

@@ -30,7 +30,17 @@ from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import CLIENT, HOST, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin, DeciderFailed
-from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.port_gate import (
+    Abort,
+    Action,
+    Arm,
+    Disarm,
+    GiveBack,
+    PortGate,
+    Refuse,
+    Start,
+)
 from callboard.actors.session.step import ActorState, failed, forgotten, initial, is_at_rest, step, steps
 
 PostGroup: TypeAlias = tuple[str, int, Sequence[Post]]
@@ -61,6 +71,10 @@ class PortDriver(Protocol):
 
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
+        ...
+
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        """Give back an agent's place among the model calls of all sessions. usage: None if not known."""
         ...
 
 
@@ -193,6 +207,8 @@ class SessionCore:
                     ports.arm(action)
                 case Disarm(timer):
                     ports.disarm(timer)
+                case GiveBack(agent, usage):
+                    ports.give_back(agent, usage)
 
     def announce(self, start: Start, ports: PortDriver) -> int:
         """Post the announcement of a start that waits, if there is one.

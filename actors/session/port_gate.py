@@ -7,6 +7,7 @@ answer, the timers that are set and the agents that are stopped. For each event 
     Refuse        no port acts; this answer is posted in the port's name
     Abort         the work for this request is no longer wanted; the port still answers, once
     Arm, Disarm   set a timer or forget it (a timer armed again fires at the later moment only)
+    GiveBack      the agent's place among the calls of all sessions is free
 
 A request opens with its event and closes with the event of its answer. Between the two, `take_answer` lets
 exactly one answer in: the port's own, or the one that the gate or recovery posts in the port's name.
@@ -18,6 +19,8 @@ Rules
     is `interrupted` instead.
   - `read` tools and model calls do not wait for the disk. Other tools wait until their request is durable,
     and so do approvals, before a person sees them. With strict spending model calls wait too.
+  - A place of the capacity port belongs to this process. It is free when the call has its answer, or when its
+    agent is stopped before the call.
 """
 
 from collections.abc import Iterable
@@ -33,11 +36,14 @@ from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CancelTimer,
+    CapacityGiven,
     ExtendTimer,
+    ModelReplied,
     SetTimer,
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
 
 
@@ -82,7 +88,14 @@ class Disarm(NamedTuple):
     timer: int
 
 
-Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm
+class GiveBack(NamedTuple):
+    """An agent needs its place no more. usage: of its call; None if that is not known."""
+
+    agent: str
+    usage: Usage | None
+
+
+Action: TypeAlias = Start | Refuse | Abort | Arm | Disarm | GiveBack
 
 
 class OpenRequest(msgspec.Struct, gc=False):
@@ -92,6 +105,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     wish: the request for the turn that a `CallModel` grants.
     is_answered: True if its answer is taken, and has not passed the gate yet.
     is_repeated: True if an earlier process may have started it.
+    is_unwanted: True if its agent was stopped after it.
     """
 
     event: Event
@@ -99,6 +113,7 @@ class OpenRequest(msgspec.Struct, gc=False):
     wish: TurnRequested | None = None
     is_answered: bool = False
     is_repeated: bool = False
+    is_unwanted: bool = False
 
 
 class PortGate:
@@ -107,6 +122,7 @@ class PortGate:
     open: the requests without an answer, by seq.
     timers: the timers that are set, by number.
     is_closed: True once the process detaches: no port may start anything any more.
+    places: the agents that this process has given a place among the model calls of all sessions.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -118,6 +134,7 @@ class PortGate:
         self.open: dict[int, OpenRequest] = {}
         self.timers: dict[int, Arm] = {}
         self.is_closed = False
+        self.places: set[str] = set()
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -254,10 +271,28 @@ class PortGate:
                 self._of[request.owner] = tuple(seq for seq in seqs if seq != cause)
         if type(body) is ToolReturned and body.status == "interrupted":
             self._interrupted.add((event.recipient, body.turn, body.call))
+        elif self.places and type(body) is ModelReplied and event.recipient in self.places:
+            self.places.remove(event.recipient)
+            actions.append(GiveBack(event.recipient, body.usage))
+
+    def _placed(self, event: Event, actions: list[Action]) -> None:
+        body, request = event.body, self.open.get(event.cause)
+        assert isinstance(body, CapacityGiven)
+        self._answer(event, actions)
+        # The port has given a place back already if its agent was stopped while it waited.
+        if body.status == "given" and request is not None and not request.is_unwanted:
+            self.places.add(body.agent)
 
     def _stop(self, event: Event, actions: list[Action]) -> None:
-        self._stopped.add(event.recipient)
-        actions += [Abort(self.open[seq].event) for seq in self._of.get(event.recipient, ())]
+        who = event.recipient
+        self._stopped.add(who)
+        requests = [self.open[seq] for seq in self._of.get(who, ())]
+        actions += [Abort(request.event) for request in requests]
+        if who in self.places and not requests:  # it has a place and no call: stopped between the two
+            self.places.remove(who)
+            actions.append(GiveBack(who, ZERO))
+        for request in requests:
+            request.is_unwanted = True
 
     def _begin(self, event: Event, actions: list[Action]) -> None:
         self._stopped.discard(event.recipient)
@@ -289,6 +324,7 @@ class PortGate:
 _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
+    CapacityGiven: PortGate._placed,
     TurnRequested: PortGate._want,
     Stop: PortGate._stop,
     Begin: PortGate._begin,

@@ -14,7 +14,7 @@ Rules
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, TOOLS
+from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
@@ -22,9 +22,11 @@ from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CapacityGiven,
     CheckSchema,
     ModelReplied,
     RequestApproval,
+    RequestCapacity,
     SchemaChecked,
     ToolReturned,
     ToolStarted,
@@ -51,6 +53,7 @@ class PortRequest(NamedTuple):
     repeats: the fields of the request that its answer carries again.
     through: the field with the seq of an earlier event that has those fields; empty if the request has them.
     owner: the field that names the agent the request is for; empty if that is the sender.
+    answers_sender: True if the answer goes to the sender, although the request is for another.
     waits: tells of a request if the port may act only once the log is durable up to it; None if none waits.
     announces: builds a post that says that the port starts, or None. It must be durable before the port acts,
         so only a request that waits has one.
@@ -67,6 +70,7 @@ class PortRequest(NamedTuple):
     answer: type
     repeats: tuple[str, ...]
     owner: str = ""
+    answers_sender: bool = False
     through: str = ""
     waits: Callable[[AnyMessage], bool] | None = None
     announces: Callable[[Event], Post | None] | None = None
@@ -147,6 +151,18 @@ def _approval_given_up(request: Event, repeated: Repeated, has_started: bool) ->
     return _approval_cancelled(request, repeated)
 
 
+# --- capacity ---------------------------------------------------------------------
+
+
+def _capacity_cancelled(request: Event, repeated: Repeated) -> Post:
+    agent, turn, attempt = repeated
+    return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt, "cancelled"))
+
+
+def _capacity_given_up(request: Event, repeated: Repeated, has_started: bool) -> Post:
+    return _capacity_cancelled(request, repeated)
+
+
 PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
     CallModel: PortRequest(
         MODEL,
@@ -177,6 +193,15 @@ PORT_REQUESTS: Final[Mapping[type, PortRequest]] = {
         cancelled=_approval_cancelled,
         given_up=_approval_given_up,
     ),
+    RequestCapacity: PortRequest(
+        CAPACITY,
+        CapacityGiven,
+        repeats=("agent", "turn", "attempt"),
+        owner="agent",
+        answers_sender=True,
+        cancelled=_capacity_cancelled,
+        given_up=_capacity_given_up,
+    ),
     CheckSchema: PortRequest(SCHEMA, SchemaChecked, repeats=("check",)),
 }
 """The kind of each request -> its row. Timers are not among them: the gate arms the clock by itself."""
@@ -186,3 +211,9 @@ def owner_of(request: Event) -> str:
     """Return the address of the agent that a port request is made for."""
     row = PORT_REQUESTS.get(type(request.body))
     return getattr(request.body, row.owner) if row is not None and row.owner else request.sender
+
+
+def recipient_of_answer(request: Event) -> str:
+    """Return the address to which the answer to a port request goes."""
+    row = PORT_REQUESTS.get(type(request.body))
+    return request.sender if row is not None and row.answers_sender else owner_of(request)

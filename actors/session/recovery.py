@@ -21,6 +21,7 @@ outputs of one decision. Resume and simulation continue it in five steps:
 Rules
   - A request in the log may have started. A request that steps 2 to 4 posted has not.
   - A timer runs from the event that set it. The time between the two processes counts.
+  - A place of the capacity port ends with its process. A call that starts now first takes a new one.
 """
 
 from collections import deque
@@ -32,6 +33,7 @@ from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage, Begin
 from callboard.actors.protocol.port_messages import ToolStarted
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, PortGate, Refuse, Start
 from callboard.actors.session.port_table import PORT_REQUESTS
@@ -189,6 +191,9 @@ class _Recovery:
     def disarm(self, timer: int) -> None:
         """Do nothing: the gate has dropped the timer."""
 
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        """Do nothing: the place belonged to the earlier process, and went with it."""
+
     # --- 4: the answers that a crash leaves -----------------------------------------
 
     def answer(self) -> None:
@@ -223,6 +228,7 @@ class _Recovery:
 
     def result(self) -> Recovered:
         """Return the recovered session."""
+        self.gate.places.clear()  # they went with their process: a call without one first takes a new one
         starts = tuple(self.held[seq] for seq in sorted(self.held) if self.gate.may_answer(seq))
         return Recovered(self.core, tuple(self.posted), starts, tuple(self.gate.timers.values()))
 

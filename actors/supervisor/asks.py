@@ -45,6 +45,7 @@ def on_opened(work: UnitOfWork, opened: SessionOpened) -> None:
         profiles=profiles,
         model=opened.model,
         limits=fill(opened.limits),
+        capacity=opened.capacity,
     )
 
 

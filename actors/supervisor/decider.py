@@ -5,6 +5,7 @@ A delegation passes through the supervisor as these messages. `HANDLERS` has a f
     Delegate        check depth, fan-out and budgets; deny, or begin the sub-agents   (delegating)
     SchemaChecked   begin a delegation whose schema is accepted; judge a report       (reports)
     TurnRequested   reserve budget and a slot, then grant the turn                    (turns, admission)
+    CapacityGiven   grant a turn whose model the runtime limits                       (turns)
     TurnSettled     replace the reservation by the usage                              (turns)
     ReportBack      queue the report for its judgement; the first valid one wins      (reports)
     Finished        end the agent; end its delegation if no other racer is left       (ending)
@@ -42,7 +43,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import asks
 from callboard.actors.supervisor.delegating import on_delegate
@@ -58,7 +59,13 @@ from callboard.actors.supervisor.ending import (
 from callboard.actors.supervisor.reports import on_report, on_schema_checked
 from callboard.actors.supervisor.resuming import on_resumed
 from callboard.actors.supervisor.state import SupervisorState
-from callboard.actors.supervisor.turns import on_turn_requested, on_turn_timer, serve_queue, settle
+from callboard.actors.supervisor.turns import (
+    on_capacity_given,
+    on_turn_requested,
+    on_turn_timer,
+    serve_queue,
+    settle,
+)
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 Decision: TypeAlias = tuple[SupervisorState, tuple[Post, ...]]
@@ -175,6 +182,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Finished: Handler(_on_finished, settles=True, unaccounted=_UNKNOWN),
     Stopped: Handler(_on_stopped, settles=True, unaccounted=_UNKNOWN),
     SchemaChecked: Handler(lambda work, sender, body: on_schema_checked(work, body)),
+    CapacityGiven: Handler(lambda work, sender, body: on_capacity_given(work, body)),
     TimerFired: Handler(lambda work, sender, body: _on_timer(work, body)),
     DeciderFailed: Handler(_on_decider_failed),
 }

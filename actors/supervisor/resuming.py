@@ -22,6 +22,8 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
     _replace_agents(work, resumed)
     if resumed.limits is not None:
         _bound(work, fill(resumed.limits))
+    if resumed.capacity is not None:
+        work.update_session(capacity=resumed.capacity)
     if resumed.extend_ms:
         _extend(work, resumed.extend_ms)
 

@@ -81,6 +81,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     wanted: the request for a turn that is not granted yet. wanted_at: the seq of that request.
     ticket: its place in the queue. parked: the scope whose budget its request waits for.
     waiting: the addresses of agents whose requests wait for this scope's budget, by ticket.
+    held: the amount reserved while the request waits for capacity. is_leaving: True if the agent has drained
+        meanwhile.
     granted: the turn and attempt in flight. grant: the amount reserved for it.
     """
 
@@ -101,6 +103,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     ticket: int = 0
     parked: str = ""
     waiting: IntMap[str] = IntMap()
+    held: Need | None = None
+    is_leaving: bool = False
     granted: tuple[int, int] = (0, 0)
     wanted_at: int = 0
     grant: Need | None = None
@@ -201,7 +205,8 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     profiles: the profiles by name, with the bytes that go into `Begin`.
     agents: the number of agent slots taken so far, the host included.
     live: the number of agents that have not drained.
-    in_flight: the number of model calls without an answer.
+    capacity: the names of the models whose calls need a place among those of all sessions.
+    in_flight: the number of model calls without an answer, and of requests that wait for capacity.
     queue: the addresses of agents whose requests are served when a slot is free, by ticket.
     schemas: the schemas that were accepted or are being checked, by a part of their digest.
     later: the agents from the next ask on, None for no change.
@@ -213,6 +218,7 @@ class SupervisorState(msgspec.Struct, frozen=True, gc=False):
     profiles: dict[str, tuple[Profile, Json]] = {}
     model: ModelSpec = ModelSpec("")
     limits: Limits = DEFAULTS
+    capacity: tuple[str, ...] = ()
     host: Record | None = None
     agents: int = 0
     live: int = 0

@@ -3,6 +3,9 @@
 Rules
   - `CallModel` is the grant. It is posted when the call fits in the budget scope of its agent and of every
     agent above it, and a slot is free. Slot and reservation last until the answer is settled, no longer.
+  - A model that the runtime limits has its calls over all sessions counted. The call then waits for
+    `CapacityGiven`; slot and reservation last from `RequestCapacity` on. An agent that is stopped meanwhile
+    drains with the answer, which releases both and charges nothing.
   - A call that can never fit ends its agent as `budget`. A call that does not fit yet waits in the queue.
   - No slot and no reservation spans tools, delegations, checks or back-off. Otherwise 64 parents that wait
     for their children would hold all slots, and no child could ever run.
@@ -10,11 +13,11 @@ Rules
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.addresses import HOST, MODEL, depth_of
+from callboard.actors.protocol.addresses import CAPACITY, HOST, MODEL, depth_of
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.messages import TurnRequested
-from callboard.actors.protocol.port_messages import CallModel
-from callboard.actors.protocol.usage import NOTHING, Need
+from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
+from callboard.actors.protocol.usage import NOTHING, ZERO, Need
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor import budgets
 from callboard.actors.supervisor.admission import (
@@ -24,7 +27,7 @@ from callboard.actors.supervisor.admission import (
     wait_for_budget,
     wake_along,
 )
-from callboard.actors.supervisor.ending import end_agent
+from callboard.actors.supervisor.ending import end_agent, leave_tree
 from callboard.actors.supervisor.state import Record, Timer
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
@@ -101,19 +104,56 @@ def _serve(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested) -> N
 
 def _grant(work: UnitOfWork, ancestry: list[Record], wanted: TurnRequested, seq: int) -> None:
     agent, need = ancestry[-1], wanted.need
-    ancestry[-1] = replace(
+    reserved = budgets.reserve(ancestry, need)
+    work.in_flight += 1
+    if agent.model.name in work.state.capacity:
+        ancestry[-1] = replace(
+            agent, wanted=wanted, wanted_at=seq, reserved=reserved, held=need, ticket=0, parked=""
+        )
+        place = RequestCapacity(agent.address, wanted.turn, wanted.attempt, agent.model.name, need)
+        work.posts.append(Post(CAPACITY, place))
+    else:
+        ancestry[-1] = _called(work, agent, wanted, seq, reserved)
+    work.put_records(ancestry)
+
+
+def _called(work: UnitOfWork, agent: Record, wanted: TurnRequested, seq: int, reserved: Need) -> Record:
+    """Post the grant of an agent's call. Return the agent's record.
+
+    seq: of the request. reserved: in the agent's scope, the call's need included.
+    """
+    work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
+    return replace(
         agent,
-        reserved=budgets.reserve(ancestry, need),
+        reserved=reserved,
         granted=(wanted.turn, wanted.attempt),
-        grant=need,
+        grant=wanted.need,
+        held=None,
         wanted=None,
         wanted_at=0,
         ticket=0,
         parked="",
     )
+
+
+def on_capacity_given(work: UnitOfWork, given: CapacityGiven) -> None:
+    """Grant the call that has a place. Release its reservation instead if its agent has ended."""
+    ancestry = work.ancestry(given.agent)
+    if ancestry is None or (need := ancestry[-1].held) is None:
+        return
+    agent, wanted = ancestry[-1], ancestry[-1].wanted
+    if wanted is not None and given.status == "given":
+        work.put_records((_called(work, agent, wanted, agent.wanted_at, agent.reserved),))
+        return
+    _, reserved = budgets.settle(ancestry, need, ZERO)
+    ancestry[-1] = replace(agent, reserved=reserved, held=None)
     work.put_records(ancestry)
-    work.in_flight += 1
-    work.posts.append(Post(MODEL, CallModel(agent.address, seq)))
+    work.in_flight -= 1
+    if wanted is not None:  # the port has lost the request: it takes a place in the queue again
+        enqueue(work, ancestry)
+    wake_along(work, ancestry)
+    if agent.is_leaving:
+        leave_tree(work, given.agent)
 
 
 def _refuse(work: UnitOfWork, ancestry: list[Record], need: Need, where: str) -> None:

@@ -40,6 +40,8 @@ def _resumed(body: m.Resumed) -> str:
         changes.append(f"model {body.model.name}")
     if body.limits is not None:
         changes.append("with other limits")
+    if body.capacity is not None:
+        changes.append(f"limited over all sessions: {', '.join(body.capacity) or 'no model'}")
     if body.extend_ms:
         changes.append(f"deadlines {duration(body.extend_ms)} later")
     return ", ".join(changes)
@@ -118,6 +120,11 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     m.Finished: _ended,
     m.Stopped: lambda _: "",
     p.CallModel: lambda it: f"for {it.agent}, asked for by event {it.request}",
+    p.RequestCapacity: lambda it: (
+        f"for {it.agent}, turn {it.turn}, attempt {it.attempt}, of {it.model}, "
+        f"at most {tokens(it.need.tokens)} tokens"
+    ),
+    p.CapacityGiven: lambda it: f"{it.status}, for {it.agent}, turn {it.turn}, attempt {it.attempt}",
     p.CallTool: lambda it: f"{it.tool} {_json(it.arguments)}",
     p.RequestApproval: lambda it: f"{'again: ' * it.is_repeat}{it.tool} {_json(it.arguments)}",
     p.CheckSchema: lambda it: f"check {it.check}: {it.task}",

@@ -27,6 +27,7 @@ from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import SessionFailed
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, PostGroup, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
 from callboard.actors.session.recovery import Recovered
@@ -138,6 +139,7 @@ class Board:
         self.clock = TimerPort()
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
+        self.on_place_free: Callable[[str, Usage | None], None] = lambda agent, usage: None
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
@@ -317,6 +319,10 @@ class Board:
     def disarm(self, timer: int) -> None:
         """Forget a timer."""
         self.clock.disarm(timer)
+
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        """Give back an agent's place among the model calls of all sessions."""
+        self.on_place_free(agent, usage)
 
     def when_durable(self, seq: int, then: Callable[[], None]) -> None:
         """Call `then` once the log is durable up to `seq`."""

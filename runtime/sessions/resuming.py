@@ -31,9 +31,10 @@ _PAGE: Final = 2_000
 class RecordedSession(NamedTuple):
     """A session as its log has it.
 
-    host, profiles, model: as they were last recorded. in_force, models: the profiles and the default models
-    that agents of the last ask may have. asks: all request ids. ended: the asks that ended, with the head of
-    the log there, by request id. reader: knows the types and delegations of the ask that did not.
+    host, profiles, model, capacity: as they were last recorded. in_force, models: the profiles and the
+    default models that agents of the last ask may have. asks: all request ids. ended: the asks that ended,
+    with the head of the log there, by request id. reader: knows the types and delegations of the ask that
+    did not.
     """
 
     events: tuple[Event, ...]
@@ -42,6 +43,7 @@ class RecordedSession(NamedTuple):
     model: ModelSpec = ModelSpec("")
     in_force: tuple[Json, ...] = ()
     models: tuple[ModelSpec, ...] = ()
+    capacity: tuple[str, ...] = ()
     asks: Sequence[str] = ()
     ended: Mapping[str, tuple[EndedAsk, tuple[int, str]]] = {}
     reader: AskReader = AskReader()
@@ -102,6 +104,8 @@ def _spoken_for(
         recorded = recorded._replace(host=body.host, profiles=body.profiles)
     if body.model is not None:
         recorded = recorded._replace(model=body.model)
+    if body.capacity is not None:
+        recorded = recorded._replace(capacity=body.capacity)
     if isinstance(body, Resumed) and body.from_next_ask:
         return recorded
     return recorded._replace(
@@ -182,10 +186,19 @@ def continuation(
     if not recorded.events:
         return now
     limits = now.limits if has_limits else None
+    capacity = None if now.capacity == recorded.capacity else now.capacity
     if not changes(recorded, now):
-        return Resumed(RULES, limits=limits, extend_ms=extend_ms)
-    is_later = policy == "next_ask" and bool(recorded.running)
-    return Resumed(RULES, now.host, now.profiles, now.model, limits, extend_ms, from_next_ask=is_later)
+        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity)
+    return Resumed(
+        RULES,
+        now.host,
+        now.profiles,
+        now.model,
+        limits,
+        extend_ms,
+        policy == "next_ask" and bool(recorded.running),
+        capacity,
+    )
 
 
 def recover_session(

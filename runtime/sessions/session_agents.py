@@ -8,6 +8,7 @@ from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import RULES, SessionOpened
+from callboard.actors.session.capacity import Capacity, limited_among
 from callboard.runtime.agent import Agent, roster
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
@@ -26,10 +27,17 @@ class SessionAgents(NamedTuple):
     unpriced: str
 
 
-def agents_of_session(host: Agent, default: Model | None, limits: Limits, secrets: Secrets) -> SessionAgents:
+def agents_of_session(
+    host: Agent,
+    default: Model | None,
+    limits: Limits,
+    secrets: Secrets,
+    capacity: Mapping[str, Capacity],
+) -> SessionAgents:
     """Return the agents and models of a session with this host.
 
-    default: the model of a host that names none. limits: of the session.
+    default: the model of a host that names none. limits: of the session. capacity: the limits
+        over all sessions, by model name.
 
     Raises InvalidAgent, and MisuseError where a model or its prices are missing.
     """
@@ -43,7 +51,8 @@ def agents_of_session(host: Agent, default: Model | None, limits: Limits, secret
             one.check()
     secrets.learn_early(models.values())
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
-    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits))
+    limited = limited_among(capacity, models)
+    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits, limited))
     assert isinstance(opened, SessionOpened)
     return SessionAgents(agents, models, opened, unpriced)
 

@@ -116,7 +116,10 @@ FINAL = ModelFailure("invalid_request", "no such model")
 class SessionHarness:
     """The supervisor of a session. `hears` gives it a message and returns its posts."""
 
-    def __init__(self, *profiles: Profile, limits: Limits = NO_LIMITS) -> None:
+    def __init__(
+        self, *profiles: Profile, limits: Limits = NO_LIMITS, capacity: tuple[str, ...] = ()
+    ) -> None:
+        self.capacity = capacity
         self.state: SupervisorState = initial_supervisor()
         self.seq = 0
         self.profiles = profiles or (
@@ -132,7 +135,9 @@ class SessionHarness:
 
     def opens(self) -> "SessionHarness":
         packed = tuple(Json(encode(one)) for one in self.profiles)
-        self.hears("client", SessionOpened(1, "host", packed, ModelSpec("scripted"), self.limits))
+        model = ModelSpec("scripted")
+        opened = SessionOpened(1, "host", packed, model, self.limits, self.capacity)
+        self.hears("client", opened)
         return self
 
     def asks(self, schema: object = None, limits: Limits = NO_LIMITS, name: str = "r1") -> list[Post]:

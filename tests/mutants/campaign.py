@@ -9,15 +9,19 @@ Rules
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from callboard.replay.testing.run import Bounds, Run, perform
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
+from callboard.replay.testing.sessions.capacity_monitors import capacity_monitors
+from callboard.replay.testing.sessions.capacity_world import CapacityWorlds
 from callboard.replay.testing.sessions.faults import NO_FAULTS
 from callboard.replay.testing.sessions.scenario import Scenario
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds
-from callboard.replay.testing.world import Move, Violation
-from tests.mutants.rules import rules
+from callboard.replay.testing.world import MakeWorld, Monitor, Move, Violation
+from tests.mutants.rules import REPLAY_EVERY, rules
 from tests.mutants.scenarios import SCENARIOS
+from tests.mutants.scenarios_capacity import SHARED
 
 BOUNDS = Bounds(steps=200, steps_in_all=3_000)
 REST = "A session comes to rest."
@@ -26,11 +30,18 @@ REST = "A session comes to rest."
 class Lane:
     """One scenario with its scheduler."""
 
-    def __init__(self, name: str, scenario: Scenario, scheduler: str, seed: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        worlds: MakeWorld[Any],
+        monitors: Sequence[Monitor[Any]],
+        scheduler: str,
+        seed: str,
+    ) -> None:
         self.name = name
-        self._worlds = Worlds(scenario)
+        self._worlds = worlds
         self.scheduler = scheduler_named(scheduler, f"{seed}/{name}")
-        self._rules = rules()
+        self._rules = monitors
         self._fair = Random(f"{seed}/{name}/fair").random
 
     def run(self) -> Run | None:
@@ -50,7 +61,19 @@ class Lane:
 
 def explore(scheduler: str, seed: str, runs: int) -> dict[str, object]:
     """Make runs until a rule breaks or `runs` are made. Return the broken rule, and how it was found."""
-    lanes = [Lane(name, scenario, scheduler, seed) for name, scenario in SCENARIOS.items()]
+    return _hunt([Lane(name, Worlds(one), rules(), scheduler, seed) for name, one in SCENARIOS.items()], runs)
+
+
+def explore_shared(scheduler: str, seed: str, runs: int) -> dict[str, object]:
+    """Do the same with sessions that share the capacity of a runtime."""
+    lanes = [
+        Lane(name, CapacityWorlds(one), capacity_monitors(REPLAY_EVERY), scheduler, seed)
+        for name, one in SHARED.items()
+    ]
+    return _hunt(lanes, runs)
+
+
+def _hunt(lanes: list[Lane], runs: int) -> dict[str, object]:
     made = 0
     while lanes and made < runs:
         for lane in list(lanes):

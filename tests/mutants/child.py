@@ -4,6 +4,7 @@
     python -m tests.mutants.child MUTANT fifo
     python -m tests.mutants.child MUTANT explore SCHEDULER SEED RUNS
     python -m tests.mutants.child MUTANT fifo-and-explore SCHEDULER SEED RUNS
+    python -m tests.mutants.child MUTANT shared SCHEDULER SEED RUNS
 
 `none` for MUTANT is the unchanged core. Nothing of callboard is imported before the mutant is in place.
 """
@@ -14,7 +15,7 @@ import json
 import sys
 
 from tests.mutants.mutant import ROOT, install
-from tests.mutants.seeded import MUTANTS
+from tests.mutants.seeded import CAPACITY, MUTANTS
 
 NO_MUTANT = "none"
 
@@ -56,7 +57,7 @@ def main(arguments: list[str]) -> None:
     """Do the task of the command line."""
     name, task, *rest = arguments
     if name != NO_MUTANT:
-        install(MUTANTS[name])
+        install((MUTANTS | CAPACITY)[name])
     if task == "units":
         print(json.dumps(units()))
         return
@@ -66,7 +67,8 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(campaign.fifo()))
         return
     scheduler, seed, runs = rest
-    explored = campaign.explore(scheduler, seed, int(runs))
+    explore = campaign.explore_shared if task == "shared" else campaign.explore
+    explored = explore(scheduler, seed, int(runs))
     print(json.dumps({"fifo": campaign.fifo(), **explored} if task == "fifo-and-explore" else explored))
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
+from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
 from tests.mutants.seeded_detaching import DETACHING
@@ -29,4 +30,7 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "Polite ends": DETACHING,
 }
 
-MUTANTS: Final[Mapping[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}
+MUTANTS: Final[dict[str, Mutant]] = {one.name: one for part in PARTS.values() for one in part}
+
+CAPACITY: Final[dict[str, Mutant]] = {one.name: one for one in (*POLICY, *PLACES)}
+"""Mutants of what sessions share: `tests/mutants/test_capacity.py` hunts them in sessions on one port."""

@@ -111,15 +111,15 @@ DESK: Final = (
         "stop-without-abort",
         "The calls under way for a stopped agent are not aborted.",
         "session.port_gate",
-        "        actions += [Abort(self.open[seq].event) for seq in self._of.get(event.recipient, ())]\n",
+        "        actions += [Abort(request.event) for request in requests]\n",
         "",
     ),
     Mutant(
         "only-one-aborted",
         "Of the calls under way for a stopped agent, only the first is aborted.",
         "session.port_gate",
-        "in self._of.get(event.recipient, ())]",
-        "in self._of.get(event.recipient, ())[:1]]",
+        "        actions += [Abort(request.event) for request in requests]\n",
+        "        actions += [Abort(request.event) for request in requests[:1]]\n",
     ),
     Mutant(
         "write-not-announced",

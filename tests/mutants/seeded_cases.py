@@ -117,8 +117,8 @@ CALLS: Final = (
         "slot-of-a-stopped-retry",
         "The slot of a later attempt is not given back if its agent was stopped.",
         "supervisor.turns",
-        "    work.in_flight -= 1\n",
-        "    work.in_flight -= record.is_running or record.granted[1] == 1\n",
+        "    work.in_flight -= 1\n    wake_along",
+        "    work.in_flight -= record.is_running or record.granted[1] == 1\n    wake_along",
     ),
     Mutant(
         "unknown-use-of-a-retry-is-free",

@@ -44,8 +44,8 @@ ASKS: Final = (
         "grace-not-cancelled",
         "The timer of the grace is not cancelled when all agents have drained in time.",
         "supervisor.asks",
-        "    work.cancel_timer(ask.grace_timer)\n    work.update_session",
-        "    work.update_session",
+        "    work.cancel_timer(ask.grace_timer)\n    later",
+        "    later",
     ),
 )
 
@@ -96,8 +96,8 @@ BUDGETS: Final = (
         "slot-of-the-stopped-leaks",
         "The slot of an agent that was stopped during its call is not given back.",
         "supervisor.turns",
-        "    work.in_flight -= 1\n",
-        "    work.in_flight -= not record.is_stopped\n",
+        "    work.in_flight -= 1\n    wake_along",
+        "    work.in_flight -= not record.is_stopped\n    wake_along",
     ),
     Mutant(
         "spend-of-the-stopped-lost",

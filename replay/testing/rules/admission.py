@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Finished, Stop, Stopped, TurnRequested
-from callboard.actors.protocol.port_messages import CallModel, TimerFired
+from callboard.actors.protocol.port_messages import TimerFired
 from callboard.actors.protocol.usage import NOTHING, Need
 from callboard.actors.supervisor.budgets import add, subtract
 from callboard.replay.testing.rules.base import Invariant
@@ -21,11 +21,10 @@ class Closing(Invariant):
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Grants one after the other: what later ones of the same decision reserve is not there yet."""
-        grants = of_kind(outputs, CallModel)
-        later = [call.agent for _, call in grants]
-        for grant, call in grants:
+        later = [who for _, who in self.ledger.claims]
+        for grant, who in self.ledger.claims:
             later.pop(0)
-            for scope, kept in self.ledger.held(call.agent, NOTHING):
+            for scope, kept in self.ledger.held(who, NOTHING):
                 if not scope.may_hold(add(kept, _reserved(self.ledger, scope, later))):
                     self.broken(
                         grant.seq, f"in the scope of {scope.address} nothing is left for a closing turn"
@@ -65,8 +64,8 @@ class FirstCome(Invariant):
         self._join(event)
         if not self._line and not self._later:
             return  # no agent waits, the usual case
-        grants = of_kind(outputs, CallModel)
-        not_yet = [call.agent for _, call in grants]
+        grants = self.ledger.claims
+        not_yet = [who for _, who in grants]
         if len(outputs) == 1 and not_yet == [*self._line]:  # the only agent that waits overtakes no other
             self._line.clear()
             self._held.clear()
@@ -77,11 +76,11 @@ class FirstCome(Invariant):
         has_budgets = self.ledger.has_budgets
         if has_budgets:
             self._hold(not_yet)
-        for grant, call in grants:
-            mine = self._line.pop(call.agent, None)
-            self._held.pop(call.agent, None)
+        for grant, who in grants:
+            mine = self._line.pop(who, None)
+            self._held.pop(who, None)
             if mine is not None and has_budgets:
-                self._check(grant, call.agent, mine, not_yet)
+                self._check(grant, who, mine, not_yet)
             not_yet.pop(0)
         self._look_for_idle(event)
 

@@ -29,8 +29,8 @@ class Budgets(Invariant):
 
     def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
         """Check every scope above each grant: nothing else can overshoot a budget."""
-        for grant, call in of_kind(outputs, CallModel):
-            over = (scope for scope in self.ledger.above(call.agent) if not scope.may_hold(scope.reserved))
+        for grant, who in self.ledger.claims:
+            over = (scope for scope in self.ledger.above(who) if not scope.may_hold(scope.reserved))
             if (scope := next(over, None)) is not None:
                 held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.cost))
                 self.broken(

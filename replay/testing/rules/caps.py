@@ -11,6 +11,7 @@ from msgspec import field
 from callboard.actors.protocol.addresses import depth_of, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Begin,
     Delegate,
     DelegationEnded,
@@ -106,6 +107,12 @@ class ParallelCalls(Invariant):
     def on_ModelReplied(self, event: Event, body: ModelReplied) -> None:
         """Count a call that ends."""
         self._in_flight -= 1
+
+    def handled_any(self, event: Event, body: AnyMessage, outputs: Sequence[Event]) -> None:
+        """Check the number of calls together with that of requests that wait for a place."""
+        held, limit = len(self.ledger.grants), self.facts.parallel_calls_max
+        if self.ledger.places and self.ledger.claims and held > limit:
+            self.broken(event.seq, f"{held} model calls are in flight or wait for a place, {limit} may be")
 
 
 class ToolLimits(Invariant):

@@ -66,14 +66,14 @@ class OneAnswer(Invariant):
         """Record a request."""
         self._open[event.seq] = event
 
-    on_CallTool = on_RequestApproval = on_CheckSchema = on_CallModel
+    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CheckSchema = on_CallModel
 
     def on_ModelReplied(self, event: Event, body: AnyMessage) -> None:
         """Check that an answer belongs to an open request."""
         if self._open.pop(event.cause, None) is None:
             self.broken(event.seq, f"it answers event {event.cause}, which is no open request")
 
-    on_ToolReturned = on_ApprovalGiven = on_SchemaChecked = on_ModelReplied
+    on_ToolReturned = on_ApprovalGiven = on_CapacityGiven = on_SchemaChecked = on_ModelReplied
 
     def quiet(self, seq: int) -> None:
         """Report requests without an answer; a check may outlive its agents."""

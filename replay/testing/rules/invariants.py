@@ -14,7 +14,7 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
-from callboard.replay.testing.rules import admission, budgets, caps, ends, isolation, reports, stops
+from callboard.replay.testing.rules import admission, budgets, capacity, caps, ends, isolation, reports, stops
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
 from callboard.replay.testing.rules.ledger import Ledger
@@ -54,6 +54,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ends.Closed,
     ends.Cancelled,
     stops.Started,
+    capacity.Places,
 )
 """All that a log alone can show."""
 

@@ -13,7 +13,7 @@ from callboard.actors.protocol.addresses import HOST, is_agent, parent_of
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.limits import Limits, fill, micro, narrow
 from callboard.actors.protocol.messages import Ask, Begin, Delegate, Finished, Stopped, TurnRequested
-from callboard.actors.protocol.port_messages import CallModel
+from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage, plus
 from callboard.actors.protocol.value_types import Settled
 from callboard.actors.supervisor.budgets import add, charge_of, subtract
@@ -50,6 +50,8 @@ class Ledger(msgspec.Struct, eq=False):
     facts: Facts
     scopes: dict[str, Scope] = {}
     grants: dict[str, TurnRequested] = {}
+    places: set[str] = set()  # the agents whose grants wait for a place of the capacity port
+    claims: list[tuple[Event, str]] = []  # what the last decision reserved: for `CallModel` and waiting ones
     asked: dict[str, TurnRequested] = {}  # the latest turn that each agent requested
     wishes: dict[str, Need] = {}
     agents: int = 1  # that ever began, racers included
@@ -69,10 +71,13 @@ class Ledger(msgspec.Struct, eq=False):
         """Update the books by one decision of the supervisor: its event first, then its outputs."""
         body = event.body
         self.settled = self._settle(event)
+        self.claims = []
         if isinstance(body, TurnRequested):
             self._ask(event.sender, body)
         elif isinstance(body, Delegate | Ask) and self.facts.is_taken_on(event, outputs):
             self._take_on(event.sender, body)
+        elif isinstance(body, CapacityGiven):
+            self._place(body.agent, outputs)
         for output in outputs:
             self._posted(output)
 
@@ -96,7 +101,8 @@ class Ledger(msgspec.Struct, eq=False):
     def _settle(self, event: Event) -> tuple[TurnRequested, Usage | None] | None:
         body, who = event.body, event.sender
         settled = getattr(body, "settled", None) or _UNSTATED.get(type(body))
-        if settled is None or (grant := self.grants.pop(who, None)) is None:
+        # A request that waits for a place is released by its answer, and charged nothing.
+        if settled is None or who in self.places or (grant := self.grants.pop(who, None)) is None:
             return None
         used = charge_of(grant.need, settled.usage)
         for scope in self.above(who):
@@ -104,16 +110,29 @@ class Ledger(msgspec.Struct, eq=False):
             scope.spent = plus(scope.spent, used)
         return grant, settled.usage
 
+    def _place(self, who: str, outputs: Sequence[Event]) -> None:
+        """Let a request wait no longer for its place. Release its reservation if no call follows."""
+        if who not in self.places:
+            return
+        self.places.remove(who)
+        if not any(isinstance(one.body, CallModel) and one.body.agent == who for one in outputs):
+            grant = self.grants.pop(who)
+            for scope in self.above(who):
+                scope.reserved = subtract(scope.reserved, grant.need)
+
     def _posted(self, output: Event) -> None:
         """Open a scope, or reserve a grant."""
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
             self.has_budgets |= scope.tokens is not None or scope.cost is not None
-        elif isinstance(body, CallModel):
+        elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
+            self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
             for scope in self.above(body.agent):
                 scope.reserved = add(scope.reserved, wish.need)
+            if isinstance(body, RequestCapacity):
+                self.places.add(body.agent)
 
     def above(self, address: str) -> Iterator[Scope]:
         """Yield the scopes of an agent and of all above it."""

@@ -28,7 +28,9 @@ from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CancelTimer,
+    CapacityGiven,
     ModelReplied,
+    RequestCapacity,
     SetTimer,
     TimerFired,
     ToolReturned,
@@ -65,23 +67,25 @@ class NothingAfterStop(Invariant):
         who = owner_of(event)
         if stop := self.facts.stops.get(who):
             self._refused.add(event.seq)
-            if isinstance(body, CallModel):
+            if isinstance(body, CallModel | RequestCapacity):
                 self.broken(event.seq, f"{who} was stopped by event {stop} and gets a turn")
 
-    on_CallTool = on_RequestApproval = on_CallModel
+    on_CallTool = on_RequestApproval = on_RequestCapacity = on_CallModel
 
     def on_ToolStarted(self, event: Event, body: ToolStarted) -> None:
         """Report a tool that starts for a stopped agent."""
         if stop := self.facts.stops.get(event.recipient):
             self.broken(event.seq, f"a tool starts for {event.recipient}, stopped by event {stop}")
 
-    def on_ModelReplied(self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven) -> None:
+    def on_ModelReplied(
+        self, event: Event, body: ModelReplied | ToolReturned | ApprovalGiven | CapacityGiven
+    ) -> None:
         """Check that a request made after the Stop is answered as not started."""
         status = body.verdict if isinstance(body, ApprovalGiven) else body.status
         if event.cause in self._refused and status != "cancelled":
             self.broken(event.seq, f"event {event.cause} came after the Stop and was acted on")
 
-    on_ApprovalGiven = on_ModelReplied
+    on_ApprovalGiven = on_CapacityGiven = on_ModelReplied
 
     def on_ToolReturned(self, event: Event, body: ToolReturned) -> None:
         """Check the same of a tool call, unless an earlier attempt was interrupted and may have acted."""

@@ -14,6 +14,7 @@ from callboard.actors.protocol.addresses import CLIENT, CLOCK, HOST, SUPERVISOR,
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, SessionCore
 from callboard.actors.session.port_gate import Arm, PortGate, Start
 from callboard.actors.session.port_table import owner_of
@@ -259,6 +260,9 @@ class Board:
         timer = next(timer for timer, name in self.timers.items() if name == strand)
         self._withdraw(strand)
         self.post(CLOCK, self.gate.timers[timer].request, (Post(SUPERVISOR, TimerFired(timer)),))
+
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        """Do nothing: a session that runs alone shares its places with none."""
 
     def jump(self) -> None:
         """Advance the clock to the next due time and offer the moves that are due."""

@@ -23,9 +23,11 @@ from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallModel,
     CallTool,
+    CapacityGiven,
     CheckSchema,
     ModelReplied,
     RequestApproval,
+    RequestCapacity,
     ToolReturned,
     ToolStarted,
 )
@@ -35,6 +37,7 @@ from callboard.actors.supervisor.state import SupervisorState
 from callboard.replay.testing.world import Move, MoveKind
 
 _TURNS: Final = (TurnRequested, ModelReplied)
+_PLACES: Final = (RequestCapacity, CapacityGiven)
 _CALLS: Final = (
     CallTool, ToolStarted, ToolReturned, RequestApproval, ApprovalGiven,
     Delegate, DelegationEnded, ReportBack, ReportJudged,
@@ -42,6 +45,7 @@ _CALLS: Final = (
 _NUMBERS: Final[Mapping[type, Callable[[Any], tuple[object, ...]]]] = {
     **dict.fromkeys(_CALLS, attrgetter("turn", "call")),
     **dict.fromkeys(_TURNS, attrgetter("turn", "attempt")),
+    **dict.fromkeys(_PLACES, attrgetter("agent", "turn", "attempt")),
     Ask: lambda ask: (ask.request_id,),
 }
 """Returns the part that distinguishes messages of one kind between two actors; other kinds have none."""
@@ -91,6 +95,8 @@ def title(event: Event) -> str:
     words = [event.kind]
     if type(body) in _TURNS:
         words.append(turn_name(*number))
+    elif type(body) in _PLACES:
+        words.append(f"{number[0]}/{turn_name(*number[1:])}")
     elif number:
         words.append(".".join(map(str, number)))
     if event.recipient == SUPERVISOR and is_agent(event.sender):
@@ -112,6 +118,8 @@ def answer_name(
         case RequestApproval(turn=turn, call=call) as asked:
             again = " again" if asked.is_repeat else ""  # for a call that was interrupted
             return f"approval {sender}/{turn}.{call}{again}", f"is given for {asked.tool}"
+        case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
+            return f"capacity {agent}/{turn_name(turn, attempt)}", "gives a place"
         case CheckSchema(check=number):
             return _check_strand(state, number, log), "answers"
         case _:

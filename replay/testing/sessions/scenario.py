@@ -138,6 +138,7 @@ class Scenario:
     model: ModelSpec = SCRIPTED
     closes: bool = False  # whether the client closes the session in the end
     faults: Faults = NO_FAULTS
+    capacity: Sequence[str] = ()  # the names of the models that the runtime limits
     others: Mapping[type, Other] = field(default_factory=dict)  # for further kinds of port requests
 
     @cached_property
@@ -150,7 +151,9 @@ class Scenario:
         """Return the client's first message."""
         raw = tuple(Json(encode(one)) for one in self.profiles)
         host = self.profiles[0]
-        return SessionOpened(RULES, host.name, raw, host.model or self.model, self.limits)
+        return SessionOpened(
+            RULES, host.name, raw, host.model or self.model, self.limits, tuple(self.capacity)
+        )
 
     @cached_property
     def opened(self) -> tuple[Event, ActorState]:

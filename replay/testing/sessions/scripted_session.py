@@ -9,7 +9,14 @@ from typing import NamedTuple
 from callboard.actors.protocol.addresses import CLIENT, SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.messages import RULES, AnyMessage, Ask, AskEnded, Close, Resumed, SessionClosed
-from callboard.actors.protocol.port_messages import CallModel, CallTool, CheckSchema, RequestApproval
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    CapacityGiven,
+    CheckSchema,
+    RequestApproval,
+    RequestCapacity,
+)
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
@@ -82,6 +89,8 @@ class ScriptedSession(Board):
                 return ports.given(self.scenario, event, question, fault_mode)
             case CheckSchema() as check:
                 return ports.checked(self.scenario, check, fault_mode)
+            case RequestCapacity(agent=agent, turn=turn, attempt=attempt):
+                return Post(SUPERVISOR, CapacityGiven(agent, turn, attempt))
             case other:
                 return self.scenario.others[type(other)](event)
 

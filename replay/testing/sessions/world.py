@@ -160,6 +160,12 @@ class SessionWorld(ScriptedSession):
             for index, (made, (log, end)) in enumerate(zip(self.made, ends, strict=True), 1)
         ]
 
+    def touched(self) -> Collection[str]:
+        """Return the things that the order of the last move decides apart from its actor's state."""
+        last = self.made[-1]
+        end = len(self.log) if last.log is self.log else len(last.log)
+        return _step(len(self.made), last, end).touched
+
     # --- by hand --------------------------------------------------------------------
 
     def ask(

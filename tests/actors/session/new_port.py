@@ -48,8 +48,8 @@ CHANGES = {
     ],
     "callboard.actors.supervisor.decider": [
         (
-            "port_messages import SchemaChecked,",
-            "port_messages import AskWeather, WeatherTold, SchemaChecked,",
+            "port_messages import CapacityGiven,",
+            "port_messages import AskWeather, WeatherTold, CapacityGiven,",
         ),
         (
             "    Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),",

@@ -22,6 +22,7 @@ from callboard.actors.protocol.messages import (
 )
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import SessionCore, recorded_failure
 from callboard.actors.session.port_gate import Arm, Start
 from tests.poison import poison_supervisor
@@ -59,6 +60,9 @@ class Driver:
 
     def disarm(self, timer: int) -> None:
         self.did.append(f"disarm {timer}")
+
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        self.did.append(f"give back {agent}")
 
     def settle(self) -> "Driver":
         """Let deciders handle everything, actor by actor."""

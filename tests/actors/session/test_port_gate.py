@@ -11,8 +11,10 @@ from callboard.actors.protocol.port_messages import (
     CallModel,
     CallTool,
     CancelTimer,
+    CapacityGiven,
     CheckSchema,
     ModelReplied,
+    RequestCapacity,
     SchemaChecked,
     SetTimer,
     TimerFired,
@@ -20,8 +22,17 @@ from callboard.actors.protocol.port_messages import (
     ToolStarted,
 )
 from callboard.actors.protocol.profiles import Effect, ModelSpec
-from callboard.actors.protocol.usage import ZERO, Need
-from callboard.actors.session.port_gate import Abort, Action, Arm, Disarm, PortGate, Refuse, Start
+from callboard.actors.protocol.usage import ZERO, Need, Usage
+from callboard.actors.session.port_gate import (
+    Abort,
+    Action,
+    Arm,
+    Disarm,
+    GiveBack,
+    PortGate,
+    Refuse,
+    Start,
+)
 from callboard.actors.session.port_table import NEVER_STARTED, interrupted, owner_of
 
 BEGIN = Begin(Json(b"{}"), text_json("go"), ModelSpec("m"), Limits())
@@ -233,3 +244,62 @@ def test_a_call_that_was_interrupted_and_is_made_again_is_never_said_not_to_have
     (other,) = gate.use("host", effect, call=1)
     assert isinstance(other, Refuse)
     assert other.answer == gate.cancelled(gate.last)
+
+
+# --- places among the calls of all sessions -----------------------------------------
+
+
+def placed(gate: Counter, status: str = "given") -> tuple[Action, ...]:
+    """Request a place for the host, and answer."""
+    gate.post("supervisor", "capacity", RequestCapacity("host", 1, 1, "m", Need(5)))
+    return answered(gate, gate.last.seq, status)
+
+
+def answered(gate: Counter, request: int, status: str = "given") -> tuple[Action, ...]:
+    body = CapacityGiven("host", 1, 1, status)  # type: ignore[arg-type]
+    return gate.post("capacity", "supervisor", body, request)
+
+
+def test_a_place_is_given_back_when_the_call_has_its_answer() -> None:
+    gate = Counter()
+    assert placed(gate) == ()
+    assert gate.places == {"host"}
+    gate.grant("host")
+    replied = ModelReplied(1, 1, usage=Usage(3))
+    assert gate.post("model", "host", replied, gate.last.seq) == (GiveBack("host", Usage(3)),)
+    assert gate.places == set()
+    assert gate.post("model", "host", replied, 0) == ()
+
+
+def test_a_place_of_an_agent_that_is_stopped_before_its_call_is_given_back_at_the_stop() -> None:
+    gate = Counter()
+    placed(gate)
+    assert gate.stop("host") == (GiveBack("host", ZERO),)
+    assert gate.places == set()
+
+
+def test_a_place_outlives_the_stop_of_an_agent_whose_call_is_in_flight() -> None:
+    gate = Counter()
+    placed(gate)
+    gate.grant("host")
+    call = gate.last
+    assert gate.stop("host") == (Abort(call),)
+    cut = ModelReplied(1, 1, "cancelled")
+    assert gate.post("model", "host", cut, call.seq) == (GiveBack("host", None),)
+
+
+def test_a_request_of_an_agent_that_is_stopped_is_given_up_and_a_late_place_is_none() -> None:
+    gate = Counter()
+    gate.post("supervisor", "capacity", RequestCapacity("host", 1, 1, "m", Need(5)))
+    request = gate.last
+    assert gate.stop("host") == (Abort(request),)
+    assert gate.cancelled(request) == Post("supervisor", CapacityGiven("host", 1, 1, "cancelled"))
+    gate.post("host", "supervisor", Stopped())
+    assert answered(gate, request.seq) == ()
+    assert gate.places == set()
+
+
+def test_a_cancelled_request_gives_no_place() -> None:
+    gate = Counter()
+    placed(gate, "cancelled")
+    assert gate.places == set()

@@ -27,7 +27,7 @@ from callboard.actors.protocol.messages import (
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import SchemaChecked, TimerFired
+from callboard.actors.protocol.port_messages import CapacityGiven, SchemaChecked, TimerFired
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.protocol.value_types import Settled
@@ -50,6 +50,7 @@ SAMPLES: dict[type, SupervisorInput] = {
     Finished: Finished("answered", "done", settled=USED),
     Stopped: Stopped(USED),
     SchemaChecked: SchemaChecked(1, "ok"),
+    CapacityGiven: CapacityGiven("host", 1, 1),
     TimerFired: TimerFired(1),
     DeciderFailed: DeciderFailed(1, "Boom"),
 }

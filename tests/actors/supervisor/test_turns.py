@@ -11,12 +11,20 @@ from callboard.actors.protocol.messages import (
     DelegationEnded,
     Finished,
     ReportBack,
+    Resumed,
     Stop,
     Stopped,
     TurnRequested,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CallModel, CancelTimer, SetTimer, TimerFired
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CancelTimer,
+    CapacityGiven,
+    RequestCapacity,
+    SetTimer,
+    TimerFired,
+)
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
@@ -292,3 +300,124 @@ def test_a_retry_keeps_what_the_turn_has_delegated() -> None:
     (end,) = head.hears("host", Delegate(1, 1, ("kid0",), PROMPT, settled=Settled(ZERO)))
     assert isinstance(end.body, DelegationEnded)
     assert end.body.kind == "denied"
+
+
+# --- models that the runtime limits -----------------------------------------------
+
+
+def limited(*kids: Limits, limits: Limits = NO_LIMITS) -> SessionHarness:
+    """Do as `asked`, in a runtime that limits the calls of the model."""
+    profiles = [profile("host", ["kid"]), profile("kid")]
+    head = SessionHarness(*profiles, limits=limits, capacity=("other", "scripted")).opens()
+    head.asks()
+    for n, own in enumerate(kids):
+        head.hears("host", Delegate(1, n, ("kid",), PROMPT, limits=own))
+    return head
+
+
+def given(head: SessionHarness, who: str, status: str = "given") -> list[str]:
+    return said(head.hears("capacity", CapacityGiven(who, 1, 1, status)))  # type: ignore[arg-type]
+
+
+WAITS = ["capacity:RequestCapacity"]
+
+
+def test_a_limited_model_is_called_only_once_a_place_is_given() -> None:
+    head = limited(NO_LIMITS)
+    (post,) = head.wants("host.1", 100)
+    wish = head.seq
+    assert (post.recipient, post.body) == ("capacity", RequestCapacity("host.1", 1, 1, "scripted", Need(100)))
+    assert (account(head, "host.1"), account(head), head.state.in_flight) == ((0, 100), (0, 100), 1)
+    (call,) = head.hears("capacity", CapacityGiven("host.1", 1, 1))
+    assert (call.recipient, call.body) == ("model", CallModel("host.1", wish))
+    assert (account(head, "host.1"), account(head), head.state.in_flight) == ((0, 100), (0, 100), 1)
+    settle(head, "host.1", 30)
+    assert (account(head, "host.1"), account(head), head.state.in_flight) == ((30, 0), (30, 0), 0)
+
+
+def test_a_model_without_limits_is_called_at_once_beside_limited_ones() -> None:
+    head = SessionHarness(capacity=("other",)).opens()
+    head.asks()
+    assert said(head.wants("host")) == GRANTED
+
+
+def test_a_request_that_waits_for_a_place_takes_a_slot() -> None:
+    head = limited(NO_LIMITS, NO_LIMITS, limits=Limits(max_parallel_calls=1))
+    assert said(head.wants("host.1")) == WAITS
+    assert said(head.wants("host.2")) == []
+    assert given(head, "host.1") == GRANTED
+    assert settle(head, "host.1", 30) == WAITS
+
+
+def test_an_agent_stopped_while_it_waits_drains_with_the_answer_and_is_charged_nothing() -> None:
+    head = limited(Limits(deadline_s=5))
+    head.wants("host.1", 100)
+    stop = head.hears("clock", TimerFired(1))[0].body
+    assert stop == Stop("deadline", (0, 0))
+    assert said(head.hears("host.1", Stopped())) == []
+    assert (head.status("host.1"), account(head), head.state.live) == ("draining", (0, 100), 2)
+    assert given(head, "host.1", "cancelled") == []
+    assert (head.status("host.1"), account(head), head.state.live) == ("gone", (0, 0), 1)
+    assert head.state.in_flight == 0
+
+
+def test_an_agent_that_drains_after_the_answer_is_released_once() -> None:
+    head = limited(Limits(deadline_s=5))
+    head.wants("host.1", 100)
+    head.hears("clock", TimerFired(1))
+    assert given(head, "host.1", "cancelled") == []
+    assert (head.status("host.1"), account(head), head.state.in_flight) == ("draining", (0, 0), 0)
+    assert given(head, "host.1", "cancelled") == []
+    head.hears("host.1", Stopped())
+    assert (head.status("host.1"), account(head), head.state.in_flight) == ("gone", (0, 0), 0)
+
+
+def test_a_place_that_comes_after_the_stop_makes_no_call() -> None:
+    head = limited(Limits(deadline_s=5))
+    head.wants("host.1", 100)
+    head.hears("clock", TimerFired(1))
+    assert given(head, "host.1") == []
+    assert (account(head), head.state.in_flight) == ((0, 0), 0)
+
+
+def test_an_ask_ends_only_when_the_requests_for_places_are_answered() -> None:
+    head = limited()
+    head.wants("host")
+    assert said(head.hears("client", Cancel())) == ["host:Stop", "clock:SetTimer"]
+    assert said(head.hears("host", Stopped())) == []
+    assert given(head, "host", "cancelled") == ["clock:CancelTimer", "client:AskEnded"]
+
+
+def test_a_released_request_makes_room_for_those_that_wait() -> None:
+    head = limited(Limits(deadline_s=5), NO_LIMITS, limits=Limits(tokens=150))
+    head.wants("host.1", 100)
+    assert said(head.wants("host.2", 100)) == []
+    head.hears("clock", TimerFired(1))
+    assert given(head, "host.1", "cancelled") == WAITS
+
+
+def test_a_place_refused_to_a_running_agent_is_requested_again() -> None:
+    head = limited(NO_LIMITS)
+    head.wants("host.1", 100)
+    assert given(head, "host.1", "cancelled") == WAITS
+    assert (account(head), head.state.in_flight) == ((0, 100), 1)
+
+
+def test_a_second_place_for_one_request_changes_nothing() -> None:
+    head = limited(NO_LIMITS)
+    head.wants("host.1", 100)
+    given(head, "host.1")
+    assert given(head, "host.1") == []
+    assert given(head, "host.7") == []
+    assert (account(head), head.state.in_flight) == ((0, 100), 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "told"), [((), GRANTED), (("scripted",), WAITS), (None, WAITS)], ids=["none", "this", "unchanged"]
+)
+def test_a_resume_says_which_models_are_limited_from_then_on(
+    now: tuple[str, ...] | None, told: list[str]
+) -> None:
+    head = limited(NO_LIMITS)
+    head.hears("client", Resumed(1, capacity=now))
+    assert said(head.wants("host.1")) == told

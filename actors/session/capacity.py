@@ -1,0 +1,221 @@
+"""The policy of capacity: which waiting model call of all sessions of a runtime is next. No I/O or clock.
+
+Each model name has one line. A line has sessions in a ring, and each session has its requests in order:
+
+    front -> session a [host.2, host.5] -> session b [host] -> session c [host.1, host.1.1] -> back
+
+The head of the line is the first request of the session at the front. When it is given a place, its session
+goes to the back. A session joins at the back with its first request.
+
+Rules
+  - Only the head is given a place, and only if it fits. No smaller request passes it.
+  - A place takes one of the line's calls, until it is given back, and its need out of the line's bucket.
+  - The bucket is full at the start and fills at a constant rate, `tokens_per_minute` in a minute.
+  - A need above the full bucket is given when the bucket is full. The bucket then goes below zero.
+  - A place that is given back corrects the bucket: tokens that the call did not use return, further ones are
+    taken. A call whose usage is not known keeps its need.
+  - While a session waits for its next place, each other session is given one place before it, at most.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Value
+
+MINUTE_MS: Final = 60_000
+"""A bucket counts in units of a token by a millisecond of a minute, so that no fraction is ever rounded."""
+
+
+class Capacity(Value, frozen=True):
+    """The limits of a model over all sessions of a runtime. None for no limit.
+
+    calls: the calls in flight. tokens_per_minute: the size of the bucket, and the rate at which it fills.
+
+    Raises MisuseError for a limit that is not a number above 0.
+    """
+
+    calls: int | None = None
+    tokens_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            limit = getattr(self, name)
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise MisuseError(f"Capacity: {name}={limit!r:.80}; give a whole number from 1 up, or None")
+
+
+Reason = Literal["calls", "tokens", "line"]
+"""The want of a request: a free call, tokens in the bucket, or its turn behind another request."""
+
+
+class Waiting(NamedTuple):
+    """A request that waits. tokens: that its call needs. ahead: the places to be given before its own."""
+
+    model: str
+    session: str
+    agent: str
+    tokens: int
+    reason: Reason
+    ahead: int
+
+
+class LineState(NamedTuple):
+    """A model's line. tokens_left: in its bucket, negative after a large call; None without a bucket."""
+
+    model: str
+    limits: Capacity
+    in_flight: int
+    tokens_left: int | None
+    waiting: int
+
+
+class Line:
+    """The requests and places of one model name. now: the time, in milliseconds of any clock."""
+
+    def __init__(self, limits: Capacity, now: int) -> None:
+        self.limits = limits
+        self._rate = limits.tokens_per_minute or 0
+        self._full = self._level = self._rate * MINUTE_MS
+        self._at = now
+        self._held: dict[tuple[str, str], int] = {}
+        self._ring: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+
+    # --- requests -------------------------------------------------------------------
+
+    def join(self, session: str, agent: str, tokens: int) -> None:
+        """Put a request behind those of its session, and a session that did not wait behind all others."""
+        self._ring.setdefault(session, OrderedDict())[agent] = tokens
+
+    def give(self, now: int) -> list[tuple[str, str]]:
+        """Give places, as long as the head of the line fits. Return session and agent of each."""
+        self._refill(now)
+        given = []
+        while self._ring and not self._want():
+            session, agent, tokens = self._head()
+            self._remove(session, agent)
+            if session in self._ring:
+                self._ring.move_to_end(session)
+            self._held[session, agent] = tokens
+            self._level -= tokens * MINUTE_MS
+            given.append((session, agent))
+        return given
+
+    def give_back(self, session: str, agent: str, used: int | None, now: int) -> None:
+        """Take a request out of the line, or a place back.
+
+        used: the tokens of its call; None if they are not known.
+        """
+        self._refill(now)
+        tokens = self._held.pop((session, agent), None)
+        if tokens is None:
+            self._remove(session, agent)
+        elif used is not None:
+            self._level = min(self._full, self._level + (tokens - used) * MINUTE_MS)
+
+    def _remove(self, session: str, agent: str) -> None:
+        requests = self._ring.get(session)
+        if requests is not None:
+            requests.pop(agent, None)
+            if not requests:
+                del self._ring[session]
+
+    # --- the head -------------------------------------------------------------------
+
+    def _head(self) -> tuple[str, str, int]:
+        session, requests = next(iter(self._ring.items()))
+        return session, *next(iter(requests.items()))
+
+    def _want(self) -> Reason | None:
+        """Return the want of the head; None if it fits."""
+        if self.limits.calls is not None and len(self._held) >= self.limits.calls:
+            return "calls"
+        return "tokens" if self._rate and self._level < self._needed() else None
+
+    def _needed(self) -> int:
+        """Return the level at which the head fits."""
+        return min(self._head()[2] * MINUTE_MS, self._full)
+
+    def _refill(self, now: int) -> None:
+        if now > self._at:
+            self._level = min(self._full, self._level + (now - self._at) * self._rate)
+            self._at = now
+
+    def wait_ms(self, now: int) -> int | None:
+        """Return the time until the head has its tokens; None if it waits for no tokens."""
+        self._refill(now)
+        if not self._ring or self._want() != "tokens":
+            return None
+        return -(-(self._needed() - self._level) // self._rate)
+
+    # --- looking --------------------------------------------------------------------
+
+    def state(self, model: str, now: int) -> LineState:
+        """Return the line as it is now."""
+        self._refill(now)
+        left = self._level // MINUTE_MS if self._rate else None
+        return LineState(model, self.limits, len(self._held), left, sum(map(len, self._ring.values())))
+
+    def waiting(self, model: str, now: int) -> list[Waiting]:
+        """Return the requests that wait, in the order in which they are given places."""
+        self._refill(now)
+        found: list[Waiting] = []
+        rest = [(session, list(requests.items())) for session, requests in self._ring.items()]
+        for turn in range(max((len(requests) for _, requests in rest), default=0)):
+            for session, requests in rest:
+                if turn < len(requests):
+                    want = (self._want() or "calls") if not found else "line"
+                    found.append(Waiting(model, session, *requests[turn], want, len(found)))
+        return found
+
+
+class CapacityPolicy:
+    """The lines of all models of a runtime, by name. A model without limits has places without end."""
+
+    def __init__(self, limits: Mapping[str, Capacity], now: int) -> None:
+        self._lines = {model: Line(limit, now) for model, limit in limits.items()}
+        self._models: dict[str, dict[str, str]] = {}  # by session and agent
+
+    def request(self, session: str, agent: str, model: str, tokens: int, now: int) -> None:
+        """Put an agent's request into its model's line. An agent has one request or place at a time."""
+        if model not in self._lines:
+            self._lines[model] = Line(Capacity(), now)
+        self._models.setdefault(session, {})[agent] = model
+        self._lines[model].join(session, agent, tokens)
+
+    def give(self, now: int) -> list[tuple[str, str]]:
+        """Give places to all requests that are next and fit. Return session and agent of each."""
+        return [place for line in self._lines.values() for place in line.give(now)]
+
+    def give_back(self, session: str, agent: str, used: int | None, now: int) -> None:
+        """End an agent's request or place, if it has one. used: the tokens of its call; None if not known."""
+        models = self._models.get(session, {})
+        model = models.pop(agent, None)
+        if model is not None:
+            self._lines[model].give_back(session, agent, used, now)
+        if not models:
+            self._models.pop(session, None)
+
+    def leave(self, session: str, now: int) -> None:
+        """End all requests and places of a session. The usage of its calls is not known."""
+        for agent in list(self._models.get(session, ())):
+            self.give_back(session, agent, None, now)
+
+    def wait_ms(self, now: int) -> int | None:
+        """Return the time until a bucket has the tokens for the head of its line; None if none waits."""
+        waits = (line.wait_ms(now) for line in self._lines.values())
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def states(self, now: int) -> tuple[LineState, ...]:
+        """Return all lines as they are now."""
+        return tuple(line.state(model, now) for model, line in self._lines.items())
+
+    def waiting(self, now: int) -> tuple[Waiting, ...]:
+        """Return all requests that wait, each line in the order in which it gives places."""
+        return tuple(one for model, line in self._lines.items() for one in line.waiting(model, now))
+
+
+def limited_among(limits: Mapping[str, Capacity], models: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the models among these that have limits, in order."""
+    return tuple(sorted(model for model in models if model in limits))

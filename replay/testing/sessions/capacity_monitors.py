@@ -1,0 +1,338 @@
+"""The rules of sessions that share a capacity port: those of each session, and those of the port.
+
+The books of the port are kept a second time here, from what happened at it and from the logs. They are lists
+and plain sums, and read nothing of the policy.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from callboard.actors.protocol.messages import Stop
+from callboard.actors.protocol.port_messages import ModelReplied
+from callboard.actors.session.capacity import MINUTE_MS, Capacity
+from callboard.replay.testing.sessions.capacity_world import CapacityWorld, Entry
+from callboard.replay.testing.sessions.monitors import SessionMonitor, session_monitors
+from callboard.replay.testing.world import Violation
+
+CALLS: Final = "No more calls of a model are in flight over all sessions than its capacity says."
+PLACED: Final = "Each call of a limited model in flight has a place of its own."
+BUCKET: Final = "No call takes tokens that its model's bucket lacks, unless the bucket is full."
+ORDER: Final = "Sessions take turns, each with its requests in order; no request passes the head of the line."
+FAIR: Final = "While a session waits, others are given at most two places for each session that waits."
+IDLE: Final = "The head of the line is given its place as soon as it fits."
+ONCE: Final = "A place is given back once: with the answer of its call, or with the Stop of its agent."
+USAGE: Final = "A place that is given back states the tokens that its call used."
+LEFT: Final = "At rest no request waits for a place, and no place is held."
+
+
+class EachSession:
+    """The rules of one session, for every session of a world. replay_every: as for `session_monitors`."""
+
+    def __init__(self, replay_every: int = 20) -> None:
+        self._every = replay_every
+        self._steps = 0
+        self._monitors: dict[str, list[SessionMonitor]] = {}
+
+    def begin(self, steps: int) -> None:
+        """Begin a run."""
+        self._steps = steps
+        for monitor in self._all():
+            monitor.begin(steps)
+
+    def _all(self) -> Iterator[SessionMonitor]:
+        return (monitor for monitors in self._monitors.values() for monitor in monitors)
+
+    def _of(self, name: str) -> list[SessionMonitor]:
+        """Return the monitors of a session, which keep what they know from run to run."""
+        if name not in self._monitors:
+            self._monitors[name] = session_monitors(self._every)
+            for monitor in self._monitors[name]:
+                monitor.begin(self._steps)
+        return self._monitors[name]
+
+    def after(self, world: CapacityWorld, at: int, fair_steps: int) -> Violation | None:
+        """Look at the sessions that the last step changed."""
+        name = world.made[-1][0] if world.made else ""
+        for one in [name] if name else world.sessions:
+            for monitor in self._of(one):
+                if found := monitor.after(world.sessions[one], at, fair_steps):
+                    return found
+        return None
+
+    def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
+        """Look at all sessions when nothing more is going to happen."""
+        for name, session in world.sessions.items():
+            for monitor in self._of(name):
+                if found := monitor.at_rest(session, at):
+                    return Violation(found.rule, at)
+        return None
+
+
+class _Wish(msgspec.Struct):
+    """A request that waits. number: its place in the order of all requests."""
+
+    session: str
+    agent: str
+    tokens: int
+    number: int
+
+
+class _Line(msgspec.Struct):
+    """The books of one model. since: the number with which each waiting session joined the back of the line.
+
+    level: of the bucket, in tokens by milliseconds.
+    """
+
+    limits: Capacity
+    at: int
+    level: int
+    waiting: list[_Wish] = []
+    held: dict[tuple[str, str], int] = {}
+    since: dict[str, int] = {}
+
+    @property
+    def rate(self) -> int:
+        return self.limits.tokens_per_minute or 0
+
+    @property
+    def full(self) -> int:
+        return self.rate * MINUTE_MS
+
+    def move_to(self, now: int) -> None:
+        self.level = min(self.full, self.level + (now - self.at) * self.rate)
+        self.at = now
+
+    def head(self) -> _Wish | None:
+        """Return the oldest request of the session that is longest in line."""
+        if not self.waiting:
+            return None
+        first = min({wish.session for wish in self.waiting}, key=lambda session: self.since[session])
+        return min((wish for wish in self.waiting if wish.session == first), key=lambda wish: wish.number)
+
+    def has_call(self) -> bool:
+        return self.limits.calls is None or len(self.held) < self.limits.calls
+
+    def has_tokens(self, tokens: int) -> bool:
+        return not self.rate or self.level >= tokens * MINUTE_MS or self.level == self.full
+
+
+class CapacityBooks:
+    """The rules of the capacity port."""
+
+    def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """Begin a run with empty books."""
+        self._read = 0
+        self._number = 0
+        self._lines: dict[str, _Line] = {}
+
+    def after(self, world: CapacityWorld, at: int, fair_steps: int) -> Violation | None:
+        """Book what happened at the port in the last step."""
+        rule = ""
+        while not rule and self._read < len(world.history):
+            entry = world.history[self._read]
+            self._read += 1
+            rule = self._book(world, entry)
+        rule = rule or self._in_flight(world) or self._idle(world)
+        return Violation(rule, at) if rule else None
+
+    def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
+        """Check that nothing is left."""
+        is_left = any(line.waiting or line.held for line in self._lines.values())
+        is_left = is_left or any(line.waiting or line.in_flight for line in world.policy.states(world.now))
+        return Violation(LEFT, at) if is_left else None
+
+    def _line(self, world: CapacityWorld, model: str, at: int) -> _Line:
+        line = self._lines.get(model)
+        if line is None:
+            limits = world.scenario.capacity.get(model, Capacity())
+            line = self._lines[model] = _Line(limits, at, (limits.tokens_per_minute or 0) * MINUTE_MS)
+        line.move_to(at)
+        return line
+
+    # --- what happens ---------------------------------------------------------------
+
+    def _book(self, world: CapacityWorld, entry: Entry) -> str:
+        """Book one entry. Return the rule that it breaks, or ''."""
+        match entry.what:
+            case "request":
+                return self._request(self._line(world, entry.model, entry.at), entry)
+            case "give":
+                return self._give(world, entry)
+            case "give back":
+                return self._give_back(world, entry)
+            case "leave":
+                self._leave(world, entry)
+            case "restart":
+                self._lines.clear()
+        return ""
+
+    def _request(self, line: _Line, entry: Entry) -> str:
+        self._number += 1
+        if entry.session not in {wish.session for wish in line.waiting}:
+            line.since[entry.session] = self._number
+        line.waiting.append(_Wish(entry.session, entry.agent, entry.tokens or 0, self._number))
+        return ONCE if (entry.session, entry.agent) in line.held else ""
+
+    def _give(self, world: CapacityWorld, entry: Entry) -> str:
+        line = self._line_of(world, entry)
+        head = line.head() if line else None
+        if line is None or head is None or (head.session, head.agent) != (entry.session, entry.agent):
+            return ORDER
+        if not line.has_call():
+            return CALLS
+        if not line.has_tokens(head.tokens):
+            return BUCKET
+        line.waiting.remove(head)
+        line.held[head.session, head.agent] = head.tokens
+        line.level -= head.tokens * MINUTE_MS
+        self._number += 1
+        line.since[head.session] = self._number  # at the back, should it wait on
+        return ""
+
+    def _give_back(self, world: CapacityWorld, entry: Entry) -> str:
+        line, who = self._line_of(world, entry), (entry.session, entry.agent)
+        if line is None:
+            return ONCE
+        if who not in line.held:
+            line.waiting = [wish for wish in line.waiting if (wish.session, wish.agent) != who]
+            return ""
+        tokens = line.held.pop(who)
+        used, is_known = _used(world, entry)
+        if not is_known or used != entry.tokens:
+            return USAGE
+        if used is not None:
+            line.level = min(line.full, line.level + (tokens - used) * MINUTE_MS)
+        return ""
+
+    def _leave(self, world: CapacityWorld, entry: Entry) -> None:
+        for model in self._lines:
+            line = self._line(world, model, entry.at)
+            line.waiting = [wish for wish in line.waiting if wish.session != entry.session]
+            line.held = {who: tokens for who, tokens in line.held.items() if who[0] != entry.session}
+
+    def _line_of(self, world: CapacityWorld, entry: Entry) -> _Line | None:
+        """Return the line in which an agent waits or holds a place."""
+        who = (entry.session, entry.agent)
+        for model in self._lines:
+            line = self._line(world, model, entry.at)
+            if who in line.held or any((wish.session, wish.agent) == who for wish in line.waiting):
+                return line
+        return None
+
+    # --- after a step ---------------------------------------------------------------
+
+    def _in_flight(self, world: CapacityWorld) -> str:
+        """Compare the calls that were started with the places."""
+        for model, limits in world.scenario.capacity.items():
+            calls = sum(session.in_flight(model) for session in world.sessions.values())
+            if limits.calls is not None and calls > limits.calls:
+                return CALLS
+            if calls > (len(self._lines[model].held) if model in self._lines else 0):
+                return PLACED
+        return ""
+
+    def _idle(self, world: CapacityWorld) -> str:
+        """Look for a head that fits and was not given its place."""
+        for model in self._lines:
+            line = self._line(world, model, world.now)
+            head = line.head()
+            if head is not None and line.has_call() and line.has_tokens(head.tokens):
+                return IDLE
+        return ""
+
+
+class CapacityTurns:
+    """The rule of fairness: it counts places, whoever is next by the line."""
+
+    def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """Begin a run in which no session waits."""
+        self._read = 0
+        self._models: dict[tuple[str, str], str] = {}  # of each request that waits
+        self._passed: Counter[tuple[str, str]] = Counter()  # by model and session that waits
+        self._rivals: dict[tuple[str, str], set[str]] = {}  # the sessions that have waited meanwhile
+
+    def after(self, world: CapacityWorld, at: int, fair_steps: int) -> Violation | None:
+        """Count the places of the last step."""
+        while self._read < len(world.history):
+            entry = world.history[self._read]
+            self._read += 1
+            if not self._is_fair(entry):
+                return Violation(FAIR, at)
+        return None
+
+    def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
+        """Ignore the end."""
+        return None
+
+    def _is_fair(self, entry: Entry) -> bool:
+        who = (entry.session, entry.agent)
+        match entry.what:
+            case "request":
+                self._models[who] = entry.model
+                self._waits(entry.model, entry.session)
+            case "give":
+                model = self._models.pop(who, "")
+                self._stops(model, entry.session)
+                self._waits(model, entry.session)  # from now on, if it has another request
+                return self._count(model, entry.session)
+            case "give back" if who in self._models:
+                self._stops(self._models.pop(who), entry.session)
+            case "leave" | "restart":
+                self._models = {
+                    one: model
+                    for one, model in self._models.items()
+                    if entry.what == "leave" and one[0] != entry.session
+                }
+            case _:
+                pass
+        return True
+
+    def _sessions(self, model: str) -> set[str]:
+        return {session for (session, _), own in self._models.items() if own == model}
+
+    def _waits(self, model: str, session: str) -> None:
+        """Begin to count for a session, unless it waits already. It is a rival of all others."""
+        waiting = self._sessions(model)
+        if session in waiting and (model, session) not in self._rivals:
+            self._passed[model, session] = 0
+            self._rivals[model, session] = set(waiting)
+        for one in waiting:
+            self._rivals.get((model, one), set()).add(session)
+
+    def _stops(self, model: str, session: str) -> None:
+        self._rivals.pop((model, session), None)
+
+    def _count(self, model: str, given: str) -> bool:
+        """Count a place for the sessions that still wait. Return False if it is one too many for one."""
+        for session in self._sessions(model) - {given}:
+            self._passed[model, session] += 1
+            if self._passed[model, session] > 2 * len(self._rivals[model, session]):
+                return False
+        return True
+
+
+def _used(world: CapacityWorld, entry: Entry) -> tuple[int | None, bool]:
+    """Return the tokens that a place used by the log, and whether the log has a reason to give it back."""
+    for event in reversed(world.sessions[entry.session].log):
+        if event.recipient != entry.agent:
+            continue
+        if isinstance(event.body, ModelReplied):
+            usage = event.body.usage
+            return None if usage is None else usage.tokens, True
+        if isinstance(event.body, Stop):
+            return 0, True
+    return None, False
+
+
+def capacity_monitors(replay_every: int = 20) -> Sequence[EachSession | CapacityBooks | CapacityTurns]:
+    """Return all rules of sessions on one capacity port."""
+    return [EachSession(replay_every), CapacityBooks(), CapacityTurns()]

@@ -1,0 +1,384 @@
+"""Several sessions on one capacity port as a world: one process, one clock, one line for each model name.
+
+A move is that of one session, and its strand has the session's name: `a/inbox host`. There are three more:
+
+    a/capacity host/1        the port posts that it has given a place
+    fault leave a            a session leaves with its whole log; `a/resume` brings it back
+    fault crash all          the process ends, and a new one resumes all sessions at once
+
+The policy gives a place as soon as one is free, as live. The schedule chooses when that is posted.
+
+    world = CapacityWorld(SharedScenario({"a": one, "b": other}, {"scripted": Capacity(calls=1)}))
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple, Self
+
+from msgspec.structs import replace as changed
+
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.capacity import Capacity, CapacityPolicy
+from callboard.actors.session.port_gate import Start
+from callboard.actors.session.port_table import owner_of
+from callboard.replay.testing.sessions.board import RESCUES
+from callboard.replay.testing.sessions.injection import crash, resume
+from callboard.replay.testing.sessions.memory import Memory
+from callboard.replay.testing.sessions.scenario import START_MS, Scenario
+from callboard.replay.testing.sessions.world import STEPS_MAX, SessionWorld
+from callboard.replay.testing.world import Move, Step
+
+CRASH_ALL: Final = "fault crash all"
+LEAVE: Final = "fault leave "
+JUMPS_MAX: Final = 1_000
+ENDLESS: Final = "A bucket has the tokens for the head of its line after the time that it says."
+CAPACITY: Final = "the capacity"
+"""The thing that every step touches which moves the policy: the order of such steps may matter."""
+
+
+class Entry(NamedTuple):
+    """One thing that happened at the capacity port, for the rules that keep books of their own.
+
+    tokens: that a request needs, or that a call used; None if not known.
+    """
+
+    what: Literal["request", "give", "give back", "leave", "restart"]
+    at: int
+    session: str = ""
+    agent: str = ""
+    model: str = ""
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class SharedScenario:
+    """Sessions by name that share the capacity of a runtime.
+
+    crashes: how often the process may end. leaves: the sessions that may leave once and come back.
+    """
+
+    sessions: Mapping[str, Scenario]
+    capacity: Mapping[str, Capacity]
+    crashes: int = 0
+    leaves: tuple[str, ...] = ()
+
+    @cached_property
+    def limited(self) -> Mapping[str, Scenario]:
+        """Return the sessions, each with the names of the limited models in its log."""
+        names = tuple(sorted(self.capacity))
+        return {name: replace(one, capacity=names) for name, one in self.sessions.items()}
+
+    @cached_property
+    def moves(self) -> dict[tuple[str, Move], Move]:
+        """Return the moves by session and by the session's own move, kept for all runs."""
+        return {}
+
+
+class PlacedSession(SessionWorld):
+    """A session on a shared capacity port. name: among the sessions of its world."""
+
+    def __init__(self, scenario: Scenario, memory: Memory | None, name: str, port: "CapacityWorld") -> None:
+        self.name = name
+        self.port = port
+        self.held: dict[str, str] = {}  # the strands that wait for a place, by agent
+        self.late: dict[int, str] = {}  # the faults that tell how an aborted request is answered
+        super().__init__(scenario, memory)
+
+    def start(self, start: Start) -> None:
+        """Start a request, or let it wait for its place."""
+        super().start(start)
+        request, agent = start.request, owner_of(start.request)
+        body = request.body
+        if isinstance(body, RequestCapacity):
+            self._hold(request, agent, body.model, body.need.tokens)
+        elif isinstance(body, CallModel) and agent not in self.gate.places:
+            state = self.states.get(agent)
+            if isinstance(state, AgentState) and state.model.name in self.port.scenario.capacity:
+                self._hold(request, agent, state.model.name, self.gate.wish_of(request).need.tokens)
+
+    def _hold(self, request: Event, agent: str, model: str, tokens: int) -> None:
+        strand = next(one.strand for one in self.requests.values() if one.event.seq == request.seq)
+        self.offers.pop(strand, None)
+        self.held[agent] = strand
+        self.port.request(self.name, agent, model, tokens)
+
+    @property
+    def can_leave(self) -> bool:
+        """Return whether the session runs in the process."""
+        return self.failure is None and self.down is None and not self.is_closed
+
+    def placed(self, agent: str) -> None:
+        """Let the request of an agent act: its place is given."""
+        strand = self.held.pop(agent)
+        request = self.requests[strand].event
+        if isinstance(request.body, CallModel):
+            self.gate.places.add(agent)
+        else:
+            self.late[request.seq] = "finished"  # posted as given, also if its agent is stopped meanwhile
+        self.offer(strand, self.actor_of(strand), "port")
+
+    def in_flight(self, model: str) -> int:
+        """Return the number of started calls of a model."""
+        started = [one for one in self.requests.values() if one.strand not in self.held.values()]
+        agents = [one.event.body.agent for one in started if isinstance(one.event.body, CallModel)]
+        return sum(self.agent(agent).model.name == model for agent in agents)
+
+    def abort(self, request: Event) -> None:
+        """Make the port give up a request; its place, if it has one, is free."""
+        agent = owner_of(request)
+        if isinstance(request.body, RequestCapacity) or agent in self.held:
+            self.port.give_back(self.name, agent, 0)
+            if self.held.pop(agent, None) and isinstance(request.body, CallModel):
+                self.late[request.seq] = "unstarted"
+        super().abort(request)
+
+    def reply(self, strand: str, fault: str = "") -> None:
+        """Answer the request of a strand."""
+        request = self.requests.get(strand)
+        if request is not None and request.event.seq in self.aborted:
+            fault = fault or self.late.get(request.event.seq, "")
+        super().reply(strand, fault)
+
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        """Give back an agent's place."""
+        self.port.give_back(self.name, agent, None if usage is None else usage.tokens)
+
+    def withdraw_all(self) -> None:
+        """Forget all moves, and leave the lines."""
+        super().withdraw_all()
+        self.held.clear()
+        self.late.clear()
+        self.port.leave(self.name)
+
+    def look_ahead(self) -> None:
+        """Do nothing: the world advances the clock of all sessions."""
+
+    def jump(self) -> None:
+        """Advance the clock of all sessions to the next due time of this one."""
+        if self.later:
+            self.port.advance(min(self.later.values()))
+
+    def wake_at(self, now: int) -> None:
+        """Set the clock and offer the moves that are due."""
+        self.now = now
+        for strand in [strand for strand, due in self.later.items() if due <= now]:
+            self._due(strand)
+
+
+class CapacityWorld:
+    """Sessions on one capacity port. history: what happened at the port. made: the moves, by session."""
+
+    def __init__(self, scenario: SharedScenario, memories: Mapping[str, Memory] | None = None) -> None:
+        self.scenario = scenario
+        self.now = START_MS
+        self.policy = CapacityPolicy(scenario.capacity, self.now)
+        self.history: list[Entry] = []
+        self.made: list[tuple[str, Move]] = []
+        self._touches: list[tuple[str, ...]] = []
+        self._places: list[int] = []  # of each move among those of its session
+        self._crashes = scenario.crashes
+        self._leaves = list(scenario.leaves)
+        self.sessions = {
+            name: PlacedSession(one, (memories or {}).get(name), name, self)
+            for name, one in scenario.limited.items()
+        }
+
+    # --- the world ------------------------------------------------------------------
+
+    def moves(self) -> Sequence[Move]:
+        """Return the moves that can happen next."""
+        known, found = self.scenario.moves, []
+        for name, session in self.sessions.items():
+            for own in session.moves():
+                move = known.get((name, own))
+                if move is None:
+                    strand, actor = f"{name}/{own.strand}", f"{name}/{own.actor}"
+                    move = known[name, own] = Move(strand, actor, f"{name}: {own.label}", own.kind)
+                found.append(move)
+        if found:
+            found += self._faults()
+        return found
+
+    def _faults(self) -> Iterator[Move]:
+        """Yield the faults of the world itself."""
+        if self._crashes:
+            yield Move(CRASH_ALL, CAPACITY, "fault: the process ends and resumes all", "fault")
+        for name in self._leaves:
+            if self.sessions[name].can_leave:
+                yield Move(f"{LEAVE}{name}", CAPACITY, f"fault: {name} leaves", "fault")
+
+    def make(self, move: Move) -> None:
+        """Let one of the moves happen."""
+        before = len(self.history)
+        if move.strand == CRASH_ALL or move.strand.startswith(LEAVE):
+            self._strike(move.strand)
+            self._note("", move, before)
+            return
+        name, _, strand = move.strand.partition("/")
+        session = self.sessions[name]
+        session.make(next(own for own in session.moves() if own.strand == strand))
+        self._note(name, move, before)
+
+    def _note(self, name: str, move: Move, before: int) -> None:
+        """Give the places that are free now, and record the step."""
+        self._serve()
+        touched: set[str] = set()
+        if name:
+            session = self.sessions[name]
+            touched = {f"{name}/{one}" for one in session.touched()}
+            if (
+                session.is_faulty or name in self.scenario.leaves or self.scenario.crashes
+            ):  # a crash changes all that its session does
+                touched.add(f"{name}/process")
+        if len(self.history) > before or "/capacity " in move.strand:
+            touched.add(CAPACITY)
+        if not name:
+            touched |= {f"{one}/process" for one in self.sessions}
+        self.made.append((name, move))
+        self._places.append(len(self.sessions[name].made) if name else 0)
+        self._touches.append(tuple(sorted(touched)))
+        if not any(session.offers for session in self.sessions.values()):
+            self._jump()
+
+    def touched(self) -> Collection[str]:
+        """Return the things that the order of the last move decides apart from its actor's state."""
+        return self._touches[-1]
+
+    def _strike(self, strand: str) -> None:
+        if strand == CRASH_ALL:
+            self._crash_all()
+        else:
+            name = strand.removeprefix(LEAVE)
+            self._leaves.remove(name)
+            crash(self.sessions[name])
+
+    def _crash_all(self) -> None:
+        """End the process, and resume every session that can go on in a new one."""
+        self._crashes -= 1
+        going = [one for one in self.sessions.values() if one.can_leave or one.down is not None]
+        for session in going:
+            if session.down is None:
+                crash(session)
+        self.policy = CapacityPolicy(self.scenario.capacity, self.now)
+        self.history.append(Entry("restart", self.now))
+        for session in going:
+            resume(session)
+
+    def _jump(self) -> None:
+        """Advance the clock until something can happen."""
+        for _ in range(JUMPS_MAX):
+            if any(session.offers for session in self.sessions.values()):
+                return
+            wait = self.policy.wait_ms(self.now)
+            due = {at: strand for one in self.sessions.values() for strand, at in one.later.items()}
+            if wait is None and not due:
+                return
+            ends = [*due, *([] if wait is None else [self.now + wait])]
+            for session in self.sessions.values():
+                is_last_hope = session.later and all(one.startswith(RESCUES) for one in session.later)
+                if wait is None and is_last_hope and session.running and not session.rescued:
+                    session.rescued = min(session.later)
+            self.advance(min(ends))
+            self._serve()
+        raise AssertionError(ENDLESS)
+
+    def advance(self, now: int) -> None:
+        """Advance the clock of all sessions, and offer the moves that are due."""
+        self.now = max(self.now, now)
+        for session in self.sessions.values():
+            session.wake_at(self.now)
+
+    def heal(self) -> None:
+        """Stop offering faults."""
+        self._crashes = 0
+        self._leaves.clear()
+        for session in self.sessions.values():
+            session.heal()
+
+    def digest(self) -> bytes:
+        """Return a digest of all sessions and lines."""
+        lines = repr((self.policy.states(self.now), self.policy.waiting(self.now), self.now))
+        parts = [one.digest() for one in self.sessions.values()]
+        return blake2b(b"".join((*parts, lines.encode())), digest_size=16).digest()
+
+    def coverage(self) -> Collection[tuple[str, str, str]]:
+        """Return the situations of all sessions."""
+        return {one for session in self.sessions.values() for one in session.coverage()}
+
+    def trace(self) -> Sequence[Step]:
+        """Return one step for each move made."""
+        traces = {name: session.trace() for name, session in self.sessions.items()}
+        seqs: dict[tuple[str, int], int] = {}
+        steps = []
+        for seq, ((name, move), place) in enumerate(zip(self.made, self._places, strict=True), 1):
+            seqs[name, place] = seq
+            steps.append(self._step(seq, move, name, place and traces[name][place - 1], seqs))
+        return steps
+
+    def _step(
+        self, seq: int, move: Move, name: str, own: Step | Literal[0], seqs: Mapping[tuple[str, int], int]
+    ) -> Step:
+        touched = self._touches[seq - 1]
+        if not own:
+            return Step(seq, move.strand, move.kind, CAPACITY, CAPACITY, move.label, 0, touched, move.actor)
+        return changed(
+            own,
+            seq=seq,
+            strand=move.strand,
+            label=move.label,
+            sender=f"{name}/{own.sender}",
+            recipient=f"{name}/{own.recipient}",
+            cause=seqs.get((name, own.cause), 0),
+            touched=touched,
+            actor=move.actor,
+        )
+
+    # --- the port -------------------------------------------------------------------
+
+    def request(self, session: str, agent: str, model: str, tokens: int) -> None:
+        """Take a request into the line of its model."""
+        self.history.append(Entry("request", self.now, session, agent, model, tokens))
+        self.policy.request(session, agent, model, tokens, self.now)
+
+    def give_back(self, session: str, agent: str, used: int | None) -> None:
+        """End an agent's request or place. used: the tokens of its call; None if not known."""
+        self.history.append(Entry("give back", self.now, session, agent, tokens=used))
+        self.policy.give_back(session, agent, used, self.now)
+
+    def leave(self, session: str) -> None:
+        """End all requests and places of a session."""
+        self.history.append(Entry("leave", self.now, session))
+        self.policy.leave(session, self.now)
+
+    def _serve(self) -> None:
+        for name, agent in self.policy.give(self.now):
+            self.history.append(Entry("give", self.now, name, agent))
+            self.sessions[name].placed(agent)
+
+    # --- by hand --------------------------------------------------------------------
+
+    def run(self, choose: Callable[[int], int] = lambda n: 0, steps: int = STEPS_MAX) -> Self:
+        """Go on until nothing moves, or raise AssertionError. choose: one of n moves, or else the oldest."""
+        for _ in range(steps):
+            moves = self.moves()
+            if not moves:
+                return self
+            self.make(moves[choose(len(moves))])
+        raise AssertionError(f"the sessions do not come to rest within {steps:,} steps")
+
+
+class CapacityWorlds:
+    """Makes the worlds of a campaign: one scenario, and what its runs have in common."""
+
+    def __init__(self, scenario: SharedScenario) -> None:
+        self.scenario = scenario
+        self._memories = {name: Memory() for name in scenario.sessions}
+
+    def __call__(self) -> CapacityWorld:
+        """Make a world at its start."""
+        return CapacityWorld(self.scenario, self._memories)

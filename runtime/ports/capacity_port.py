@@ -1,0 +1,113 @@
+"""The capacity port of one session: its places among the model calls of all sessions of the runtime.
+
+Rules
+  - A place is given once, and given back once: with the answer of its call, with the Stop of its agent, or
+    when the session leaves this runtime or fails in it.
+  - A call whose place went with an earlier process, or whose model was not limited there, first takes one
+    anew. Until then its port has not heard of it, so a stopped one is `cancelled`.
+"""
+
+from functools import partial
+
+from callboard.actors.agent.state import AgentState
+from callboard.actors.protocol.addresses import SUPERVISOR
+from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
+from callboard.actors.protocol.usage import Usage
+from callboard.runtime.capacity import SharedCapacity
+from callboard.runtime.sessions.board import Board, Port
+
+
+class CapacityPort:
+    """The places of one session."""
+
+    def __init__(self, board: Board, shared: SharedCapacity) -> None:
+        self._board = board
+        self._shared = shared
+        board.on_place_free = self._give_back
+        self._tell_failure, board.on_failure = board.on_failure, self._fail
+
+    def start(self, request: Event) -> None:
+        """Request a place; post the answer once it is given."""
+        body = request.body
+        assert isinstance(body, RequestCapacity)
+        self.take(body.agent, body.model, body.need.tokens, partial(self._given, request, body))
+
+    def take(self, agent: str, model: str, tokens: int, then: "partial[None]") -> None:
+        """Take a place for an agent's call, and continue with it."""
+        self._shared.request(self._board.session_id, agent, model, tokens, then)
+
+    def is_limited(self, model: str) -> bool:
+        """Return True if the runtime limits the calls of this model."""
+        return model in self._shared.limits
+
+    def free(self, agent: str) -> None:
+        """End the request or the unused place of an agent."""
+        self._shared.give_back(self._board.session_id, agent, 0)
+
+    def abort(self, request: Event) -> bool:
+        """Leave the line. The board answers; a place whose answer is under way is given back."""
+        body = request.body
+        assert isinstance(body, RequestCapacity)
+        self.free(body.agent)
+        return False
+
+    async def aclose(self) -> None:
+        """Give back all places of the session."""
+        self._shared.leave(self._board.session_id)
+
+    def _given(self, request: Event, body: RequestCapacity) -> None:
+        self._board.answer(request, Post(SUPERVISOR, CapacityGiven(body.agent, body.turn, body.attempt)))
+
+    def _give_back(self, agent: str, usage: Usage | None) -> None:
+        used = None if usage is None else usage.tokens
+        self._shared.give_back(self._board.session_id, agent, used)
+
+    def _fail(self, error: BaseException) -> None:
+        self._shared.leave(self._board.session_id)
+        self._tell_failure(error)
+
+
+class PlacedModelPort:
+    """The model port of a session with limited models: no call of theirs starts without a place."""
+
+    def __init__(self, board: Board, models: Port, capacity: CapacityPort) -> None:
+        self._board = board
+        self._models = models
+        self._capacity = capacity
+        self._waiting: set[int] = set()
+
+    def start(self, request: Event) -> None:
+        """Call the model; if its place is missing, once there is one."""
+        grant = request.body
+        assert isinstance(grant, CallModel)
+        state = self._board.core.states[grant.agent]
+        assert isinstance(state, AgentState)
+        model = state.model.name
+        if grant.agent in self._board.gate.places or not self._capacity.is_limited(model):
+            self._models.start(request)
+            return
+        self._waiting.add(request.seq)
+        tokens = self._board.gate.wish_of(request).need.tokens
+        self._capacity.take(grant.agent, model, tokens, partial(self._start_placed, request, grant.agent))
+
+    def abort(self, request: Event) -> bool:
+        """Leave the line, or cancel the call. Return False if no call is under way."""
+        if request.seq not in self._waiting:
+            return self._models.abort(request)
+        self._waiting.discard(request.seq)
+        assert isinstance(request.body, CallModel)
+        self._capacity.free(request.body.agent)
+        return False
+
+    async def aclose(self) -> None:
+        """Cancel all calls."""
+        self._waiting.clear()
+        await self._models.aclose()
+
+    def _start_placed(self, request: Event, agent: str) -> None:
+        if request.seq not in self._waiting:
+            return
+        self._waiting.discard(request.seq)
+        self._board.gate.places.add(agent)
+        self._models.start(request)

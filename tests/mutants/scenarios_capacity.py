@@ -1,0 +1,182 @@
+"""Sessions that share the capacity of one runtime: one scenario for each way in which places come and go.
+
+The first two are small enough to try every order. A model's name is `scripted` unless a profile says other.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.profiles import ModelSpec, Profile
+from callboard.actors.session.capacity import Capacity
+from callboard.replay.testing.sessions.capacity_world import SharedScenario
+from callboard.replay.testing.sessions.faults import Faults, faults
+from callboard.replay.testing.sessions.replies import Reply, calls, task
+from callboard.replay.testing.sessions.scenario import Scenario, ask, profile
+from tests.mutants.scripts import BUSY, DONE, by_place, race, script
+
+ONE_CALL: Final = {"scripted": Capacity(calls=1)}
+CANCEL: Final = faults("cancel", most=1, fault_mixes=0)
+CRASH: Final = faults("crash", most=1, fault_mixes=0)
+KIDS: Final = script(host=[calls(task("kid"), task("kid")), DONE])
+PEOPLE: Final = (profile("host", ["kid"]), profile("kid"))
+
+
+def alone(given: Faults | None = None) -> Scenario:
+    """Build a session of one call."""
+    return Scenario([profile("host")], script(), [ask()], faults=given or Faults())
+
+
+def family(given: Faults | None = None, limits: Limits = Limits(), policy=KIDS) -> Scenario:  # type: ignore[no-untyped-def] # noqa: B008
+    """Build a session with two children that want their calls at once."""
+    return Scenario(PEOPLE, policy, [ask(limits=limits)], faults=given or Faults())
+
+
+def on(model: str, who: Profile, max_tokens: int = 100) -> Profile:
+    """Give a profile another model."""
+    return replace(who, model=ModelSpec(model, max_tokens))
+
+
+def pair() -> SharedScenario:
+    """Build two sessions for one call."""
+    return SharedScenario({"a": alone(), "b": alone()}, ONE_CALL)
+
+
+def stop_while_waiting() -> SharedScenario:
+    """Build a session that may be cancelled at any moment, beside one that is not."""
+    return SharedScenario({"a": alone(), "b": alone(CANCEL)}, ONE_CALL)
+
+
+def crash_of_one() -> SharedScenario:
+    """Build a session whose process may end at any moment and lose any part of its log, beside another."""
+    return SharedScenario({"a": alone(CRASH), "b": alone()}, ONE_CALL)
+
+
+def detach() -> SharedScenario:
+    """Build a session that may leave the runtime at any moment, with all of its log, and come back."""
+    return SharedScenario({"a": alone(), "b": alone()}, ONE_CALL, leaves=("a",))
+
+
+def crash_of_all() -> SharedScenario:
+    """Build a process that ends at any moment, and whose sessions are all resumed at once."""
+    return SharedScenario({"a": alone(), "b": alone()}, ONE_CALL, crashes=1)
+
+
+def two_models() -> SharedScenario:
+    """Build a session whose child uses the model of the other session's host."""
+    own = script(host=[calls(task("kid")), DONE])
+    mixed = Scenario([profile("host", ["kid"]), on("other", profile("kid"))], own, [ask()])
+    other = Scenario([on("other", profile("host"))], script(), [ask()])
+    return SharedScenario(
+        {"a": mixed, "b": other}, {"scripted": Capacity(calls=1), "other": Capacity(calls=1)}
+    )
+
+
+def above_the_bucket() -> SharedScenario:
+    """Build calls that need more than the bucket holds, with a usage that is known or not."""
+    unknown = script(host=[Reply("done", usage=None, percent=None)])
+    large = Scenario([profile("host", max_tokens=500)], unknown, [ask()])
+    small = Scenario([profile("host", max_tokens=10)], script(), [ask(), ask(request_id="r2")])
+    return SharedScenario({"a": large, "b": small}, {"scripted": Capacity(tokens_per_minute=150)})
+
+
+SMALL: Final = (pair, stop_while_waiting, detach, crash_of_all, two_models, above_the_bucket)
+"""Scenarios of two sessions in which every order can be tried."""
+
+
+def turns() -> SharedScenario:
+    """Build four sessions, of which one wants most of the calls."""
+    many = script(host=[calls(*[task("kid")] * 4), DONE])
+    return SharedScenario(
+        {"a": family(policy=many), "b": family(), "c": alone(), "d": alone()}, {"scripted": Capacity(calls=2)}
+    )
+
+
+def stops() -> SharedScenario:
+    """Build races whose losers wait for a place, hold one, or are called when they are stopped."""
+    racing = script(
+        host=[calls(race("kid", "kid", "kid")), DONE],
+        kid=[by_place(DONE, DONE, calls(("none", {})))],
+    )
+    chosen = faults("cancel", "close", "jump", "unstarted", most=3, fault_mixes=7, seed=3)
+    late = Limits(deadline_s=5)
+    return SharedScenario(
+        {"a": family(chosen, late, racing), "b": family(chosen, late, racing), "c": family()},
+        {"scripted": Capacity(calls=2)},
+    )
+
+
+def retries() -> SharedScenario:
+    """Build calls that fail and are made again, within budgets, a slot and a bucket."""
+    policy = script(
+        host=[calls(task("kid"), task("kid")), DONE],
+        kid=[lambda request: Reply(failure=BUSY, usage=None) if request.attempt == 1 else DONE],
+    )
+    people = [profile("host", ["kid"]), profile("kid", max_tokens=50)]
+    chosen = faults("timeout", "overloaded", "twice", "greedy", "unmetered", fault_mixes=7, seed=9)
+    limits = Limits(max_parallel_calls=1, tokens=4_000)
+    busy = Scenario(people, policy, [ask(), ask(request_id="r2")], limits, closes=True, faults=chosen)
+    return SharedScenario({"a": busy, "b": busy}, {"scripted": Capacity(calls=1, tokens_per_minute=700)})
+
+
+def crashes() -> SharedScenario:
+    """Build families whose processes die, alone or together, with all that they hold and wait for."""
+    chosen = faults("crash", "fence", "refuse", "crashes", most=2, fault_mixes=7, seed=5)
+    return SharedScenario(
+        {"a": family(chosen), "b": family(chosen), "c": family()}, {"scripted": Capacity(calls=2)}, crashes=1
+    )
+
+
+def buckets() -> SharedScenario:
+    """Build three sessions that wait for tokens and for calls, with a need above the bucket among them."""
+    used = script(
+        host=[calls(task("kid"), task("kid")), Reply("done", percent=100)], kid=[Reply("x", percent=50)]
+    )
+    large = Scenario([profile("host", ["kid"]), profile("kid", max_tokens=900)], used, [ask()])
+    chosen = faults("cancel", "timeout", "error", "jump", most=3, fault_mixes=7, seed=11)
+    late = Limits(deadline_s=50)
+    return SharedScenario(
+        {"a": large, "b": family(chosen, late, used), "c": family(chosen, late)},
+        {"scripted": Capacity(calls=3, tokens_per_minute=800)},
+    )
+
+
+def parked() -> SharedScenario:
+    """Build agents that wait for a budget which one in line for a place reserves until its deadline."""
+    greedy = replace(calls(task("late"), task("kid"), task("kid")), percent=100)
+    policy = script(host=[greedy, DONE])
+    people = [
+        profile("host", ["late", "kid"]),
+        profile("late", limits=Limits(deadline_s=1)),
+        profile("kid", limits=Limits(deadline_s=3)),
+    ]
+    tight = Scenario(
+        people, policy, [ask()], Limits(tokens=4_350), faults=faults("jump", most=2, fault_mixes=0)
+    )
+    return SharedScenario({"a": tight, "b": family()}, ONE_CALL)
+
+
+def one_ask_after_the_other() -> SharedScenario:
+    """Build sessions that ask again after an ask that is cancelled anywhere."""
+    chosen = faults("cancel", most=2, fault_mixes=0)
+    again = Scenario([profile("host")], script(), [ask(), ask(request_id="r2")], faults=chosen)
+    return SharedScenario({"a": again, "b": alone()}, ONE_CALL)
+
+
+SHARED: Final[Mapping[str, SharedScenario]] = {
+    one.__name__: one()
+    for one in (
+        *SMALL,
+        crash_of_one,
+        turns,
+        stops,
+        retries,
+        crashes,
+        buckets,
+        parked,
+        one_ask_after_the_other,
+    )
+}
+"""By name, in the order in which runs are made."""

@@ -1,0 +1,136 @@
+"""Each rule of the capacity port is broken by a port that does what the rule forbids."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from callboard.actors.protocol.port_messages import RequestCapacity
+from callboard.actors.session.capacity import MINUTE_MS, Line
+from callboard.replay.testing.explore import Plan, explore
+from callboard.replay.testing.run import Bounds
+from callboard.replay.testing.sessions import capacity_monitors as rules
+from callboard.replay.testing.sessions.capacity_monitors import CapacityBooks, CapacityTurns, EachSession
+from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, PlacedSession, SharedScenario
+from callboard.replay.testing.sessions.replies import calls, task
+from tests.mutants.scenarios_capacity import ONE_CALL, SHARED, above_the_bucket, alone, family, pair, turns
+from tests.mutants.scripts import DONE, script
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def greedy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "_want", lambda line: None)
+
+
+def stingy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "_want", lambda line: "calls" if line._held else None)
+
+
+def reversed_line(patch: pytest.MonkeyPatch) -> None:
+    def head(line: Line) -> tuple[str, str, int]:
+        session, requests = next(reversed(line._ring.items()))
+        return session, *next(iter(requests.items()))
+
+    patch.setattr(Line, "_head", head)
+
+
+def one_first(patch: pytest.MonkeyPatch) -> None:
+    def head(line: Line) -> tuple[str, str, int]:
+        session = "a" if "a" in line._ring else next(iter(line._ring))
+        return session, *next(iter(line._ring[session].items()))
+
+    patch.setattr(Line, "_head", head)
+
+
+def forgetful(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacedSession, "give_back", lambda session, agent, usage: None)
+
+
+def free_of_charge(patch: pytest.MonkeyPatch) -> None:
+    real = PlacedSession.give_back
+    patch.setattr(PlacedSession, "give_back", lambda session, agent, usage: real(session, agent, None))
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    real = PlacedSession.give_back
+
+    def give_back(session: PlacedSession, agent: str, usage: Any) -> None:
+        real(session, agent, usage)
+        real(session, agent, usage)
+
+    patch.setattr(PlacedSession, "give_back", give_back)
+
+
+def without_waiting(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacedSession, "_hold", lambda session, request, agent, model, tokens: None)
+
+
+def lost_request(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "_want", lambda line: "calls")
+
+
+BROKEN: dict[str, tuple[str, Patch, SharedScenario]] = {
+    "calls": (rules.CALLS, greedy, pair()),
+    "bucket": (rules.BUCKET, greedy, above_the_bucket()),
+    "order": (rules.ORDER, reversed_line, turns()),
+    "idle": (rules.IDLE, stingy, SHARED["crashes"]),
+    "once": (rules.ONCE, twice, pair()),
+    "usage": (rules.USAGE, free_of_charge, pair()),
+    "placed": (rules.PLACED, without_waiting, pair()),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_port_that_breaks_a_rule_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule, patch, scenario = BROKEN[name]
+    patch(monkeypatch)
+    plan = Plan("random", runs=60, bounds=Bounds(200), shrinks=False)
+    found = explore(CapacityWorlds(scenario), [CapacityBooks()], plan)
+    assert [one.violation.rule for one in found.counterexamples] == [rule]
+
+
+def longest_wait(patches: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let b ask behind nine children of a. Return the rule that is broken, or ''."""
+    if patches:
+        one_first(monkeypatch)
+    many = script(host=[calls(*[task("kid")] * 9), DONE])
+    scenario = SharedScenario({"a": family(policy=many), "b": alone()}, ONE_CALL)
+    world, turns = CapacityWorlds(scenario)(), CapacityTurns()
+    for name, wanted in (("a", 10), ("b", 1), ("", 0)):
+        while moves := [move for move in world.moves() if move.strand.startswith(name)]:
+            if name and len(world.sessions[name].of(RequestCapacity)) == wanted:
+                break
+            world.make(moves[0])
+            if found := turns.after(world, len(world.made), 0):
+                return found.rule
+    return ""
+
+
+def test_a_session_that_is_passed_too_often_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert longest_wait(False, monkeypatch) == ""
+    assert longest_wait(True, monkeypatch) == rules.FAIR
+
+
+def test_a_request_that_waits_for_ever_is_left_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost_request(monkeypatch)
+    books = CapacityBooks()
+    world = CapacityWorlds(pair())().run()
+    books.begin(0)
+    books.after(world, 0, 0)
+    found = books.at_rest(world, 1)
+    assert found is not None
+    assert found.rule == rules.LEFT
+
+
+def test_the_rules_of_each_session_are_held_against_every_session() -> None:
+    world = CapacityWorlds(pair())().run()
+    each = EachSession(1)
+    each.begin(0)
+    assert each.at_rest(world, 1) is None
+    del world.sessions["b"].log[3]
+    assert each.at_rest(world, 1) is not None
+
+
+def test_a_bucket_counts_in_tokens_by_milliseconds() -> None:
+    assert MINUTE_MS == 60_000
