@@ -39,6 +39,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AskEnded
+from callboard.actors.protocol.port_messages import ToolReturned
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.value_types import ModelFailure
@@ -193,14 +194,17 @@ def test_l6_no_file_of_the_log_holds_the_canary(played: tuple[Path, Live, Outcom
 def test_l6_no_watcher_sees_the_canary(
     played: tuple[Path, Live, Outcome], caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, live, outcome = played
+    path, live, outcome = played
     assert any("[secret:CANARY]" in said for said in live.said)
     assert not is_leaked("\n".join(live.said))
     assert outcome.text == "In the end: [secret:CANARY]"
     assert not is_leaked(repr(outcome))
     lines = [logging.Formatter().format(record) for record in caplog.get_records("setup")]
-    assert any("tool fails failed" in line for line in lines)
     assert not is_leaked("\n".join(lines))
+    events = Recording.open(SQLiteReader(path), "watched").events
+    traces = [event.body.trace for event in events if isinstance(event.body, ToolReturned)]
+    assert any("[secret:CANARY]" in trace for trace in traces)
+    assert not is_leaked("\n".join(traces))
 
 
 LOOKING = [
