@@ -25,9 +25,9 @@ from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
-from callboard.replay.tree import Tree
 from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.tree import Tree
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 
