@@ -193,8 +193,8 @@ async def _feed(session: Session, view: LiveTree) -> None:
 
 
 async def _progress(session: Session, view: LiveTree) -> None:
-    async for address, text in session.progress():
-        view.progress(address, text)
+    async for item in session.progress():
+        view.progress(item.address, item.text)
 
 
 async def _tick(view: LiveTree) -> None:
