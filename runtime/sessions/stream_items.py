@@ -167,7 +167,7 @@ AnyStreamItem: TypeAlias = Snapshot | StreamEvent | TextDelta | TextReset | Tool
 
 
 def reset_of(event: Event) -> TextReset | None:
-    """Return the reset that follows an event: that of a model call which gave no reply, else None."""
+    """Return the reset that goes before an event: that of a model call which gave no reply, else None."""
     body = event.body
     if isinstance(body, ModelReplied) and body.status != "ok":
         return TextReset(event.recipient, body.turn, body.attempt)

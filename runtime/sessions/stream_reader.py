@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
-from callboard.runtime.sessions.stream_items import AnyStreamItem
+from callboard.runtime.sessions.stream_items import AnyStreamItem, TextDelta
 
 QUEUE_BYTES_MAX: Final = 960 * 1_024
 """Bytes of encoded items that wait for one reader. With the chunk that it is writing, that makes 1 MiB."""
@@ -28,16 +29,22 @@ class Reader:
         self.is_over = False
         self.is_cut = False
         self.is_due = False
+        self._starts: deque[Callable[[], TextDelta]] = deque()
         self._items: deque[AnyStreamItem | int] = deque()
         self._bytes = 0
         self._waiter: asyncio.Future[None] | None = None
 
+    def start(self, so_far: Callable[[], TextDelta]) -> None:
+        """Add the text so far of a reply under way, made in its turn: a thousand replies may be under way."""
+        self._starts.append(so_far)
+
     def put(self, item: AnyStreamItem) -> None:
-        """Add an item, or cut the reader if too much waits already. Text alone always fits."""
+        """Add an item, or cut the reader if too much waits already. An item alone always fits."""
         seq = item.id if len(item.to_sse()) > LARGE_BYTES else None
         size = _size_of(item) if seq is None else _ITEM_BYTES
         if self._items and self._bytes + size > QUEUE_BYTES_MAX:
             self._items.clear()
+            self._starts.clear()
             self.is_cut = True
             self.end()
         elif not self.is_over:
@@ -47,6 +54,8 @@ class Reader:
 
     def take(self) -> AnyStreamItem | None:
         """Take the next item; None if there is none, or if it must be read from the log."""
+        if self._starts:
+            return self._starts.popleft()()
         if not self._items or isinstance(item := self._items[0], int):
             return None
         self._items.popleft()

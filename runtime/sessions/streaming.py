@@ -6,7 +6,7 @@ Rules
   - Live text of a model call waits until the event of its grant was sent, and progress until that of its
     call. All text of a reply is sent before the event of the reply.
   - A new reader gets the text so far of each reply under way, with offset 0.
-  - After the event of a model call that gave no reply comes a reset.
+  - Before the event of a model call that gave no reply comes a reset: a reader that has the event has both.
   - An item is made and encoded once, whatever the number of its readers.
   - Nothing polls. Without readers a session only keeps the text of the replies under way.
 """
@@ -14,6 +14,7 @@ Rules
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from callboard.actors.protocol.errors import CallboardError, MisuseError
@@ -57,10 +58,10 @@ class _Reply:
         """Return an item with a piece of the text."""
         return TextDelta(self.address, self.turn, self.attempt, offset, text)
 
-    def so_far(self) -> TextDelta:
-        """Return an item with all of the text."""
+    def so_far(self, chars: int) -> TextDelta:
+        """Return an item with the text up to a length."""
         self.pieces = ["".join(self.pieces)]
-        return self.delta(0, self.pieces[0])
+        return self.delta(0, self.pieces[0][:chars])
 
 
 class StreamHub:
@@ -119,9 +120,9 @@ class StreamHub:
         if event.seq <= self._head:  # it was posted before the first reader came, who reads it in the log
             return
         self._head = event.seq
-        self._send(StreamEvent(event))
         if (reset := reset_of(event)) is not None:
             self._send(reset)
+        self._send(StreamEvent(event))
         for item in self._held.pop(event.seq, ()):
             self._send(item)
 
@@ -158,7 +159,7 @@ class StreamHub:
             self.board.watchers.append(self._on_event)
         for reply in self._replies.values():
             if reply.grant <= self._head:
-                reader.put(reply.so_far())
+                reader.start(partial(reply.so_far, reply.chars))
         self._readers[reader] = None
         if self.is_over:
             reader.end()
@@ -218,10 +219,10 @@ class StreamHub:
             return
         async with aclosing(self._recorded(reader, reader.last)) as events:
             async for event in events:
-                reader.last = event.seq
-                yield StreamEvent(event)
                 if (reset := reset_of(event)) is not None:
                     yield reset
+                reader.last = event.seq
+                yield StreamEvent(event)
 
     async def _large(self, seq: int) -> StreamEvent:
         """Return the item of an event that is too large to wait in memory."""

@@ -101,19 +101,17 @@ class Client:
         self.progress: list[str] = []
         self.resets: list[Name] = []
         self.is_cut = False
-        self._owed: Name | None = None
+        self._reset: Name | None = None
 
     def connect(self) -> None:
         """Begin a connection: replies under way are sent from their start."""
         self.texts.clear()
         self.is_cut = False
-        self._owed = None
+        self._reset = None
 
     def take(self, item: AnyStreamItem) -> None:
         """Take the next item."""
         assert not self.is_cut, f"{item} came after the cut"
-        if self._owed is not None:
-            assert item == TextReset(*self._owed), f"{item} came in place of a reset"
         match item:
             case Snapshot():
                 assert self.last is None
@@ -128,9 +126,8 @@ class Client:
                 self.shown.append((self.last, name))
                 self.texts[name] = self.texts.get(name, "") + text
             case TextReset(address, turn, attempt):
-                assert self._owed == (address, turn, attempt)
-                self._owed = None
-                self.resets.append((address, turn, attempt))
+                self._reset = (address, turn, attempt)
+                self.resets.append(self._reset)
                 self.texts.pop((address, turn, attempt), None)
             case ToolProgress():
                 self.progress.append(item.text)
@@ -146,16 +143,15 @@ class Client:
         body = event.body
         if isinstance(body, ModelReplied):
             name = (event.recipient, body.turn, body.attempt)
-            if body.status != "ok":
-                self._owed = name
-            elif name in self.texts:
+            assert self._reset == (None if body.status == "ok" else name), f"{event} and {self._reset}"
+            self._reset = None
+            if name in self.texts:
                 self.finished[name] = self.texts.pop(name)
                 assert self.finished[name] == text_of_reply(body.content)
 
     def check(self, events: Sequence[Event]) -> None:
         """Compare everything with the events of the log, once the session is over."""
         assert self.first is not None
-        assert self._owed is None
         assert self.events == list(events[self.first :])
         spans: dict[Name, tuple[int, int]] = {}
         for event in events:
@@ -170,4 +166,4 @@ class Client:
             for event in self.events
             if isinstance(event.body, ModelReplied) and event.body.status != "ok"
         ]
-        assert self.resets == failed
+        assert list(dict.fromkeys(self.resets)) == failed

@@ -23,7 +23,7 @@ from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.actors.protocol.request import ModelRequest
 from callboard.runtime.log.memory import MemoryLog
-from callboard.runtime.models.protocol import Model
+from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import (
     AnyStreamItem,
@@ -284,7 +284,7 @@ def test_the_reset_of_a_failed_reply_is_sent_from_the_log_too() -> None:
         await session.ask("hi")
         kinds = [(item.kind, item.id) for item in await until(session.stream(after=0), has_ended)]
         assert kinds.count(("reset", None)) == 1
-        _, seq = kinds[kinds.index(("reset", None)) - 1]
+        _, seq = kinds[kinds.index(("reset", None)) + 1]
         events = [event async for event in _first(session, seq or 0)]
         assert isinstance(events[-1].body, ModelReplied)
         assert events[-1].body.status == "error"
@@ -545,3 +545,37 @@ def test_a_reader_of_a_long_past_reads_it_at_its_own_pace() -> None:
         assert not client.is_cut
 
     play(body, ScriptedModel(lambda request: say("z" * 5_000)))
+
+
+class Typist(TypingModel):
+    """A model whose children wait for a gate after they have typed, and whose host does not."""
+
+    async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
+        if request.address == "host":
+            return await TypingModel(self.reply).call(request, on_text)
+        return await super().call(request, on_text)
+
+
+def test_a_reader_joins_while_more_text_is_under_way_than_its_queue_holds() -> None:
+    gate, words, children = asyncio.Event(), "word " * 60_000, 8
+
+    def reply(request: ModelRequest) -> Typed:
+        if request.address != "host":
+            return Typed([words])
+        tasks: list[tuple[str, dict[str, object]]] = [("task", {"agent": "kid", "prompt": "go"})] * children
+        return Typed([], tasks) if request.turn == 1 else Typed(["done "])
+
+    async def body(session: Session) -> None:
+        asking = asyncio.create_task(session.ask("go"))
+        await passes_until(lambda: len(session.hub._replies) == children)
+        client = Client()
+        following = asyncio.create_task(follow(client, session.stream()))
+        await passes_until(lambda: len(client.texts) == children)
+        gate.set()
+        await asking
+        await session.close()
+        await following
+        found = [text for name, text in client.finished.items() if name[0] != "host"]
+        assert found == [words] * children
+
+    play(body, Typist(reply, gate), host=Agent("host", agents=[Agent("kid")]))
