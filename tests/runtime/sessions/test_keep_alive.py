@@ -65,7 +65,7 @@ def test_every_reader_gets_a_sign_in_each_interval_from_one_timer(clock: Clock) 
 
 
 def test_without_readers_no_timer_is_set(clock: Clock) -> None:
-    timer, said = KeepAlive(clock), []  # type: ignore[arg-type,var-annotated]
+    timer, said = KeepAlive(clock), []  # type: ignore[arg-type]
     first, second = (lambda: said.append(1)), (lambda: said.append(2))
     timer.add(first)
     timer.add(second)
