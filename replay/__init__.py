@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from callboard.replay.recording import Verification as Verification
     from callboard.replay.recording import sessions as sessions
     from callboard.replay.steps import Step as Step
-    from callboard.replay.tree import Tree as Tree
+    from callboard.runtime.log.tree import Tree as Tree
 
 _HOMES = {
-    "Divergence": "divergence",
-    "EXPORTERS": "exports.writing",
-    "Recording": "recording",
-    "Step": "steps",
-    "Tree": "tree",
-    "Verification": "recording",
-    "sessions": "recording",
+    "Divergence": "replay.divergence",
+    "EXPORTERS": "replay.exports.writing",
+    "Recording": "replay.recording",
+    "Step": "replay.steps",
+    "Tree": "runtime.log.tree",
+    "Verification": "replay.recording",
+    "sessions": "replay.recording",
 }
 
 __all__ = ["EXPORTERS", "Divergence", "Recording", "Step", "Tree", "Verification", "sessions"]
@@ -38,6 +38,6 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'callboard.replay' has no attribute {name!r}")
-    value: object = getattr(import_module(f"callboard.replay.{home}"), name)
+    value: object = getattr(import_module(f"callboard.{home}"), name)
     globals()[name] = value
     return value

@@ -25,11 +25,11 @@ from callboard.replay.exports.writing import Job, export
 from callboard.replay.reading import Rows, Source
 from callboard.replay.states import Folds, Output, States
 from callboard.replay.steps import Steps
-from callboard.replay.tree import Tree
 from callboard.replay.verify import Page, Verifier
 from callboard.runtime.log.protocol import Head, LogReader, Stored
 from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.tree import Tree
 
 _FAILED = b'{"type":"DeciderFailed"'
 _NAMED = 12

@@ -358,10 +358,10 @@ class Runtime(Operations):
         self._models.update((id(one), one) for one in found.models.values())
         board.secrets = self._secrets
         session = Session(board, self._log, types, self._checker.refuse_broken, found.unpriced)
-        models = ModelPort(board, found.models, session.on_text)
+        models = ModelPort(board, found.models, session.hub)
         places = board.ports[CAPACITY] = CapacityPort(board, self._capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.on_progress)
+        board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.hub.on_progress)
         board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
         board.ports[SCHEMA] = SchemaPort(board, self._checker, types)
         board.clock = ClockPort(board)

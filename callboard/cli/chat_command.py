@@ -4,15 +4,14 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from itertools import takewhile
 from typing import Final
 
 import click
-import msgspec
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import AskEnded, Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED
@@ -25,14 +24,14 @@ from callboard.cli.outcomes import ending, outcome_json, usage_text
 from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
-from callboard.replay.tree import Tree
 from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.tree import Tree
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.stream_items import StreamCut, StreamEvent, TextDelta, TextReset
 
-# Text is shown late: the events before it come once they are committed, a few ms later.
-_LAG_S: Final = 0.04
+_LAG_S: Final = 0.04  # between two looks for new text
 _HELP: Final = (
     "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  cancel the running ask"
 )
@@ -151,8 +150,7 @@ def _typed() -> str:
 class Transcript:
     """A stream of text: pieces are added, and new text is taken with the breaks between replies.
 
-    text: all that was added. ended: the position at which the last complete reply ended. It is computed from
-    the length of the reply: its event arrives once it is durable, when the next reply may have begun.
+    text: all that was added and did not fail. ended: the position at which the last complete reply ended.
     """
 
     def __init__(self) -> None:
@@ -161,17 +159,21 @@ class Transcript:
         self._shown = 0
         self._ends: list[int] = []
 
-    def add(self, piece: str) -> None:
-        """Add a piece of text."""
-        self.text += piece
+    def add(self, piece: str, offset: int) -> None:
+        """Add a piece of the reply under way, at its place in that reply."""
+        self.text = self.text[: self.ended + offset] + piece
 
-    def end_reply(self, reply: ModelReplied) -> None:
-        """End a reply. The text of a reply that failed ends at the current end of the stream."""
-        length = text_length(reply.content) if reply.status == "ok" else None
-        end = len(self.text) if length is None else min(self.ended + length, len(self.text))
-        if end > self.ended:
-            self._ends.append(end)
-            self.ended = end
+    def end_reply(self) -> None:
+        """End the reply under way."""
+        if len(self.text) > self.ended:
+            self.ended = len(self.text)
+            self._ends.append(self.ended)
+
+    def reset(self) -> bool:
+        """Drop the reply under way. Return True if some of it was taken."""
+        was_taken = self._shown > self.ended
+        self.text, self._shown = self.text[: self.ended], min(self._shown, self.ended)
+        return was_taken
 
     def take(self, upto: int | None = None) -> str:
         """Take the new text up to a position, each reply ended with a line break."""
@@ -186,16 +188,6 @@ class Transcript:
         piece = self.text[self._shown : end]
         self._shown = max(self._shown, end)
         return piece
-
-
-def text_length(content: Json) -> int | None:
-    """Count the characters of text in a reply; None if it cannot be read."""
-    try:
-        blocks = msgspec.json.decode(content, type=list[dict[str, object]])
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    texts = [block.get("text") for block in blocks if block.get("type") == "text"]
-    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 class ChatView:
@@ -215,12 +207,18 @@ class ChatView:
 
     def add(self, event: Event) -> None:
         """Add an event."""
-        if isinstance(event.body, ModelReplied) and event.recipient == HOST:
-            self.transcript.end_reply(event.body)
+        if isinstance(event.body, ModelReplied) and event.recipient == HOST and event.body.status == "ok":
+            self.transcript.end_reply()
         is_first = self.live.is_live and self._before_delegation is None
         if is_first and isinstance(event.body, Begin) and event.recipient != HOST:
             self._before_delegation = self.transcript.ended
         self.live.add(event)
+
+    def reset(self) -> None:
+        """Drop the text of a reply that failed. The part on the screen stays, marked."""
+        if self.transcript.reset():
+            self._end_line()
+            talk("[the reply broke off]")
 
     def draw(self) -> None:
         """Show new text, or the tree while a sub-agent works."""
@@ -270,24 +268,32 @@ async def watching_chat(session: Session, start: int, *, is_streaming: bool) -> 
     if not view.live.is_live:
         view.live.start()
     try:
-        async with background(_events(session, view, start), _texts(session, view), _draw(view)):
+        async with background(_feed(session, view, start), _draw(view)):
             yield view
             await view.live.caught_up()
     finally:
         view.close()
 
 
-async def _events(session: Session, view: ChatView, start: int) -> None:
-    async for event in session.events(start):
-        view.add(event)
-        if isinstance(event.body, AskEnded):
-            return
-
-
-async def _texts(session: Session, view: ChatView) -> None:
-    async for address, piece in session.text():
-        if address == HOST:
-            view.transcript.add(piece)
+async def _feed(session: Session, view: ChatView, start: int) -> None:
+    after: int | None = start - 1
+    while after is not None:
+        stream, after = session.stream(after), None
+        async with aclosing(stream):
+            async for item in stream:
+                match item:
+                    case StreamEvent(event=event):
+                        view.add(event)
+                        if isinstance(event.body, AskEnded):
+                            return
+                    case TextDelta(address="host"):
+                        view.transcript.add(item.text, item.offset)
+                    case TextReset(address="host"):
+                        view.reset()
+                    case StreamCut():
+                        after = item.after
+                    case _:
+                        pass
 
 
 async def _draw(view: ChatView) -> None:

@@ -18,8 +18,8 @@ from callboard.actors.protocol.messages import Ask, AskEnded
 from callboard.cli.live_views import DrawnTree, PlainLines
 from callboard.cli.output import is_terminal, talk
 from callboard.cli.terminal_escape import indented, safe_line
-from callboard.replay.tree import Tree
 from callboard.runtime.failure_text import failure_text
+from callboard.runtime.log.tree import Tree
 from callboard.runtime.sessions.session import Session
 
 _REFRESH_S: Final = 0.125
@@ -193,8 +193,8 @@ async def _feed(session: Session, view: LiveTree) -> None:
 
 
 async def _progress(session: Session, view: LiveTree) -> None:
-    async for address, text in session.progress():
-        view.progress(address, text)
+    async for item in session.progress():
+        view.progress(item.address, item.text)
 
 
 async def _tick(view: LiveTree) -> None:

@@ -16,8 +16,8 @@ from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import console_on
 from callboard.cli.terminal_escape import safe_line
 from callboard.cli.tree_view import Space, name_of, tree_lines
-from callboard.replay.tree import Node, Tree
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.tree import Node, Tree
 
 
 class DrawnTree:

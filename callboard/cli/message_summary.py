@@ -12,7 +12,7 @@ from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.cli.formats import counted, duration, tokens
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.tree import prompt_text
+from callboard.runtime.log.tree import prompt_text
 
 _CHARS_MAX: Final = 200
 

@@ -24,9 +24,9 @@ from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.failures import Failure, Failures
 from callboard.replay.recording import Recording
-from callboard.replay.tree import Node, Tree
 from callboard.runtime.log.protocol import LogReader
 from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.tree import Node, Tree
 
 # Events read from the end: after an ask's end only stragglers and the close follow.
 _TAIL_EVENTS = 32

@@ -18,7 +18,7 @@ from callboard.actors.protocol.usage import ZERO, Usage, plus
 from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import WIDE, padded
 from callboard.cli.terminal_escape import safe_line
-from callboard.replay.tree import Node, Tree
+from callboard.runtime.log.tree import Node, Tree
 
 STYLES: Final = {"ok": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _MARKS: Final = {"ok": "✓", "failed": "✗", "cancelled": "○", "running": "●"}

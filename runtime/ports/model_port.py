@@ -4,9 +4,9 @@ import asyncio
 import inspect
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -45,15 +45,23 @@ _TEXT_CHARS_MAX: Final = 1_000  # characters of a service's failure, reason or n
 logger = logging.getLogger("callboard.models")
 
 
-class ModelPort:
-    """The model calls of one session. on_text: gets the address and each piece of streamed text."""
+class LiveTexts(Protocol):
+    """The receiver of live text. grant: the seq of the `CallModel`, which names the model call."""
 
-    def __init__(
-        self, board: Board, models: Mapping[str, Model], on_text: Callable[[str, str], None]
-    ) -> None:
+    def on_text(self, grant: int, address: str, turn: int, attempt: int, text: str) -> None:
+        """Take a piece of the text of a reply under way, without secrets."""
+
+    def on_reply(self, grant: int) -> None:
+        """Note that the call has its answer."""
+
+
+class ModelPort:
+    """The model calls of one session. texts: gets each piece of streamed text."""
+
+    def __init__(self, board: Board, models: Mapping[str, Model], texts: LiveTexts) -> None:
         self._board = board
         self._models = models
-        self._on_text = on_text
+        self._texts = texts
         self._tasks = Tasks(self._lost, self._expired)
         self._waiting: dict[int, ModelReplied] = {}
 
@@ -68,7 +76,8 @@ class ModelPort:
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
-        live = self._board.secrets.stream(asked.address, self._on_text)
+        show = partial(self._texts.on_text, request.seq, asked.address, asked.turn, asked.attempt)
+        live = self._board.secrets.stream(show)
         answer = self._call(asked, live.take)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
             work = self._wait(request, wish, answer, live)
@@ -135,6 +144,7 @@ class ModelPort:
         grant = request.body
         assert isinstance(grant, CallModel)
         self._board.answer(request, Post(grant.agent, reply))
+        self._texts.on_reply(request.seq)
 
     def _made(self, wish: TurnRequested, answer: object) -> ModelReplied:
         """Make a reply of a model's answer of any kind."""

@@ -17,8 +17,8 @@ from callboard.runtime.tools.output import ToolOutcome, failed
 class ToolPort:
     """The tool calls of one session.
 
-    on_progress: gets the address and each progress text of a tool. deps: gives the context object of a call
-    that starts now.
+    on_progress: gets each progress text of a tool, after its agent's address, turn, call, and the call's seq.
+    deps: gives the context object of a call that starts now.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class ToolPort:
         board: Board,
         agents: Mapping[str, Agent],
         runner: ToolRunner,
-        on_progress: Callable[[str, str], None],
+        on_progress: Callable[[str, int, int, int, str], None],
         deps: Callable[[], object] = lambda: None,
     ) -> None:
         self._board = board
@@ -80,7 +80,7 @@ class ToolPort:
             call_id=call.id,
             idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
             deps=self._deps(),
-            on_progress=partial(self._on_progress, sender),
+            on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
         )
 

@@ -128,9 +128,9 @@ class Secrets:
         """Raise InvalidPrompt if there is a secret in a name that is logged."""
         refuse(self.redactor, what, name)
 
-    def stream(self, address: str, show: Callable[[str, str], object]) -> StreamBuffer:
-        """Return the live text of one model call of an agent, which shows no secret."""
-        return StreamBuffer(self.redactor, partial(show, address), by_line=self._has_own)
+    def stream(self, show: Callable[[str], object]) -> StreamBuffer:
+        """Return the live text of one model call, which shows no secret."""
+        return StreamBuffer(self.redactor, show, by_line=self._has_own)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
@@ -24,6 +24,8 @@ from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
+from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
+from callboard.runtime.sessions.streaming import SessionStream, StreamHub
 
 T = TypeVar("T")
 
@@ -59,11 +61,10 @@ class Session(AbstractAsyncContextManager["Session"]):
         self._closing: asyncio.Task[Head] | None = None
         self._is_closing = False
         self._is_over = False
-        self._texts: Feed[tuple[str, str]] = []
-        self._progress: Feed[tuple[str, str]] = []
         self._questions: Feed[Approval] = []
         self._asked: list[Approval] = []
-        self._ends: list[Callable[[], None]] = []
+        self.hub = StreamHub(board, log)
+        self._ends: list[Callable[[], None]] = [self.hub.end]
         board.on_client = self._on_client
         board.on_failure = self._on_failure
 
@@ -274,23 +275,31 @@ class Session(AbstractAsyncContextManager["Session"]):
         self._end_at(Head(0, b""))
         self._end_feeds()
 
-    def on_text(self, address: str, piece: str) -> None:
-        """Pass a piece of streamed text on."""
-        for take in self._texts:
-            take((address, piece))
+    def stream(self, after: int | None = None) -> SessionStream:
+        """Return the session as a user interface needs it, for one reader: a snapshot, then what happens.
 
-    def on_progress(self, address: str, text: str) -> None:
-        """Pass a tool's progress on."""
-        for take in self._progress:
-            take((address, text))
+        after: the id of the last item that the reader saw. The events after it come instead of a snapshot.
+        A reader that falls 1 MiB behind gets a `StreamCut` and its end; it never holds up the session. The
+        stream ends with the session, or when that is detached. Raises MisuseError for another `after` than
+        an event of this session; reading it raises SessionFailed if the session fails.
+        """
+        self.check_loop()
+        self.hub.check_after(after)
+        return SessionStream(self.hub, after)
 
-    def text(self) -> AsyncIterator[tuple[str, str]]:
-        """Yield live text as (address, piece). No event holds it, and its reply may still fail."""
-        return self._live(self._texts)
+    def text(self) -> AsyncIterator[TextDelta | TextReset]:
+        """Yield the text and reset items of `stream`, from now on. A reader that is too slow ends early."""
+        return self._only(TextDelta, TextReset)
 
-    def progress(self) -> AsyncIterator[tuple[str, str]]:
-        """Yield the progress of tools as (address, text). No event holds it."""
-        return self._live(self._progress)
+    def progress(self) -> AsyncIterator[ToolProgress]:
+        """Yield the progress items of `stream`, from now on. A reader that is too slow ends early."""
+        return self._only(ToolProgress)
+
+    async def _only(self, *kinds: type[T]) -> AsyncIterator[T]:
+        async with aclosing(self.stream(self._board.seq)) as items:
+            async for item in items:
+                if isinstance(item, kinds):
+                    yield item
 
     def on_approval(self, question: Approval) -> None:
         """Show the question about a call that waits for a person."""
@@ -310,11 +319,6 @@ class Session(AbstractAsyncContextManager["Session"]):
             while (new := await queue.get()) is not None:
                 if new.is_open:
                     yield new
-
-    async def _live(self, feed: Feed[tuple[str, str]]) -> AsyncIterator[tuple[str, str]]:
-        with self._fed(feed) as queue:
-            while (item := await queue.get()) is not None:
-                yield item
 
     @contextmanager
     def _fed(self, feed: Feed[T]) -> "Iterator[asyncio.Queue[T | None]]":

@@ -236,8 +236,8 @@ def test_d12_a_flood_of_progress_takes_bounded_memory_and_the_newest_is_shown(wh
             session = await runtime.open(Agent("host", tools=[chatter]))
 
             async def watch() -> None:
-                async for _, text in session.progress():
-                    seen.append(text[:10])
+                async for item in session.progress():
+                    seen.append(item.text[:10])
 
             watching = asyncio.create_task(watch())
             await asyncio.sleep(0)

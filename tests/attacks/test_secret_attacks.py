@@ -50,6 +50,7 @@ from callboard.runtime.models.protocol import ModelAnswer, OnText
 from callboard.runtime.models.scripted import Reply, Step
 from callboard.runtime.sanitize import to_json
 from callboard.runtime.sessions.outcome import Outcome
+from callboard.runtime.sessions.stream_items import StreamItem, TextDelta
 
 CANARY = "Canary/17+sings=at Dawn"
 VARIABLE = "CALLBOARD_TEST_CANARY"
@@ -136,8 +137,9 @@ class Live:
     async def watch(self, runtime: Runtime, path: Path) -> Outcome:
         session = await runtime.open(agent(), session_id="watched", title=f"title {CANARY}")
         tasks = [
-            asyncio.create_task(self.texts(session.text())),
-            asyncio.create_task(self.texts(session.progress())),
+            asyncio.create_task(self.items(session.stream())),
+            asyncio.create_task(self.items(session.text())),
+            asyncio.create_task(self.items(session.progress())),
         ]
         outcome = await session.ask(f"Say {CANARY}", output_schema=None)
         cancelled = asyncio.create_task(session.ask("again"))
@@ -151,9 +153,9 @@ class Live:
         await asyncio.gather(*tasks)
         return outcome
 
-    async def texts(self, feed: AsyncIterator[tuple[str, str]]) -> None:
-        async for address, text in feed:
-            self.said.append(f"{address}: {text}")
+    async def items(self, feed: AsyncIterator[StreamItem]) -> None:
+        async for item in feed:
+            self.said.append(item.to_json())
 
 
 async def _until_cancelled(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
@@ -308,8 +310,8 @@ def test_l6_live_text_in_single_characters_never_shows_the_canary() -> None:
             session = await runtime.open(Agent("host"))
 
             async def listen() -> None:
-                async for _, piece in session.text():
-                    said.append(piece)
+                async for item in session.text():
+                    said.append(item.text if isinstance(item, TextDelta) else item.kind)
 
             listening = asyncio.create_task(listen())
             await asyncio.sleep(0)
@@ -319,8 +321,7 @@ def test_l6_live_text_in_single_characters_never_shows_the_canary() -> None:
         return said
 
     said = asyncio.run(main())
-    assert "".join(said) == "hello [secret:1] you"
-    assert said == ["hello ", "[secret:1] ", "you"]
+    assert said == ["hello ", "[secret:1] ", "you", "reset"]
 
 
 def test_l6_the_words_of_an_approval_do_not_hold_the_canary(

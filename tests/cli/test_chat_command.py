@@ -1,13 +1,10 @@
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import Result
 
-from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.port_messages import ModelReplied
-from callboard.cli.chat_command import Transcript, text_length
+from callboard.cli.chat_command import Transcript
 from tests.cli.agents import Terminal, lines_with, piped
 from tests.cli.conftest import Callboard
 from tests.cli.test_run_command import needs_terminals
@@ -106,68 +103,73 @@ def test_ctrl_c_cancels_the_ask_and_the_chat_goes_on(folder: Path) -> None:
     assert piped(folder, "verify").returncode == 0
 
 
-def reply(text: str) -> ModelReplied:
-    return ModelReplied(1, 1, "ok", Json(msgspec.json.encode([{"type": "text", "text": text}])))
-
-
 def test_text_is_given_once_as_it_comes() -> None:
     transcript = Transcript()
-    transcript.add("one ")
-    transcript.add("two")
+    transcript.add("one ", 0)
+    transcript.add("two", 4)
     assert transcript.take() == "one two"
-    transcript.add(" three")
+    transcript.add(" three", 7)
     assert transcript.take() == " three"
     assert transcript.take() == ""
 
 
 def test_each_reply_ends_its_line() -> None:
     transcript = Transcript()
-    transcript.add("Let me see.")
-    transcript.end_reply(reply("Let me see."))
-    transcript.add("Done.")
-    transcript.end_reply(reply("Done."))
+    transcript.add("Let me see.", 0)
+    transcript.end_reply()
+    transcript.add("Done.", 0)
+    transcript.end_reply()
     assert transcript.take() == "Let me see.\nDone.\n"
-
-
-def test_the_break_is_in_the_right_place_when_the_event_comes_late() -> None:
-    transcript = Transcript()
-    transcript.add("Let me see.")
-    transcript.add("Done.")
-    transcript.end_reply(reply("Let me see."))
-    assert transcript.take() == "Let me see.\nDone."
 
 
 def test_a_reply_that_ends_with_a_line_break_gets_no_second() -> None:
     transcript = Transcript()
-    transcript.add("Done.\n")
-    transcript.end_reply(reply("Done.\n"))
+    transcript.add("Done.\n", 0)
+    transcript.end_reply()
     assert transcript.take() == "Done.\n"
 
 
-def test_a_reply_that_failed_ends_where_it_broke_off() -> None:
+def test_a_reply_that_failed_before_it_was_shown_leaves_nothing() -> None:
     transcript = Transcript()
-    transcript.add("Half an ans")
-    transcript.end_reply(ModelReplied(1, 1, "error"))
-    transcript.add("A whole answer.")
-    assert transcript.take() == "Half an ans\nA whole answer."
+    transcript.add("Let me see.", 0)
+    transcript.end_reply()
+    transcript.add("Wrong start", 0)
+    assert not transcript.reset()
+    transcript.add("Right answer", 0)
+    assert transcript.take() == "Let me see.\nRight answer"
+    assert transcript.text == "Let me see.Right answer"
+
+
+def test_a_reply_that_failed_after_a_part_was_shown_begins_again() -> None:
+    transcript = Transcript()
+    transcript.add("Wrong ", 0)
+    assert transcript.take() == "Wrong "
+    transcript.add("start", 6)
+    assert transcript.reset()
+    assert not transcript.reset()
+    transcript.add("Right answer", 0)
+    assert transcript.take() == "Right answer"
+
+
+def test_text_so_far_after_a_reconnection_is_not_shown_twice() -> None:
+    transcript = Transcript()
+    transcript.add("one ", 0)
+    assert transcript.take() == "one "
+    transcript.add("one two", 0)
+    assert transcript.take() == "two"
 
 
 def test_a_reply_without_text_breaks_nothing() -> None:
     transcript = Transcript()
-    transcript.end_reply(reply(""))
-    transcript.add("Text.")
+    transcript.end_reply()
+    transcript.add("Text.", 0)
     assert transcript.take() == "Text."
 
 
 def test_text_can_be_held_back_from_a_position_on() -> None:
     transcript = Transcript()
-    transcript.add("Let me see.")
-    transcript.end_reply(reply("Let me see."))
-    transcript.add("Done.")
+    transcript.add("Let me see.", 0)
+    transcript.end_reply()
+    transcript.add("Done.", 0)
     assert transcript.take(transcript.ended) == "Let me see.\n"
     assert transcript.take() == "Done."
-
-
-def test_the_length_of_unreadable_content_is_not_known() -> None:
-    assert text_length(Json(b"3")) is None
-    assert text_length(Json(b'[{"type":"text","text":7},{"type":"text","text":"ab"}]')) == 2

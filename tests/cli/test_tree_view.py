@@ -2,7 +2,7 @@ from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.usage import Usage
 from callboard.cli.output import WIDE
 from callboard.cli.tree_view import Space, choose, tree_lines
-from callboard.replay.tree import Node, Tree
+from callboard.runtime.log.tree import Node, Tree
 
 
 def node(address: str, kind: OutcomeKind | None = None, state: str = "thinking", **more: object) -> Node:

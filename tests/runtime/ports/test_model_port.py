@@ -49,7 +49,8 @@ class Table:
             answer=lambda request, post: self.answers.append(post),
         )
         asked = world.asked[self.request.seq]
-        self.port = ModelPort(board, {asked.model.name: Slow()}, lambda address, text: None)
+        texts: Any = SimpleNamespace(on_text=print, on_reply=lambda grant: None)
+        self.port = ModelPort(board, {asked.model.name: Slow()}, texts)
         self.busy = LoopInbox()
 
     @property

@@ -85,7 +85,7 @@ def test_known_keys_are_found_unless_one_does_not_want_that() -> None:
 
 def test_live_text_goes_on_when_it_is_safe_and_at_the_end() -> None:
     shown: list[str] = []
-    live = Secrets().stream("host.1", lambda address, text: shown.append(text))
+    live = Secrets().stream(shown.append)
     for piece in ("It is ", KEY[:20], KEY[20:], " or so", "!"):
         live.take(piece)
     assert shown == ["It is ", "[secret:anthropic-key] or ", "so!"]

@@ -336,15 +336,15 @@ def test_progress_of_a_tool_is_shown_live() -> None:
         seen = []
 
         async def watch() -> None:
-            async for address, text in session.progress():
-                seen.append((address, text))
+            async for item in session.progress():
+                seen.append((item.address, item.turn, item.call, item.text))
 
         watching = asyncio.create_task(watch())
         await asyncio.sleep(0)
         await session.ask("go")
         await session.close()
         await watching
-        assert seen == [("host", "half way")]
+        assert seen == [("host", 1, 0, "half way")]
 
     run(body, ScriptedModel([call("work"), say("done")]))
 

@@ -1,0 +1,102 @@
+"""One reader of a session's stream: the items that wait for it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from callboard.runtime.sessions.stream_items import AnyStreamItem, TextDelta
+
+QUEUE_BYTES_MAX: Final = 960 * 1_024
+"""Bytes of encoded items that wait for one reader. With the chunk that it is writing, that makes 1 MiB."""
+
+LARGE_BYTES: Final = 64 * 1_024
+"""Encoded bytes from which on an event does not wait in memory: it is read from the log in its turn."""
+
+_ITEM_BYTES: Final = 64  # counted for each item beside its encoded bytes
+
+
+class Reader:
+    """The queue of one reader. It never holds up its session.
+
+    last: the seq up to which it has all events; None before its snapshot.
+    is_over: nothing more comes after the items that wait. is_cut: it was too slow, and its items are dropped.
+    is_due: a sign of life is due.
+    """
+
+    def __init__(self, last: int | None) -> None:
+        self.last = last
+        self.is_over = False
+        self.is_cut = False
+        self.is_due = False
+        self._starts: deque[Callable[[], TextDelta]] = deque()
+        self._items: deque[AnyStreamItem | int] = deque()
+        self._bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    def start(self, so_far: Callable[[], TextDelta]) -> None:
+        """Add the text so far of a reply under way, made in its turn: a thousand replies may be under way."""
+        self._starts.append(so_far)
+
+    def put(self, item: AnyStreamItem) -> None:
+        """Add an item, or cut the reader if too much waits already. An item alone always fits."""
+        seq = item.id if len(item.to_sse()) > LARGE_BYTES else None
+        size = _size_of(item) if seq is None else _ITEM_BYTES
+        if self._items and self._bytes + size > QUEUE_BYTES_MAX:
+            self._items.clear()
+            self._starts.clear()
+            self.is_cut = True
+            self.end()
+        elif not self.is_over:
+            self._items.append(item if seq is None else seq)
+            self._bytes += size
+            self._wake()
+
+    def take(self) -> AnyStreamItem | None:
+        """Take the next item; None if there is none, or if it must be read from the log."""
+        if self._starts:
+            return self._starts.popleft()()
+        if not self._items or isinstance(item := self._items[0], int):
+            return None
+        self._items.popleft()
+        self._bytes -= _size_of(item)
+        if item.id is not None:
+            self.last = item.id
+        return item
+
+    def take_large(self) -> int | None:
+        """Take the seq of the next event, if it must be read from the log."""
+        if not self._items or not isinstance(seq := self._items[0], int):
+            return None
+        self._items.popleft()
+        self._bytes -= _ITEM_BYTES
+        self.last = seq
+        return seq
+
+    def end(self) -> None:
+        """Let the reader end after the items that wait."""
+        self.is_over = True
+        self._wake()
+
+    def give_sign(self) -> None:
+        """Wake the reader for a sign of life."""
+        self.is_due = True
+        self._wake()
+
+    async def wait(self) -> None:
+        """Wait for an item, the end, or a sign of life."""
+        if self._items or self.is_over or self.is_due:
+            return
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _size_of(item: AnyStreamItem) -> int:
+    return len(item.to_sse()) + _ITEM_BYTES

@@ -1,0 +1,107 @@
+"""The queue of one reader: its bound, its cut, and what it costs."""
+
+import asyncio
+import tracemalloc
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.messages import Ask
+from callboard.runtime.sessions.stream_items import StreamEvent, TextDelta
+from callboard.runtime.sessions.stream_reader import LARGE_BYTES, QUEUE_BYTES_MAX, Reader
+
+MIB = 1_024 * 1_024
+
+
+def event(seq: int, size: int) -> StreamEvent:
+    return StreamEvent(Event(seq, 0, "client", "supervisor", 0, Ask("r", Json(b'"%b"' % (b"x" * size)))))
+
+
+def test_items_come_in_their_order_and_the_last_id_is_noted() -> None:
+    reader = Reader(None)
+    text = TextDelta("host", 1, 1, 0, "hi")
+    for item in (event(4, 1), text, event(5, 1)):
+        reader.put(item)
+    assert reader.take() == event(4, 1)
+    assert reader.last == 4
+    assert reader.take() == text
+    assert reader.last == 4
+    assert reader.take() == event(5, 1)
+    assert (reader.last, reader.take(), reader._bytes) == (5, None, 0)
+
+
+def test_a_queue_takes_what_fits_and_the_next_byte_cuts_it() -> None:
+    def filled(rest: int) -> Reader:
+        reader = Reader(3)
+        seq = 4
+        while reader._bytes + 50_500 < QUEUE_BYTES_MAX:
+            reader.put(event(seq, 50_000))
+            seq += 1
+        around = len(event(seq, 0).to_sse()) + 64
+        reader.put(event(seq, QUEUE_BYTES_MAX - reader._bytes - around + rest))
+        return reader
+
+    assert not filled(0).is_cut
+    cut = filled(1)
+    assert cut.is_cut
+    assert cut.is_over
+    assert cut.take() is None
+    cut.put(event(99, 1))
+    assert cut.take() is None
+    assert cut.last == 3
+
+
+def test_a_reader_that_reads_nothing_costs_less_than_1_mib() -> None:
+    tracemalloc.start()
+    try:
+        reader = Reader(0)
+        for seq in range(1, 100_000):
+            reader.put(event(seq, seq % 200))
+            assert reader._bytes <= QUEUE_BYTES_MAX
+            if reader.is_cut:
+                break
+            if seq == 2_000:
+                assert tracemalloc.get_traced_memory()[0] < 2 * MIB  # text and bytes of shared items included
+        assert reader.is_cut
+        assert tracemalloc.get_traced_memory()[0] < MIB // 4
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_large_event_waits_as_its_seq() -> None:
+    reader = Reader(0)
+    reader.put(event(1, LARGE_BYTES))
+    reader.put(event(2, 1))
+    assert reader._bytes < 1_000
+    assert reader.take() is None
+    assert reader.take_large() == 1
+    assert reader.take_large() is None
+    assert reader.take() == event(2, 1)
+    assert (reader.last, reader._bytes) == (2, 0)
+
+
+def test_text_so_far_comes_first_and_is_made_in_its_turn() -> None:
+    reader, made = Reader(0), []
+
+    def so_far() -> TextDelta:
+        made.append(1)
+        return TextDelta("host", 1, 1, 0, "so far")
+
+    reader.start(so_far)
+    reader.put(event(1, 1))
+    assert not made
+    assert reader.take() == TextDelta("host", 1, 1, 0, "so far")
+    assert reader.take() == event(1, 1)
+
+
+def test_a_reader_sleeps_until_there_is_something() -> None:
+    async def main() -> None:
+        for wake in (lambda one: one.put(event(1, 1)), Reader.end, Reader.give_sign):
+            reader = Reader(0)
+            waiting = asyncio.create_task(reader.wait())
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            wake(reader)
+            await asyncio.wait_for(waiting, 1)
+            await reader.wait()
+
+    asyncio.run(main())
