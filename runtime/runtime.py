@@ -320,7 +320,9 @@ class Runtime:
         session = Session(board, self._log, types, self._checker.refuse_broken, found.unpriced)
         board.ports[MODEL] = ModelPort(board, found.models, session.on_text)
         board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.on_progress)
-        board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
+        board.ports[APPROVALS] = session.approval_port = ApprovalPort(
+            board, self._log, found.agents, self._approver, session.on_approval
+        )
         board.ports[SCHEMA] = SchemaPort(board, self._checker, types)
         board.clock = ClockPort(board)
         self._sessions[name] = session

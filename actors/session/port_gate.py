@@ -28,16 +28,19 @@ import msgspec
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.messages import Begin, RevokePermission, Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
     CallModel,
     CallTool,
     CancelTimer,
     ExtendTimer,
+    RequestApproval,
     SetTimer,
     TimerFired,
     ToolReturned,
 )
+from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
 
 
@@ -107,6 +110,7 @@ class PortGate:
     open: the requests without an answer, by seq.
     timers: the timers that are set, by number.
     is_closed: True once the process detaches: no port may start anything any more.
+    permissions: the permissions for calls that would need an approval.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -118,6 +122,7 @@ class PortGate:
         self.open: dict[int, OpenRequest] = {}
         self.timers: dict[int, Arm] = {}
         self.is_closed = False
+        self.permissions = Permissions()
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -255,6 +260,17 @@ class PortGate:
         if type(body) is ToolReturned and body.status == "interrupted":
             self._interrupted.add((event.recipient, body.turn, body.call))
 
+    def _approval(self, event: Event, actions: list[Action]) -> None:
+        request = self.request(event.cause)
+        if request is not None and isinstance(request.body, RequestApproval):
+            self.permissions.give(request.body, event)
+        self._answer(event, actions)
+
+    def _revoke(self, event: Event, actions: list[Action]) -> None:
+        body = event.body
+        assert isinstance(body, RevokePermission)
+        self.permissions.revoke(body.permission)
+
     def _stop(self, event: Event, actions: list[Action]) -> None:
         self._stopped.add(event.recipient)
         actions += [Abort(self.open[seq].event) for seq in self._of.get(event.recipient, ())]
@@ -289,6 +305,8 @@ class PortGate:
 _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
+    ApprovalGiven: PortGate._approval,
+    RevokePermission: PortGate._revoke,
     TurnRequested: PortGate._want,
     Stop: PortGate._stop,
     Begin: PortGate._begin,
