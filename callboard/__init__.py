@@ -53,7 +53,7 @@ _HOMES = {
     "replay.divergence": ("Divergence",),
     "replay.recording": ("Recording", "Verification"),
     "runtime.agent": ("Agent",),
-    "runtime.approvals": ("Approval", "Approver"),
+    "runtime.approvals": ("Approval", "ApprovalAnswer", "Approver"),
     "runtime.log.memory": ("MemoryLog",),
     "runtime.log.opening": ("open_log",),
     "runtime.log.protocol": ("EventLog", "Head", "SessionRow"),

@@ -45,6 +45,7 @@ from callboard.replay.recording import Recording as Recording
 from callboard.replay.recording import Verification as Verification
 from callboard.runtime.agent import Agent as Agent
 from callboard.runtime.approvals import Approval as Approval
+from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer
 from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
 from callboard.runtime.log.opening import open_log as open_log
@@ -82,6 +83,7 @@ __all__ = [
     "AgentsChanged",
     "AnthropicModel",
     "Approval",
+    "ApprovalAnswer",
     "Approver",
     "Blocks",
     "Call",
