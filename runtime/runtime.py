@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
@@ -15,6 +17,7 @@ from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
@@ -96,6 +99,12 @@ class Runtime:
         self._models: dict[int, Model] = {}
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
+        self._control = ControlServer(weakref.ref(self))
+
+    @property
+    def live_sessions(self) -> Mapping[str, Session]:
+        """Return the sessions that run here, by id."""
+        return MappingProxyType(self._sessions)
 
     @property
     def log(self) -> EventLog:
@@ -111,6 +120,8 @@ class Runtime:
         await loaded
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
+        self._control = ControlServer(weakref.ref(self))
+        await self._control.open(self._log)
         self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
         self._is_closing = False
         return self
@@ -131,7 +142,8 @@ class Runtime:
         self._is_closing = True
         models, self._models = self._models, {}
         writer, self._writer = self._writer, None
-        errors = await _closed(session.close for session in tuple(self._sessions.values()))
+        errors = await _closed([self._control.aclose])
+        errors += await _closed(session.close for session in tuple(self._sessions.values()))
         errors += await _closed(model.aclose for model in models.values())
         for held in (writer, self._checker, self._tools):
             errors += await _closed([held.aclose] if held else [])
