@@ -217,7 +217,7 @@ class ApprovalPort:
         try:
             await self._ask(request, waiting)
         except asyncio.CancelledError:
-            if not waiting.closed.done():
+            if request.seq in self._waiting:  # else it has its answer, or the process leaves it to the next
                 self._board.answer(request, self._board.gate.cancelled(request))
         finally:
             self._close(request.seq)

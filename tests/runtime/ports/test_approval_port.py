@@ -159,6 +159,19 @@ def test_an_answer_by_id_ends_the_wait_of_an_approver() -> None:
     assert (cancelled, scene.till.paid) == ([True], [5])
 
 
+def test_a_cancel_withdraws_a_question_at_once() -> None:
+    scene = Scene(PAY)
+
+    async def talk(session: Session, asked: Callable[[], Awaitable[Approval]]) -> None:
+        question = await asked()
+        await session.cancel()
+        assert not question.is_open
+        assert not question.approve()
+
+    assert scene.play(talk).in_doubt == ()
+    assert [one.verdict for one in scene.given] == ["cancelled"]
+
+
 # --- other arguments --------------------------------------------------------------
 
 
