@@ -19,7 +19,7 @@ from callboard.runtime.sanitize import check_json
 
 Mode = Literal["ask", "all", "none"]
 
-_SHOWN_CHARS_MAX: Final = 4_000
+SHOWN_CHARS_MAX: Final = 4_000
 _YES: Final = frozenset({"y", "yes"})
 _ALWAYS: Final = frozenset({"a", "always"})
 _NO: Final = frozenset({"", "n", "no"})
@@ -66,9 +66,9 @@ def lines(question: Approval) -> list[str]:
     """Return the lines of a question."""
     who = f"{question.address} ({question.profile})" if question.profile else question.address
     arguments = safe_text(bytes(question.arguments).decode())
-    if len(arguments) > _SHOWN_CHARS_MAX:
-        left = len(arguments) - _SHOWN_CHARS_MAX
-        arguments = f"{arguments[:_SHOWN_CHARS_MAX]} ... and {left} characters more"
+    if len(arguments) > SHOWN_CHARS_MAX:
+        left = len(arguments) - SHOWN_CHARS_MAX
+        arguments = f"{arguments[:SHOWN_CHARS_MAX]} ... and {left} characters more"
     found = [f"{safe_line(who)} wants to call {safe_line(question.tool)}, effect {question.effect}, with"]
     found += indented(arguments).splitlines()
     if question.is_repeat:

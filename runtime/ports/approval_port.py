@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, UnknownName
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.session.permissions import Permission, expires_at, without_person
 from callboard.runtime.agent import Agent
@@ -24,6 +26,7 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Stored, event_of
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.changed_arguments import changed_arguments
 
@@ -134,7 +137,9 @@ class ApprovalPort:
         if self._answered_alone(request):  # its time was over before its timer had fired
             return False
         assert isinstance(request.body, RequestApproval)
-        given = self._given(request, request.body, digest, answer)
+        given = given_by(request, digest, answer, board.secrets.redactor)
+        if answer.arguments is not None and answer.is_approved:
+            given = replace(given, arguments=self._arguments(request.body, answer.arguments))
         board.answer(request, Post(request.sender, given))
         self._close(seq)
         if given.is_always:
@@ -142,35 +147,12 @@ class ApprovalPort:
             self._answer_covered()
         return True
 
-    def _given(
-        self, request: Event, asked: RequestApproval, digest: str, answer: ApprovalAnswer
-    ) -> ApprovalGiven:
-        """Make the message of an answer. Raises InvalidPrompt, MisuseError for one that cannot be given."""
-        if answer.is_always and asked.is_repeat:
-            raise MisuseError(
-                f"call {request.seq} of {asked.tool} was interrupted: approve it alone, without `always`"
-            )
-        cut = self._board.secrets.redactor.cut
-        return ApprovalGiven(
-            asked.turn,
-            asked.call,
-            "approved" if answer.is_approved else "denied",
-            cut(clean_text(answer.note), _NOTE_CHARS_MAX),
-            digest,
-            asked.is_repeat,
-            cut(clean_text(answer.by), _BY_CHARS_MAX),
-            self._arguments(asked, answer),
-            answer.is_always and answer.is_approved,
-        )
-
-    def _arguments(self, asked: RequestApproval, answer: ApprovalAnswer) -> Json:
-        if answer.arguments is None or not answer.is_approved:
-            return NULL
+    def _arguments(self, asked: RequestApproval, arguments: Mapping[str, object]) -> Json:
         agent = self._agents.get(asked.profile)
         tool = agent.tools.get(asked.tool) if agent else None
         if tool is None:
             raise InvalidPrompt(f"there is no tool {asked.tool!r} in this program to check arguments with")
-        return changed_arguments(tool, answer.arguments)
+        return changed_arguments(tool, arguments)
 
     # --- answers without a person -------------------------------------------------
 
@@ -277,6 +259,26 @@ class ApprovalPort:
             why = f"asking for it failed with {type(error).__name__}"
             given = ApprovalGiven(body.turn, body.call, "denied", why, is_repeat=body.is_repeat)
             self._board.answer(request, Post(request.sender, given))
+
+
+def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Redactor) -> ApprovalGiven:
+    """Return the message of a person's answer, without changed arguments. Raises MisuseError."""
+    asked = request.body
+    assert isinstance(asked, RequestApproval)
+    if answer.is_always and asked.is_repeat:
+        raise MisuseError(
+            f"call {request.seq} of {asked.tool} was interrupted: approve it alone, without `always`"
+        )
+    return ApprovalGiven(
+        asked.turn,
+        asked.call,
+        "approved" if answer.is_approved else "denied",
+        redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX),
+        digest,
+        asked.is_repeat,
+        redactor.cut(clean_text(answer.by), _BY_CHARS_MAX),
+        is_always=answer.is_always and answer.is_approved,
+    )
 
 
 async def _awaited(said: Awaitable[Said]) -> Said:
