@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 
 import click
-import msgspec
 
 from callboard.cli.approving import SHOWN_CHARS_MAX, user_name
 from callboard.cli.errors import FAILED, Failure, misused, refuse_if
@@ -68,7 +67,7 @@ def approvals(yes: str, no: str, always: bool, note: str, by: str, as_json: bool
 
 def _list(log: str, *, as_json: bool) -> None:
     try:
-        found = msgspec.convert(ask_owner(log, ListApprovals()), list[ShownApproval])
+        found = ask_owner(log, ListApprovals(), list[ShownApproval])
     except NoOwner:
         found = _recorded(log)
     if as_json:
@@ -97,7 +96,7 @@ def _lines(one: ShownApproval) -> Sequence[str]:
     """Return the lines of one question: who wants what, then the arguments."""
     until = f", expires {utc(one.expires_at_ms)}" if one.expires_at_ms else ""
     who = f"{one.address} ({one.profile})" if one.profile else one.address
-    head = f"{one.id}  {who} wants to call {one.tool}, effect {one.effect}{until}"
+    head = f"{one.id}: {who} wants to call {one.tool}, effect {one.effect}{until}"
     text = bytes(one.arguments).decode("utf-8", "replace")
     if len(text) > SHOWN_CHARS_MAX:
         text = f"{text[:SHOWN_CHARS_MAX]} ... and {len(text) - SHOWN_CHARS_MAX} characters more"
@@ -113,7 +112,7 @@ def _answer(log: str, wanted: str, answer: ApprovalAnswer) -> tuple[bool, bool]:
     seq = int(digits[:18])
     try:
         body = AnswerApproval(session, seq, answer.is_approved, answer.note, answer.by, answer.is_always)
-        return bool(ask_owner(log, body)), True
+        return ask_owner(log, body, bool), True
     except NoOwner:
         with open_reader(log) as reader:  # names the file or the session that is not there
             session = find_session(reader, session).session_id
@@ -144,7 +143,7 @@ def cancel(session: str, reason: str, log: str) -> int:
       callboard cancel 20260101-abc --reason "wrong prompt"
     """
     try:
-        kind = ask_owner(log, CancelAsk(session, reason))
+        kind = ask_owner(log, CancelAsk(session, reason), str)
     except NoOwner:
         raise Failure(f"no process that owns {log} listens, so nothing can be cancelled", 3) from None
     talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")

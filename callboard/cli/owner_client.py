@@ -3,16 +3,19 @@
 import os
 import socket
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from callboard.actors.protocol import errors
 from callboard.actors.protocol.errors import CallboardError, StoreFailed
+from callboard.actors.protocol.immutable import NULL
 from callboard.runtime.control.place import is_same_user, refuse_foreign
-from callboard.runtime.control.wire import Answered, Command
+from callboard.runtime.control.wire import Command
 from callboard.runtime.log.reading import file_of, is_memory
 from callboard.runtime.log.sqlite.owner import read_lock
+
+T = TypeVar("T")
 
 _TIMEOUT_S: Final = 60.0
 """A cancel waits for its outcome, which `cancel_grace_s` bounds."""
@@ -24,8 +27,14 @@ class NoOwner(Exception):
     """The log has no owner that listens."""
 
 
-def ask_owner(log: str, command: Command) -> Any:
-    """Let the owner of a log carry out a command; return its value.
+class _Answered(msgspec.Struct, frozen=True):
+    value: msgspec.Raw = NULL
+    error: str = ""
+    kind: str = ""
+
+
+def ask_owner(log: str, command: Command, kind: type[T]) -> T:
+    """Let the owner of a log carry out a command; return its value, which is of this kind.
 
     Raises NoOwner, StoreFailed for a socket that is not ours, and the error of the command.
     """
@@ -43,10 +52,10 @@ def ask_owner(log: str, command: Command) -> Any:
         raise StoreFailed(f"the owner of {log} does not answer on {place}: {error}") from error
     if answer.error:
         raise _error(answer)
-    return answer.value
+    return msgspec.json.decode(answer.value, type=kind)
 
 
-def _asked(place: str, line: bytes) -> Answered:
+def _asked(place: str, line: bytes) -> _Answered:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_TIMEOUT_S)
         connection.connect(os.fspath(place))
@@ -58,10 +67,10 @@ def _asked(place: str, line: bytes) -> Answered:
             parts.append(part)
     if not parts:
         raise StoreFailed(f"the owner has closed {place} without an answer; try again")
-    return msgspec.json.decode(b"".join(parts), type=Answered)
+    return msgspec.json.decode(b"".join(parts), type=_Answered)
 
 
-def _error(answer: Answered) -> CallboardError:
+def _error(answer: _Answered) -> CallboardError:
     """Return the error of the command as an exception of its kind, which decides the exit code."""
     kind = getattr(errors, answer.kind, None)
     is_plain = isinstance(kind, type) and issubclass(kind, CallboardError)
