@@ -2,10 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import Effect
+
+BY_CHARS_MAX: Final = 200
+"""Characters of a person's name; a longer one is cut."""
 
 
 class ApprovalAnswer(NamedTuple):

@@ -21,7 +21,7 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.session.permissions import Permission, expires_at, without_person
 from callboard.runtime.agent import Agent
-from callboard.runtime.approvals import Approval, ApprovalAnswer, Approver, Said
+from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer, Approver, Said
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Stored, event_of
 from callboard.runtime.ports.tasks import Tasks
@@ -31,7 +31,6 @@ from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.changed_arguments import changed_arguments
 
 _NOTE_CHARS_MAX: Final = 2_000
-_BY_CHARS_MAX: Final = 200
 
 logger = logging.getLogger("callboard.approvals")
 
@@ -276,7 +275,7 @@ def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Reda
         redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX),
         digest,
         asked.is_repeat,
-        redactor.cut(clean_text(answer.by), _BY_CHARS_MAX),
+        redactor.cut(clean_text(answer.by), BY_CHARS_MAX),
         is_always=answer.is_always and answer.is_approved,
     )
 

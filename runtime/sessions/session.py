@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
@@ -14,7 +14,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, RevokePermission, SessionClosed
 from callboard.actors.session.permissions import Permission
 from callboard.runtime.agent import checked_name, limits_of, prompt_json
-from callboard.runtime.approvals import Approval, ApprovalAnswer
+from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.ports.approval_port import ApprovalPort
@@ -28,8 +28,6 @@ from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 
 T = TypeVar("T")
-
-_BY_CHARS_MAX: Final = 200
 
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
@@ -337,7 +335,7 @@ class Session(AbstractAsyncContextManager["Session"]):
         if permission not in [one.seq for one in self.permissions()]:
             return False
         self._check_open()
-        self._board.submit_for_client(RevokePermission(permission, clean_text(by)[:_BY_CHARS_MAX]))
+        self._board.submit_for_client(RevokePermission(permission, clean_text(by)[:BY_CHARS_MAX]))
         await self._board.durable()
         return True
 
