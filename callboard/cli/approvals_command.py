@@ -49,30 +49,39 @@ def approvals(yes: str, no: str, always: bool, note: str, by: str, as_json: bool
     """
     refuse_if(yes and no, "answer one call: --yes ID or --no ID")
     refuse_if(always and not yes, "--always goes with --yes ID")
-    if not yes and not no:
-        _list(log, as_json=as_json)
-        return 0
-    answer = ApprovalAnswer(bool(yes), note, by or user_name(), is_always=always)
-    is_first, was_live = _answer(log, yes or no, answer)
+    if wanted := yes or no:
+        answer = ApprovalAnswer(bool(yes), note, by or user_name(), is_always=always)
+        return _give(log, wanted, answer, as_json=as_json)
+    found = _waiting(log)
     if as_json:
-        emit_json({"id": yes or no, "counted": is_first})
-    if not is_first:
-        talk(f"{yes or no} was answered before, has expired or is no longer wanted; nothing was changed")
-        return FAILED
-    if not was_live:
-        session = (yes or no).rpartition("#")[0]
-        talk(f"recorded; `callboard resume {safe_line(session)} MODULE:AGENT{log_flag()}` goes on with it")
+        emit_json(found)
+    else:
+        _print(found)
     return 0
 
 
-def _list(log: str, *, as_json: bool) -> None:
-    try:
-        found = ask_owner(log, ListApprovals(), list[ShownApproval])
-    except NoOwner:
-        found = _recorded(log)
+def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> int:
+    """Give an answer and say its effect. Return the exit code."""
+    is_first, was_live = _answer(log, wanted, answer)
     if as_json:
-        emit_json(found)
-        return
+        emit_json({"id": wanted, "counted": is_first})
+    if not is_first:
+        talk(f"{wanted} was answered before, has expired or is no longer wanted; nothing was changed")
+    elif not was_live:
+        session = safe_line(wanted.rpartition("#")[0])
+        talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")
+    return 0 if is_first else FAILED
+
+
+def _waiting(log: str) -> list[ShownApproval]:
+    """Return the open questions: those of the owner's sessions, or without an owner those of the log."""
+    try:
+        return ask_owner(log, ListApprovals(), list[ShownApproval])
+    except NoOwner:
+        return _recorded(log)
+
+
+def _print(found: Sequence[ShownApproval]) -> None:
     for one in found:
         for line in _lines(one):
             emit(line)
@@ -139,7 +148,7 @@ def cancel(session: str, reason: str, log: str) -> int:
     nothing to cancel: the exit code is 3.
 
     \b
-    Example:
+    Examples:
       callboard cancel 20260101-abc --reason "wrong prompt"
     """
     try:

@@ -5,6 +5,7 @@ import contextlib
 import getpass
 import os
 import sys
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import click
@@ -51,15 +52,22 @@ class Approver:
                 stack.callback(self.view.start)
             for line in lines(question):
                 talk(line)
+            always = "" if question.is_repeat else ", a = always"
+            talk(f"y = yes, n = no{always}, {{...}} = yes with these arguments")
             while question.is_open:  # until the arguments fit
-                always = "" if question.is_repeat else ", a = always"
-                talk(f"y = yes, n = no{always}, {{...}} = yes with these arguments")
                 click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
-                try:
+                with _told():
                     _settled(question, verdict(await _typed()))
-                except MisuseError as error:
-                    talk(safe_text(str(error)))
         return None
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Tell the person about an answer that cannot be given."""
+    try:
+        yield
+    except MisuseError as error:
+        talk(safe_text(str(error)))
 
 
 def lines(question: Approval) -> list[str]:

@@ -62,12 +62,10 @@ def _reply(body: p.ModelReplied) -> str:
 
 
 def _approval(body: p.ApprovalGiven) -> str:
-    said = body.verdict + (" always" if body.is_always else "") + (f" by {body.by}" if body.by else "")
-    if body.permission:
-        said += f" by permission {body.permission}"
-    if body.arguments != NULL:
-        said += f" with {_json(body.arguments)}"
-    return f"{said}: {body.note}" if body.note else said
+    always, by = " always" * body.is_always, f" by {body.by}" * bool(body.by)
+    permission = f" by permission {body.permission}" * bool(body.permission)
+    changed = f" with {_json(body.arguments)}" * (body.arguments != NULL)
+    return body.verdict + always + by + permission + changed + f": {body.note}" * bool(body.note)
 
 
 def _ended(body: m.AskEnded | m.DelegationEnded | m.Finished) -> str:

@@ -43,16 +43,21 @@ def ask_owner(log: str, command: Command, kind: type[T]) -> T:
     _, place = read_lock(file_of(log).resolve())
     if not place:
         raise NoOwner
+    answer = _talk(log, place, msgspec.json.encode(command) + b"\n")
+    if answer.error:
+        raise _error(answer)
+    return msgspec.json.decode(answer.value, type=kind)
+
+
+def _talk(log: str, place: str, line: bytes) -> _Answered:
+    """Send a line to the owner. Raises NoOwner if none is there, StoreFailed if it does not answer."""
     try:
         refuse_foreign(Path(place))
-        answer = _asked(place, msgspec.json.encode(command) + b"\n")
+        return _asked(place, line)
     except (FileNotFoundError, ConnectionRefusedError):  # it is dead, or has just left
         raise NoOwner from None
     except OSError as error:
         raise StoreFailed(f"the owner of {log} does not answer on {place}: {error}") from error
-    if answer.error:
-        raise _error(answer)
-    return msgspec.json.decode(answer.value, type=kind)
 
 
 def _asked(place: str, line: bytes) -> _Answered:

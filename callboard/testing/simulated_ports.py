@@ -235,9 +235,7 @@ def approve_of(approver: Approver | None) -> PureApprove:
     """Return a function that answers for a person; without one every call is approved."""
 
     def approve(address: str, request: RequestApproval) -> ApprovalGiven:
-        said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
-        if not isinstance(said, ApprovalAnswer):
-            said = ApprovalAnswer(said is True, said if isinstance(said, str) else "")
+        said = _decided(approver, address, request)
         return ApprovalGiven(
             request.turn,
             request.call,
@@ -250,3 +248,10 @@ def approve_of(approver: Approver | None) -> PureApprove:
         )
 
     return approve
+
+
+def _decided(approver: Approver | None, address: str, request: RequestApproval) -> ApprovalAnswer:
+    said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
+    if isinstance(said, ApprovalAnswer):
+        return said
+    return ApprovalAnswer(said is True, said if isinstance(said, str) else "")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from callboard.actors.protocol.addresses import APPROVALS
-from callboard.actors.protocol.errors import Diverged, MisuseError, UnknownName
+from callboard.actors.protocol.errors import Diverged, MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import RULES, Resumed
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
@@ -18,7 +18,7 @@ from callboard.runtime.approvals import ApprovalAnswer, approval_id
 from callboard.runtime.clock import now_ms
 from callboard.runtime.control.wire import ShownApproval
 from callboard.runtime.log.protocol import Append, EventLog, Stored
-from callboard.runtime.ports.approval_port import given_by
+from callboard.runtime.ports.approval_port import given_by, no_question
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.resuming import pages_from, recorded_of
 
@@ -72,10 +72,8 @@ async def append_answer(log: EventLog, session_id: str, seq: int, answer: Approv
     """
     rows = [row async for page in pages_from(log, session_id, 1) for row in page]
     events = recorded_of(session_id, rows).events
-    if not 0 < seq <= len(events) or not isinstance(events[seq - 1].body, RequestApproval):
-        raise UnknownName(
-            f"event {seq} of session {session_id} asks for no approval; see `callboard approvals`"
-        )
+    if not any(isinstance(event.body, RequestApproval) for event in events[max(0, seq - 1) : seq]):
+        raise no_question(session_id, seq)
     now = max(now_ms(), events[-1].at)
     question = next((one for one in open_questions(session_id, rows, now) if one.request.seq == seq), None)
     if question is None:

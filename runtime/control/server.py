@@ -16,10 +16,10 @@ from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
-from callboard.actors.protocol.errors import CallboardError, StoreFailed
+from callboard.actors.protocol.errors import CallboardError, MisuseError, StoreFailed
 from callboard.runtime.control.commands import Controlled, carry_out
 from callboard.runtime.control.place import bound_socket, is_same_user
-from callboard.runtime.control.wire import COMMANDS, LINE_BYTES_MAX, Answered
+from callboard.runtime.control.wire import COMMANDS, LINE_BYTES_MAX, Answered, Command
 
 _REQUEST_S: Final = 5.0
 _ANSWER_S: Final = 5.0
@@ -74,6 +74,9 @@ class ControlServer:
         for task in self._clients:
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
+        self._remove()
+
+    def _remove(self) -> None:
         with contextlib.suppress(OSError):
             # A process that took the log by force has put its own socket there.
             if self._place is not None and self._place.lstat().st_ino == self._inode:
@@ -111,13 +114,16 @@ class ControlServer:
         try:
             if runtime is None:
                 raise StoreFailed("the runtime that owned this log is gone")
-            return Answered(await carry_out(runtime, COMMANDS.decode(line)))
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            if not isinstance(error, CallboardError):
-                return Answered(error=f"this is no command: {str(error)[:200]}", kind="MisuseError")
-            return Answered(error=str(error), kind=type(error).__name__)
+            return Answered(await carry_out(runtime, _command(line)))
         except CallboardError as error:
             return Answered(error=str(error), kind=type(error).__name__)
         except Exception as error:
             logger.exception("a command on the control socket failed")
             return Answered(error=f"the command failed with {type(error).__name__}", kind="CallboardError")
+
+
+def _command(line: bytes) -> Command:
+    try:
+        return COMMANDS.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MisuseError(f"this is no command: {str(error)[:200]}") from None

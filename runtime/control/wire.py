@@ -69,4 +69,4 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = ""
 
 
-COMMANDS: Final = msgspec.json.Decoder(Command)
+COMMANDS: Final[msgspec.json.Decoder[Command]] = msgspec.json.Decoder(Command)

@@ -122,16 +122,14 @@ class ApprovalPort:
         session_id = self._board.session_id
         rows = await self._log.read(session_id, seq, 1) if seq > 0 else []
         if not rows or not isinstance(event_of(session_id, rows[0]).body, RequestApproval):
-            raise UnknownName(
-                f"event {seq} of session {session_id} asks for no approval; see `callboard approvals`"
-            )
+            raise no_question(session_id, seq)
         return rows[0]
 
     def _settle(self, seq: int, digest: str, answer: ApprovalAnswer) -> bool:
         """Post a person's answer, unless the question is closed."""
         board = self._board
         request = board.gate.request(seq)
-        if request is None or board.error is not None or not board.gate.may_start(request):
+        if request is None or not self._is_wanted(request):
             return False
         if self._answered_alone(request):  # its time was over before its timer had fired
             return False
@@ -233,8 +231,10 @@ class ApprovalPort:
         )
 
     def _is_open(self, request: Event) -> bool:
-        is_asked = request.seq in self._waiting and self._board.error is None
-        return is_asked and self._board.gate.may_start(request)
+        return request.seq in self._waiting and self._is_wanted(request)
+
+    def _is_wanted(self, request: Event) -> bool:
+        return self._board.error is None and self._board.gate.may_start(request)
 
     async def _said(self, question: Approval, waiting: _Waiting) -> Said:
         """Return the approver's result; None if the question is closed before it has one."""
@@ -258,6 +258,11 @@ class ApprovalPort:
             why = f"asking for it failed with {type(error).__name__}"
             given = ApprovalGiven(body.turn, body.call, "denied", why, is_repeat=body.is_repeat)
             self._board.answer(request, Post(request.sender, given))
+
+
+def no_question(session_id: str, seq: int) -> UnknownName:
+    """Return the error for an answer to an event that asks nothing."""
+    return UnknownName(f"event {seq} of session {session_id} asks for no approval; see `callboard approvals`")
 
 
 def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Redactor) -> ApprovalGiven:

@@ -27,13 +27,13 @@ def _check(tool: Tool, data: Json) -> None:
     # Bounded: the schema may be a stranger's, and the event loop waits meanwhile.
     try:
         schema = accept(bytes(tool.input_schema), is_bounded=True)
+        if not is_cheap(schema.steps, bytes(data)):
+            raise TooMuch
     except (Refused, TooMuch):
-        schema = None
-    if schema is None or not is_cheap(schema.steps, bytes(data)):
         raise InvalidPrompt(
             f"the schema of {tool.name} is too complex to check changed arguments; approve the call as it "
             "is, or deny it with a note"
-        )
+        ) from None
     value = msgspec.json.decode(data)
     if not schema.validator.is_valid(value):
         from callboard.runtime.schemas.validation import report_problems  # only to word a refusal

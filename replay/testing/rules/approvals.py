@@ -97,12 +97,16 @@ class PermittedCalls(Invariant):
     def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
         """Record a permission, or check the one that an answer names."""
         asked = self._asked.get(event.cause)
-        if asked is not None and given.permission:
-            held = self._given.get(given.permission)
-            if asked.is_repeat or held is None or held[:2] != asked[:2]:
-                self.broken(event.seq, f"permission {given.permission} does not cover {asked.tool}")
-        if asked is not None and given.is_always and given.verdict == "approved" and not asked.is_repeat:
+        if asked is None:
+            return
+        if given.permission and not self._is_covered(asked, given.permission):
+            self.broken(event.seq, f"permission {given.permission} does not cover {asked.tool}")
+        if (given.verdict, given.is_always, asked.is_repeat) == ("approved", True, False):
             self._given[event.seq] = asked
+
+    def _is_covered(self, asked: _Asked, permission: int) -> bool:
+        held = self._given.get(permission)
+        return not asked.is_repeat and held is not None and held[:2] == asked[:2]
 
 
 class ExpiredQuestions(PermittedCalls):
@@ -115,8 +119,9 @@ class ExpiredQuestions(PermittedCalls):
         """Compare the time of an answer with the end of its question."""
         asked = self._asked.get(event.cause)
         due = asked.expires_at if asked else 0
-        if due and given.verdict == "approved" and not given.permission and event.at > due + LATE_MS:
-            self.broken(event.seq, f"a call is approved {event.at - due} ms after its question has expired")
+        is_by_person = (given.verdict, given.permission) == ("approved", 0)
         is_by_time = (given.verdict, given.note, given.digest) == ("denied", EXPIRED, "")
+        if due and is_by_person and event.at > due + LATE_MS:
+            self.broken(event.seq, f"a call is approved {event.at - due} ms after its question has expired")
         if due and is_by_time and event.at < due:
             self.broken(event.seq, f"a question expires {due - event.at} ms too early")
