@@ -11,13 +11,11 @@ from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBu
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, RevokePermission, SessionClosed
-from callboard.actors.session.permissions import Permission
+from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json
-from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer
+from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, event_of
-from callboard.runtime.ports.approval_port import ApprovalPort
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.sessions.board import Board
@@ -25,6 +23,7 @@ from callboard.runtime.sessions.call_options import AskOptions, Prompt
 from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
+from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 
 T = TypeVar("T")
@@ -32,7 +31,7 @@ T = TypeVar("T")
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(AbstractAsyncContextManager["Session"]):
+class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -49,7 +48,6 @@ class Session(AbstractAsyncContextManager["Session"]):
         self._board = board
         self._types = types
         self._accept = accept
-        self.approval_port: ApprovalPort  # set with the session's other ports, by `Runtime`
         self._log = log
         self._unpriced = unpriced
         self.on_release: Callable[[], object] = lambda: None
@@ -168,14 +166,15 @@ class Session(AbstractAsyncContextManager["Session"]):
                 "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
             )
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed."""
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._is_closing:
             raise SessionEnded(f"session {self.session_id} is closed; open a new one")
 
     def _check_usable(self) -> None:
-        self._check_open()
+        self.check_open()
         if self._running:
             raise SessionBusy(
                 f"session {self.session_id} is working on another ask; "
@@ -292,52 +291,6 @@ class Session(AbstractAsyncContextManager["Session"]):
         self._asked = [one for one in self._asked if one.is_open] + [question]
         for take in self._questions:
             take(question)
-
-    @property
-    def open_approvals(self) -> tuple[Approval, ...]:
-        """Return the calls that wait for a person now."""
-        return self.approval_port.questions
-
-    async def approve(
-        self,
-        seq: int,
-        note: str = "",
-        *,
-        by: str = "",
-        arguments: Mapping[str, object] | None = None,
-        always: bool = False,
-    ) -> bool:
-        """Let the call run whose `Approval` has this seq; for a web handler, which has only the id.
-
-        Returns once the answer is durable: True if it counts, False if the call was answered before, in this
-        process or an earlier one, has expired or is no longer wanted. The parameters are those of
-        `Approval.approve`. Raises UnknownName if this event asks for no approval.
-        """
-        self.check_loop()
-        return await self.approval_port.answer(seq, ApprovalAnswer(True, note, by, arguments, always))
-
-    async def deny(self, seq: int, note: str = "", *, by: str = "") -> bool:
-        """Refuse the call whose `Approval` has this seq, as `approve` lets it run."""
-        self.check_loop()
-        return await self.approval_port.answer(seq, ApprovalAnswer(False, note, by))
-
-    def permissions(self) -> tuple[Permission, ...]:
-        """Return the permissions that `always` gave and that hold; each with its seq, profile and tool."""
-        return self.approval_port.permissions
-
-    async def revoke(self, permission: int, *, by: str = "") -> bool:
-        """End the permission with this seq. Return False if it does not hold.
-
-        Returns once that is durable. Calls that were approved before keep their approval. Raises SessionEnded
-        after the end.
-        """
-        self.check_loop()
-        if permission not in [one.seq for one in self.permissions()]:
-            return False
-        self._check_open()
-        self._board.submit_for_client(RevokePermission(permission, clean_text(by)[:BY_CHARS_MAX]))
-        await self._board.durable()
-        return True
 
     async def approvals(self) -> AsyncIterator[Approval]:
         """Yield the calls that wait for a person: those that wait already, then new ones, until the end.
