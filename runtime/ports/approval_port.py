@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, UnknownName
+from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionEnded, UnknownName
 from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
@@ -65,6 +65,7 @@ class ApprovalPort:
         self._approver: Approver = approver or (lambda question: None)
         self._show = show
         self._waiting: dict[int, _Waiting] = {}
+        self._is_closed = False
         self._tasks = Tasks(self._lost)
 
     # --- the port -----------------------------------------------------------------
@@ -87,6 +88,7 @@ class ApprovalPort:
 
     async def aclose(self) -> None:
         """Withdraw all questions, without answers: the next process asks them again."""
+        self._is_closed = True
         for seq in list(self._waiting):
             self._close(seq)
         await self._tasks.aclose()
@@ -107,10 +109,15 @@ class ApprovalPort:
     async def answer(self, seq: int, answer: ApprovalAnswer) -> bool:
         """Answer the question whose request has this seq. Return False as `Approval.approve` does.
 
-        Returns once the answer is durable. Raises UnknownName if this event asks no question.
+        Returns once the answer is durable. Raises UnknownName if this event asks no question, SessionEnded
+        if the session has left this process with the question open.
         """
         await self._board.durable()
         stored = await self._stored(seq)
+        if self._is_closed and self._board.gate.may_answer(seq):
+            raise SessionEnded(
+                f"session {self._board.session_id} has left this process; resume it, then answer"
+            )
         is_first = self._settle(seq, stored.digest.hex(), answer)
         await self._board.durable()
         if self._board.error is not None:
@@ -165,7 +172,7 @@ class ApprovalPort:
         """Answer the waiting questions that the permissions cover."""
         for seq in list(self._waiting):
             request = self._board.gate.request(seq)
-            if request is not None and self._board.gate.may_start(request):
+            if request is not None and self._is_wanted(request):
                 self._answered_alone(request)
 
     def _set_timer(self, request: Event) -> None:
@@ -234,7 +241,10 @@ class ApprovalPort:
         return request.seq in self._waiting and self._is_wanted(request)
 
     def _is_wanted(self, request: Event) -> bool:
-        return self._board.error is None and self._board.gate.may_start(request)
+        # Not `may_start`: a person may answer while the process detaches, and no port may start then.
+        gate = self._board.gate
+        is_running = self._board.error is None and not self._is_closed
+        return is_running and gate.may_answer(request.seq) and not gate.is_stopped(request.sender)
 
     async def _said(self, question: Approval, waiting: _Waiting) -> Said:
         """Return the approver's result; None if the question is closed before it has one."""

@@ -440,6 +440,9 @@ def test_the_next_process_asks_the_questions_of_one_that_has_left(tmp_path: Path
             question = await anext(session.approvals())
             await session.approval_port.aclose()
             assert not question.is_open
+            assert not question.approve()
+            with pytest.raises(SessionEnded, match="resume it, then answer"):
+                await session.approve(question.seq)
             await asyncio.sleep(0)
             session._board.fail(RuntimeError("the process ends"))
             await asyncio.wait([asking])
