@@ -54,7 +54,7 @@ _HOMES = {
     "replay.divergence": ("Divergence",),
     "replay.recording": ("Recording", "Verification"),
     "runtime.agent": ("Agent",),
-    "runtime.approvals": ("Approval", "Approver"),
+    "runtime.approvals": ("Approval", "ApprovalAnswer", "Approver"),
     "runtime.capacity": ("CapacityReport",),
     "runtime.log.memory": ("MemoryLog",),
     "runtime.log.opening": ("open_log",),

@@ -46,6 +46,7 @@ from callboard.replay.recording import Recording as Recording
 from callboard.replay.recording import Verification as Verification
 from callboard.runtime.agent import Agent as Agent
 from callboard.runtime.approvals import Approval as Approval
+from callboard.runtime.approvals import ApprovalAnswer as ApprovalAnswer
 from callboard.runtime.approvals import Approver as Approver
 from callboard.runtime.capacity import CapacityReport as CapacityReport
 from callboard.runtime.log.memory import MemoryLog as MemoryLog
@@ -86,6 +87,7 @@ __all__ = [
     "AgentsChanged",
     "AnthropicModel",
     "Approval",
+    "ApprovalAnswer",
     "Approver",
     "Blocks",
     "Call",

@@ -8,8 +8,17 @@ from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import AnyMessage, Finished, Stopped, TurnRequested
-from callboard.actors.protocol.port_messages import CallTool, CancelTimer, SetTimer, TimerFired, ToolStarted
+from callboard.actors.protocol.messages import AnyMessage, Finished, RevokePermission, Stopped, TurnRequested
+from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
+    CallTool,
+    CancelTimer,
+    RequestApproval,
+    SetTimer,
+    TimerFired,
+    ToolStarted,
+)
+from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of, recipient_of_answer
 
 ANSWERS: Final[dict[type, tuple[str, type, tuple[str, ...]]]] = {
@@ -27,6 +36,7 @@ class OpenRequests:
         self._open: dict[int, tuple[Event, tuple[object, ...]]] = {}
         self._timers: dict[int, int] = {}
         self._turns: dict[str, Event] = {}
+        self._permissions = Permissions()
 
     def take(self, event: Event) -> None:
         """Take the next event in."""
@@ -49,8 +59,18 @@ class OpenRequests:
             return "an answer needs a request that has no answer yet"
         if _values(answer.body, names) != repeated:
             return f"an answer repeats {' and '.join(names)} of its request"
+        if not self._is_permitted(request, answer):
+            return "an approval by permission names one that holds for this call"
         wanted = recipient_of_answer(request)
         return "" if answer.recipient == wanted else f"this answer is for {wanted}"
+
+    def _is_permitted(self, request: Event, answer: Event) -> bool:
+        """Return whether a permission that an approval names covers its call."""
+        given, asked = answer.body, request.body
+        if not isinstance(given, ApprovalGiven) or not isinstance(asked, RequestApproval):
+            return True
+        held = self._permissions.covering(asked)
+        return not given.permission or (held is not None and held.seq == given.permission)
 
     def _request(self, event: Event, body: AnyMessage) -> None:
         """Keep a request with the values that its answer carries again."""
@@ -72,6 +92,11 @@ class OpenRequests:
     def _answered(self, event: Event, body: AnyMessage) -> None:
         self._open.pop(event.cause, None)
 
+    def _approved(self, event: Event, body: ApprovalGiven) -> None:
+        request, _ = self._open.pop(event.cause, (None, ()))
+        if request is not None and isinstance(request.body, RequestApproval):
+            self._permissions.give(request.body, event)
+
     def _turn_ended(self, event: Event, body: Finished | Stopped) -> None:
         self._turns.pop(event.sender, None)  # one that was still waiting is never granted
 
@@ -79,6 +104,8 @@ class OpenRequests:
 _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
     **dict.fromkeys(PORT_REQUESTS, OpenRequests._request),
     **dict.fromkeys((row.answer for row in PORT_REQUESTS.values()), OpenRequests._answered),
+    ApprovalGiven: OpenRequests._approved,
+    RevokePermission: lambda requests, event, body: requests._permissions.revoke(body.permission),
     **dict.fromkeys((TimerFired, CancelTimer), OpenRequests._timer_ended),
     **dict.fromkeys((Finished, Stopped), OpenRequests._turn_ended),
     SetTimer: OpenRequests._timer,

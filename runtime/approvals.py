@@ -1,19 +1,29 @@
 """Approval questions for a person: may this call run? A question is shown only once it is durable."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.profiles import Effect
 
+BY_CHARS_MAX: Final = 200
+"""Characters of a person's name; a longer one is cut."""
 
-class Answer(NamedTuple):
-    """The answer of a person. note: the reason; the model reads it if the call may not run."""
+
+class ApprovalAnswer(NamedTuple):
+    """The answer of a person.
+
+    note: the reason; the model reads it if the call may not run. by: the person.
+    arguments: to run the call with instead of the requested ones; None for those.
+    is_always: True permits later calls of the same tool by agents of the same profile in this session.
+    """
 
     is_approved: bool
     note: str = ""
+    by: str = ""
+    arguments: Mapping[str, object] | None = None
+    is_always: bool = False
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,7 @@ class Approval:
     arguments: the arguments as the model wrote them, not checked yet.
     is_repeat: a crash interrupted the call; its effect is unknown, and it would run again.
     seq, digest: the request in the log. The logged answer names this digest, so it proves what was shown.
+    expires_at_ms: the call is denied then, in milliseconds since 1970 UTC; None for never.
     """
 
     session_id: str
@@ -35,29 +46,48 @@ class Approval:
     is_repeat: bool
     seq: int
     digest: str
-    _answer: "asyncio.Future[Answer]" = field(repr=False, compare=False)
+    expires_at_ms: int | None
+    _settle: Callable[[ApprovalAnswer], bool] = field(repr=False, compare=False)
+    _is_open: Callable[[], bool] = field(repr=False, compare=False)
+
+    @property
+    def id(self) -> str:
+        """Return `SESSION#SEQ`, by which `callboard approvals` answers the question."""
+        return approval_id(self.session_id, self.seq)
 
     @property
     def is_open(self) -> bool:
         """Return whether the question has no answer yet and the call is still wanted."""
-        return not self._answer.done()
+        return self._is_open()
 
-    def approve(self, note: str = "") -> bool:
-        """Let the call run. Return False if it was answered before, or is no longer wanted."""
-        return self._settle(Answer(True, note))
+    def approve(
+        self,
+        note: str = "",
+        *,
+        by: str = "",
+        arguments: Mapping[str, object] | None = None,
+        always: bool = False,
+    ) -> bool:
+        """Let the call run. Return False if it was answered before, has expired, or is no longer wanted.
 
-    def deny(self, note: str = "") -> bool:
+        by: the person who answers. arguments: to run the call with instead of the requested ones; the model
+        is told. always: permit later calls of this tool by agents of this profile too (`Session.revoke`
+        ends that). Raises InvalidPrompt for arguments that do not fit, MisuseError for `always` on an
+        interrupted call.
+        """
+        return self._settle(ApprovalAnswer(True, note, by, arguments, always))
+
+    def deny(self, note: str = "", *, by: str = "") -> bool:
         """Refuse the call; the model reads the note. Return False as `approve` does."""
-        return self._settle(Answer(False, note))
-
-    def _settle(self, answer: Answer) -> bool:
-        if self._answer.done():
-            return False
-        self._answer.set_result(answer)
-        return True
+        return self._settle(ApprovalAnswer(False, note, by))
 
 
-Said: TypeAlias = bool | str | None
+def approval_id(session_id: str, seq: int) -> str:
+    """Return the id of a question: its session and the seq of its request."""
+    return f"{session_id}#{seq}"
+
+
+Said: TypeAlias = ApprovalAnswer | bool | str | None
 """The result of an approver: True lets the call run; False, or a text for the model, refuses it; None leaves
 the question to `Session.approvals()`."""
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
@@ -19,6 +21,7 @@ from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
@@ -111,6 +114,12 @@ class Runtime(Operations):
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
         self._capacity = SharedCapacity(capacity)
+        self._control = ControlServer(weakref.ref(self))
+
+    @property
+    def live_sessions(self) -> Mapping[str, Session]:
+        """Return the sessions that run here, by id."""
+        return MappingProxyType(self._sessions)
 
     @property
     def log(self) -> EventLog:
@@ -130,6 +139,8 @@ class Runtime(Operations):
         await loaded
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
+        self._control = ControlServer(weakref.ref(self))
+        await self._control.open(self._log)
         self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
         self._is_closing = False
         self._catalog.remover.start()  # with the rest of what an earlier process had deleted
@@ -151,7 +162,8 @@ class Runtime(Operations):
         self._is_closing = True
         models, self._models = self._models, {}
         writer, self._writer = self._writer, None
-        errors = await _closed(session.close for session in tuple(self._sessions.values()))
+        errors = await _closed([self._control.aclose])
+        errors += await _closed(session.close for session in tuple(self._sessions.values()))
         errors += await _closed(model.aclose for model in models.values())
         for held in (self._catalog.remover, writer, self._checker, self._tools):
             errors += await _closed([held.aclose] if held else [])
@@ -362,7 +374,9 @@ class Runtime(Operations):
         places = board.ports[CAPACITY] = CapacityPort(board, self._capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
         board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.hub.on_progress)
-        board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
+        board.ports[APPROVALS] = session.approval_port = ApprovalPort(
+            board, self._log, found.agents, self._approver, session.on_approval
+        )
         board.ports[SCHEMA] = SchemaPort(board, self._checker, types)
         board.clock = ClockPort(board)
         self._sessions[name] = session

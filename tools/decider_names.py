@@ -55,6 +55,11 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
         "clock",
     ): "not a decider: it tells the clock port when a timer is due",
     (
+        "session/permissions.py",
+        "expires_at",
+        "clock",
+    ): "not a decider: it tells the approvals port when a question expires",
+    (
         "session/recovery.py",
         "_Recovery.__init__",
         "clock",

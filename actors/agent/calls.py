@@ -27,6 +27,7 @@ from callboard.actors.protocol.conversation import text_json, tool_result, user_
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.intmap import IntMap
+from callboard.actors.protocol.limits import millis
 from callboard.actors.protocol.messages import Delegate, ReportBack, TurnSettled
 from callboard.actors.protocol.port_messages import CallTool, RequestApproval
 from callboard.actors.protocol.value_types import Settled
@@ -57,6 +58,7 @@ def start_calls(state: AgentState, uses: tuple[ToolUse, ...], is_cut: bool, sett
         tools_out=tools_out,
         waiting=waiting,
         questions=questions,
+        changed=NO_CALLS,
         reports=reports,
     )
     return (state, settled_in(posts, settled)) if posts else all_answered(state, settled)
@@ -90,7 +92,7 @@ def _request_for(state: AgentState, prefix: RequestPrefix, call: int, use: ToolU
     effect = prefix.effects.get(use.name)
     if effect is not None:
         if prefix.approvals.get(use.name) in ("before", "always"):
-            return Post(APPROVALS, RequestApproval(state.turn, call, use.name, effect, use.input))
+            return _question(state, call, use)
         return call_tool(state, call, use)
     if use.name == prompts.TASK and prefix.profile.agents:
         return _delegate(state, call, use)
@@ -116,12 +118,17 @@ def start_next_tool(state: AgentState) -> Decision:
 
 def ask_to_repeat(state: AgentState, call: int) -> Post | None:
     """Return the question if an interrupted call may run again; None if its tool wants no such question."""
-    use, prefix = state.uses[call], prefix_of(state)
-    if prefix.approvals.get(use.name) not in ("interrupted", "always"):
-        return None
-    effect = prefix.effects[use.name]
-    request = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat=True)
-    return Post(APPROVALS, request)
+    use = state.uses[call]
+    is_asked = prefix_of(state).approvals.get(use.name) in ("interrupted", "always")
+    return _question(state, call, use, is_repeat=True) if is_asked else None
+
+
+def _question(state: AgentState, call: int, use: ToolUse, *, is_repeat: bool = False) -> Post:
+    """Return the question to a person about a call."""
+    prefix, timeout_ms = prefix_of(state), millis(state.limits.approval_timeout_s)
+    effect, profile = prefix.effects[use.name], prefix.profile.name
+    body = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat, profile, timeout_ms)
+    return Post(APPROVALS, body)
 
 
 def _delegate(state: AgentState, call: int, use: ToolUse) -> Post | str:

@@ -36,7 +36,7 @@ from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.conversation import message, rolled, text_json, tool_result, user_message
 from callboard.actors.protocol.endings import OutcomeKind
 from callboard.actors.protocol.events import Post
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AgentInput,
     Begin,
@@ -231,14 +231,24 @@ def _on_approval(state: AgentState, seq: int, given: ApprovalGiven) -> Decision:
         return state, ()
     state = replace(state, questions=state.questions.drop(given.call))
     if given.verdict == "approved" and state.phase == "acting":
+        if given.arguments != NULL:
+            state = _with_arguments(state, given.call, given.arguments)
         return start_next_tool(replace(state, waiting=state.waiting.put(given.call, True)))
     return _from_port(state, seq, given.call, text_json(prompts.not_approved(given)), is_error=True)
+
+
+def _with_arguments(state: AgentState, call: int, arguments: Json) -> AgentState:
+    """Change the arguments of a call. The model's own words stay in the conversation."""
+    uses = (*state.uses[:call], replace(state.uses[call], input=arguments), *state.uses[call + 1 :])
+    return replace(state, uses=uses, changed=state.changed.put(call, True))
 
 
 def _from_port(
     state: AgentState, seq: int, call: int, output: Json, is_error: bool, tools: int = 0
 ) -> Decision:
     """Record the result of a call that a port has dealt with, and go on."""
+    if state.changed.get(call):
+        output = prompts.with_changed_arguments(output, state.uses[call].input)
     state = _answered(state, seq, call, output, is_error, tools)
     if state.phase == "stopping":
         return drain(state)

@@ -47,6 +47,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     tools_out, waiting: the number of `CallTool`s without an answer, and the calls that wait for a free place
         (max_parallel_tools).
     questions: the calls that wait for a person's approval.
+    changed: the calls whose arguments a person has changed.
     reports: the indexes of the report_back calls.
     is_model_out, owed: of an agent that stops or has failed. The model may still answer; the end of a grant
         is still to be posted.
@@ -78,6 +79,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     tools_out: int = 0
     waiting: IntMap[bool] = NO_CALLS
     questions: IntMap[bool] = NO_CALLS
+    changed: IntMap[bool] = NO_CALLS
     is_model_out: bool = False
     owed: Settled | None = None
     reports: tuple[int, ...] = ()

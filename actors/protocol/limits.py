@@ -75,6 +75,7 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     model_timeout_s: Annotated[Amount, Bound("seconds of one model call", 600.0)] = None
     schema_timeout_s: Annotated[Amount, Bound("seconds of one schema check", 5.0)] = None
     tool_timeout_s: Annotated[Amount, Bound("seconds of one tool call", 120.0)] = None
+    approval_timeout_s: Annotated[Amount, Bound("seconds that a question waits for a person")] = None
     cancel_grace_s: Annotated[Amount, Bound("seconds an outcome waits for work to stop", 10.0, True)] = None
     max_tool_output_chars: Annotated[Count, Bound("characters of one result for the model", 50_000)] = None
     max_tool_calls: Annotated[Count, Bound("calls of one reply; further ones are errors", 128)] = None

@@ -1,6 +1,6 @@
 """All kinds of messages, by sender and recipient.
 
-    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  Close
+    client     -> supervisor   SessionOpened  Resumed  Ask  Cancel  RevokePermission  Close
     supervisor -> agent        Begin  Stop  ReportJudged  DelegationEnded
     agent      -> supervisor   TurnRequested  TurnSettled  Delegate  ReportBack  Finished  Stopped
     supervisor <-> model       CallModel                  (the grant; the answer goes to the agent)
@@ -100,6 +100,14 @@ class Cancel(Message, frozen=True):
     """A wish to stop the running ask and all agents below it."""
 
     reason: str = ""
+
+
+@final
+class RevokePermission(Message, frozen=True):
+    """The end of a permission for later calls. permission: the seq of its `ApprovalGiven`. by: the person."""
+
+    permission: int
+    by: str = ""
 
 
 @final
@@ -278,7 +286,7 @@ class DeciderFailed(Message, frozen=True):
     error: str
 
 
-ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | Close
+ClientInput: TypeAlias = SessionOpened | Resumed | Ask | Cancel | RevokePermission | Close
 AgentInput: TypeAlias = (
     Begin | Stop | ReportJudged | DelegationEnded | ModelReplied | ToolStarted | ToolReturned | ApprovalGiven
 )

@@ -92,7 +92,11 @@ class ToolReturned(RichMessage, frozen=True):
 
 @final
 class RequestApproval(Message, frozen=True):
-    """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown."""
+    """A question: may this call run? is_repeat: it was interrupted, and its effect is unknown.
+
+    profile: of the agent that makes the call. timeout_ms: the question expires this many milliseconds after
+    this event; 0 for never.
+    """
 
     turn: int
     call: int
@@ -100,14 +104,18 @@ class RequestApproval(Message, frozen=True):
     effect: Effect
     arguments: Json
     is_repeat: bool = False
+    profile: str = ""
+    timeout_ms: int = 0
 
 
 @final
-class ApprovalGiven(Message, frozen=True):
+class ApprovalGiven(RichMessage, frozen=True):
     """The one answer to a `RequestApproval`, usually by a person.
 
     note: a reason, which the model reads if the call may not run. digest: of the request in the log, as the
-    person saw it; empty if no person saw it.
+    person saw it; empty if no person saw it. by: the person. arguments: to run the call with instead of the
+    requested ones; null for those. is_always: a permission for later calls of this tool by agents of this
+    profile. permission: the seq of the answer whose permission covers this call; 0 if it was asked about.
     """
 
     turn: int
@@ -116,6 +124,13 @@ class ApprovalGiven(Message, frozen=True):
     note: str = ""
     digest: str = ""
     is_repeat: bool = False
+    by: str = ""
+    arguments: Json = NULL
+    is_always: bool = False
+    permission: int = 0
+
+    def __post_init__(self) -> None:
+        keep_default(self, "arguments", NULL)
 
 
 @final

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from callboard.actors.protocol.codec import encode
+from callboard.actors.protocol.conversation import text_block
 from callboard.actors.protocol.endings import EXPLAINED, STATUS
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import DelegationEnded, ReportJudged
@@ -161,6 +162,15 @@ def last_problems(problems: tuple[SchemaProblem, ...]) -> str:
     more = len(problems) - _PROBLEMS_TOLD
     told = "; ".join(str(problem)[:_PROBLEM_CHARS] for problem in problems[:_PROBLEMS_TOLD])
     return f"its last report did not match: {told}" + (f"; and {more} more" if more > 0 else "")
+
+
+def with_changed_arguments(output: Json, arguments: Json) -> Json:
+    """Return the result of a call for the model, with the arguments that a person approved instead."""
+    told = text_block(f"This call was approved with other arguments: {bytes(arguments).decode()}")
+    if not bytes(output).startswith(b"["):
+        return Json(b"".join((b"[", told, b',{"type":"text","text":', output, b"}]")))
+    blocks = bytes(output)[1:].lstrip()
+    return Json(b"".join((b"[", told, b"" if blocks.startswith(b"]") else b",", blocks)))
 
 
 def judged_result(judged: ReportJudged) -> tuple[str, bool]:

@@ -31,19 +31,22 @@ import msgspec
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.errors import Diverged
 from callboard.actors.protocol.events import Event, Post
-from callboard.actors.protocol.messages import Begin, Stop, Stopped, TurnRequested
+from callboard.actors.protocol.messages import Begin, RevokePermission, Stop, Stopped, TurnRequested
 from callboard.actors.protocol.port_messages import (
+    ApprovalGiven,
     CallModel,
     CallTool,
     CancelTimer,
     CapacityGiven,
     ExtendTimer,
     ModelReplied,
+    RequestApproval,
     SetTimer,
     TimerFired,
     ToolReturned,
 )
 from callboard.actors.protocol.usage import ZERO, Usage
+from callboard.actors.session.permissions import Permissions
 from callboard.actors.session.port_table import PORT_REQUESTS, Repeated, interrupted
 
 
@@ -123,6 +126,7 @@ class PortGate:
     timers: the timers that are set, by number.
     is_closed: True once the process detaches: no port may start anything any more.
     places: the agents that this process has given a place among the model calls of all sessions.
+    permissions: the permissions for calls that would need an approval.
     """
 
     def __init__(self, is_strict: bool = False) -> None:
@@ -135,6 +139,7 @@ class PortGate:
         self.timers: dict[int, Arm] = {}
         self.is_closed = False
         self.places: set[str] = set()
+        self.permissions = Permissions()
         self._is_strict = is_strict
         self._of: dict[str, tuple[int, ...]] = {}  # a set takes four times as much, and one is usual
         self._stopped: set[str] = set()
@@ -283,6 +288,17 @@ class PortGate:
         if body.status == "given" and request is not None and not request.is_unwanted:
             self.places.add(body.agent)
 
+    def _approval(self, event: Event, actions: list[Action]) -> None:
+        request = self.request(event.cause)
+        if request is not None and isinstance(request.body, RequestApproval):
+            self.permissions.give(request.body, event)
+        self._answer(event, actions)
+
+    def _revoke(self, event: Event, actions: list[Action]) -> None:
+        body = event.body
+        assert isinstance(body, RevokePermission)
+        self.permissions.revoke(body.permission)
+
     def _stop(self, event: Event, actions: list[Action]) -> None:
         who = event.recipient
         self._stopped.add(who)
@@ -325,6 +341,8 @@ _HANDLERS = {
     **dict.fromkeys(PORT_REQUESTS, PortGate._request),
     **{row.answer: PortGate._answer for row in PORT_REQUESTS.values()},
     CapacityGiven: PortGate._placed,
+    ApprovalGiven: PortGate._approval,
+    RevokePermission: PortGate._revoke,
     TurnRequested: PortGate._want,
     Stop: PortGate._stop,
     Begin: PortGate._begin,

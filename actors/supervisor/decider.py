@@ -37,6 +37,7 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     Resumed,
+    RevokePermission,
     SessionOpened,
     Stopped,
     SupervisorInput,
@@ -175,6 +176,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     Ask: Handler(lambda work, sender, body: asks.on_ask(work, body)),
     Cancel: Handler(lambda work, sender, body: asks.on_cancel(work, body.reason)),
     Close: Handler(lambda work, sender, body: asks.on_close(work)),
+    RevokePermission: Handler(lambda work, sender, body: None),  # the port gate keeps the permissions
     TurnRequested: Handler(on_turn_requested, settles=True),
     TurnSettled: Handler(lambda work, sender, body: None, settles=True),
     Delegate: Handler(on_delegate, settles=True),

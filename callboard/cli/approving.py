@@ -2,20 +2,27 @@
 
 import asyncio
 import contextlib
+import getpass
+import os
 import sys
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import click
+import msgspec
 
+from callboard.actors.protocol.errors import MisuseError
 from callboard.cli.live import LiveTree
 from callboard.cli.output import talk
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
-from callboard.runtime.approvals import Approval
+from callboard.runtime.approvals import Approval, ApprovalAnswer, Said
+from callboard.runtime.sanitize import check_json
 
 Mode = Literal["ask", "all", "none"]
 
-_SHOWN_CHARS_MAX: Final = 4_000
+SHOWN_CHARS_MAX: Final = 4_000
 _YES: Final = frozenset({"y", "yes"})
+_ALWAYS: Final = frozenset({"a", "always"})
 _NO: Final = frozenset({"", "n", "no"})
 
 
@@ -27,8 +34,8 @@ class Approver:
         self._mode = mode
         self._turn = asyncio.Lock()
 
-    async def __call__(self, question: Approval) -> bool | str:
-        """Return True to let the call run, else the reason for the model."""
+    async def __call__(self, question: Approval) -> Said:
+        """Return the person's answer, or True to let the call run, else the reason for the model."""
         if self._mode == "all":
             return True
         if self._mode == "none":
@@ -38,24 +45,38 @@ class Approver:
         async with self._turn:
             return await self._ask(question)
 
-    async def _ask(self, question: Approval) -> bool | str:
+    async def _ask(self, question: Approval) -> Said:
         with contextlib.ExitStack() as stack:
             if self.view is not None and self.view.is_live:
                 self.view.close()
                 stack.callback(self.view.start)
             for line in lines(question):
                 talk(line)
-            click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
-            return verdict(await _typed())
+            always = "" if question.is_repeat else ", a = always"
+            talk(f"y = yes, n = no{always}, {{...}} = yes with these arguments")
+            while question.is_open:  # until the arguments fit
+                click.echo("Let it run? [y/N, or why not] ", nl=False, err=True)
+                with _told():
+                    _settled(question, verdict(await _typed()))
+        return None
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Tell the person about an answer that cannot be given."""
+    try:
+        yield
+    except MisuseError as error:
+        talk(safe_text(str(error)))
 
 
 def lines(question: Approval) -> list[str]:
     """Return the lines of a question."""
     who = f"{question.address} ({question.profile})" if question.profile else question.address
     arguments = safe_text(bytes(question.arguments).decode())
-    if len(arguments) > _SHOWN_CHARS_MAX:
-        left = len(arguments) - _SHOWN_CHARS_MAX
-        arguments = f"{arguments[:_SHOWN_CHARS_MAX]} ... and {left} characters more"
+    if len(arguments) > SHOWN_CHARS_MAX:
+        left = len(arguments) - SHOWN_CHARS_MAX
+        arguments = f"{arguments[:SHOWN_CHARS_MAX]} ... and {left} characters more"
     found = [f"{safe_line(who)} wants to call {safe_line(question.tool)}, effect {question.effect}, with"]
     found += indented(arguments).splitlines()
     if question.is_repeat:
@@ -63,12 +84,34 @@ def lines(question: Approval) -> list[str]:
     return found
 
 
-def verdict(line: str) -> bool | str:
-    """Read a typed line: yes, no, or the reason for a no."""
-    word = line.strip()
-    if word.lower() in _YES:
-        return True
-    return False if word.lower() in _NO else word
+def verdict(line: str) -> ApprovalAnswer:
+    """Read a typed line: yes, always, yes with other arguments, no, or the reason for a no.
+
+    Raises InvalidPrompt for arguments that are no JSON object.
+    """
+    word, by = line.strip(), user_name()
+    if word.lower() in _YES | _ALWAYS:
+        return ApprovalAnswer(True, by=by, is_always=word.lower() in _ALWAYS)
+    if word.startswith("{"):
+        arguments = msgspec.json.decode(check_json(word, what="The arguments"), type=dict[str, object])
+        return ApprovalAnswer(True, by=by, arguments=arguments)
+    return ApprovalAnswer(False, "" if word.lower() in _NO else word, by)
+
+
+def user_name() -> str:
+    """Return the name of the person at this computer, as the system knows it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a user database
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else ""
+
+
+def _settled(question: Approval, answer: ApprovalAnswer) -> None:
+    """Answer a question. Raises MisuseError for an answer that cannot be given."""
+    if answer.is_approved:
+        question.approve(by=answer.by, arguments=answer.arguments, always=answer.is_always)
+    else:
+        question.deny(answer.note, by=answer.by)
 
 
 async def _typed() -> str:

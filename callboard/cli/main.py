@@ -18,6 +18,8 @@ _SECTIONS: Final = {
         "run": ("run_command:run", "Run an agent on one prompt and record everything."),
         "chat": ("chat_command:chat", "Talk with an agent, or send it prompts line by line."),
         "resume": ("resume_command:resume", "Finish a session whose process ended too early."),
+        "approvals": ("approvals_command:approvals", "List the calls that wait for a person, or answer one."),
+        "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
     "Look back": {
         "sessions": ("show_command:sessions", "List the recorded sessions, newest first."),

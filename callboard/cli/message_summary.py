@@ -63,6 +63,13 @@ def _reply(body: p.ModelReplied) -> str:
     return f"{body.status}, {used}: {' | '.join(filter(None, [said.text, *made]))}"
 
 
+def _approval(body: p.ApprovalGiven) -> str:
+    always, by = " always" * body.is_always, f" by {body.by}" * bool(body.by)
+    permission = f" by permission {body.permission}" * bool(body.permission)
+    changed = f" with {_json(body.arguments)}" * (body.arguments != NULL)
+    return body.verdict + always + by + permission + changed + f": {body.note}" * bool(body.note)
+
+
 def _ended(body: m.AskEnded | m.DelegationEnded | m.Finished) -> str:
     said = body.detail or body.text
     if not isinstance(body, m.Finished) and body.kind == "reported" and body.value != NULL:
@@ -110,7 +117,8 @@ _SUMMARIES: Final[dict[type[object], Callable[[Any], str]]] = {
     p.ModelReplied: _reply,
     p.ToolStarted: lambda it: f"turn {it.turn}, call {it.call}",
     p.ToolReturned: lambda it: f"{it.status}: {_json(it.output)}",
-    p.ApprovalGiven: lambda it: f"{it.verdict}: {it.note}" if it.note else it.verdict,
+    p.ApprovalGiven: _approval,
+    m.RevokePermission: lambda it: f"permission {it.permission}{f', by {it.by}' if it.by else ''}",
     m.TurnRequested: _turn_requested,
     m.TurnSettled: lambda it: (
         f"{tokens(it.settled.usage.tokens)} tokens" if it.settled.usage else "use not known"

@@ -18,7 +18,7 @@ import msgspec
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.errors import InvalidPrompt, MisuseError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.limits import DEFAULTS
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
@@ -36,9 +36,10 @@ from callboard.replay.testing.sessions.scenario import Approve as PureApprove
 from callboard.replay.testing.sessions.scenario import Check, Scenario
 from callboard.replay.testing.sessions.scenario import Tool as PureTool
 from callboard.runtime.agent import Agent, roster
+from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.models.protocol import Model, ModelAnswer
 from callboard.runtime.models.scripted import Policy, ScriptedModel, Steps
-from callboard.runtime.sanitize import check_json
+from callboard.runtime.sanitize import check_json, to_json
 from callboard.runtime.schemas.engine import Engine
 from callboard.runtime.schemas.validators import validated
 from callboard.runtime.secrets.registry import NO_SECRETS
@@ -53,8 +54,11 @@ Script: TypeAlias = Policy | Steps | Mapping[str, Steps | Policy] | Model
 Fakes: TypeAlias = Mapping[str, Callable[..., object]]
 """The stand-ins for tools, by name: functions of the call's arguments."""
 
-Approver: TypeAlias = Callable[[str, RequestApproval], bool | str | Awaitable[bool | str]]
-"""Returns a person's decision for the agent of an address: True approves; False, or a reason, denies."""
+Decision: TypeAlias = ApprovalAnswer | bool | str
+"""A person's decision: True approves; False, or a reason, denies; an `ApprovalAnswer` says all of it."""
+
+Approver: TypeAlias = Callable[[str, RequestApproval], Decision | Awaitable[Decision]]
+"""Returns a person's decision for the agent of an address."""
 
 KEPT_CHECKS: Final = 10_000
 
@@ -231,13 +235,23 @@ def approve_of(approver: Approver | None) -> PureApprove:
     """Return a function that answers for a person; without one every call is approved."""
 
     def approve(address: str, request: RequestApproval) -> ApprovalGiven:
-        said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
+        said = _decided(approver, address, request)
         return ApprovalGiven(
             request.turn,
             request.call,
-            "approved" if said is True else "denied",
-            said if isinstance(said, str) else "",
+            "approved" if said.is_approved else "denied",
+            said.note,
             is_repeat=request.is_repeat,
+            by=said.by,
+            arguments=NULL if said.arguments is None else to_json(dict(said.arguments)),
+            is_always=said.is_always,
         )
 
     return approve
+
+
+def _decided(approver: Approver | None, address: str, request: RequestApproval) -> ApprovalAnswer:
+    said = True if approver is None else _at_once(approver(address, request), "approve", _ANSWER)
+    if isinstance(said, ApprovalAnswer):
+        return said
+    return ApprovalAnswer(said is True, said if isinstance(said, str) else "")

@@ -1,100 +1,264 @@
-"""The approvals port: a request becomes a question for a person and one answer."""
+"""The approvals port: a request becomes a question for a person and one answer.
+
+Rules
+  - The first answer counts. The port gate takes it in; every later one is told that it came too late.
+  - A question that a permission covers, or whose time is over, is answered without a person.
+  - The time of a question runs from the event of its request, also while no process runs.
+"""
 
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from callboard.actors.agent.state import AgentState, prefix_of
+from msgspec.structs import replace
+
+from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionEnded, UnknownName
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
-from callboard.runtime.approvals import Answer, Approval, Approver
-from callboard.runtime.log.protocol import EventLog
+from callboard.actors.session.permissions import Permission, expires_at, without_person
+from callboard.runtime.agent import Agent
+from callboard.runtime.approvals import BY_CHARS_MAX, Approval, ApprovalAnswer, Approver, Said
+from callboard.runtime.clock import now_ms
+from callboard.runtime.log.protocol import EventLog, Stored, event_of
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import clean_text
+from callboard.runtime.secrets.redactor import Redactor
 from callboard.runtime.sessions.board import Board
+from callboard.runtime.tools.changed_arguments import changed_arguments
 
 _NOTE_CHARS_MAX: Final = 2_000
 
 logger = logging.getLogger("callboard.approvals")
 
 
+@dataclass(eq=False)
+class _Waiting:
+    """A question that waits. closed: done once it has its answer. shown: once a person may see it."""
+
+    closed: "asyncio.Future[None]"
+    timer: asyncio.TimerHandle | None = None
+    shown: Approval | None = None
+
+
 class ApprovalPort:
-    """The questions of one session. approver: answers first, if there is one. show: gets each question."""
+    """The questions of one session.
+
+    agents: by profile; their tools check changed arguments. approver: answers first, if there is one.
+    show: gets each question.
+    """
 
     def __init__(
-        self, board: Board, log: EventLog, approver: Approver | None, show: Callable[[Approval], None]
+        self,
+        board: Board,
+        log: EventLog,
+        agents: Mapping[str, Agent],
+        approver: Approver | None,
+        show: Callable[[Approval], None],
     ) -> None:
         self._board = board
         self._log = log
+        self._agents = agents
         self._approver: Approver = approver or (lambda question: None)
         self._show = show
+        self._waiting: dict[int, _Waiting] = {}
+        self._is_closed = False
         self._tasks = Tasks(self._lost)
+
+    # --- the port -----------------------------------------------------------------
 
     def start(self, request: Event) -> None:
         """Ask the question of a request, which is durable."""
-        answer = self._ask(request)
-        self._tasks.spawn(request.seq, self._wait(request, answer), answer)
+        if self._answered_alone(request):
+            return
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting[request.seq] = _Waiting(loop.create_future())
+        self._set_timer(request)
+        self._tasks.spawn(request.seq, self._wait(request, waiting), waiting.closed)
 
     def abort(self, request: Event) -> bool:
         """Withdraw the question. Return False if it was not asked yet."""
-        return self._tasks.cancel(request.seq)
+        is_asked = self._tasks.cancel(request.seq)
+        if not is_asked:
+            self._close(request.seq)
+        return is_asked
 
     async def aclose(self) -> None:
-        """Withdraw all questions."""
+        """Withdraw all questions, without answers: the next process asks them again."""
+        self._is_closed = True
+        for seq in list(self._waiting):
+            self._close(seq)
         await self._tasks.aclose()
 
-    async def _wait(self, request: Event, asking: Awaitable[ApprovalGiven]) -> None:
+    # --- answering ----------------------------------------------------------------
+
+    @property
+    def questions(self) -> tuple[Approval, ...]:
+        """Return the questions that a person may answer now."""
+        shown = [one.shown for one in self._waiting.values()]
+        return tuple(one for one in shown if one is not None and one.is_open)
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """Return the permissions that hold."""
+        return tuple(self._board.gate.permissions)
+
+    async def answer(self, seq: int, answer: ApprovalAnswer) -> bool:
+        """Answer the question whose request has this seq. Return False as `Approval.approve` does.
+
+        Returns once the answer is durable. Raises UnknownName if this event asks no question, SessionEnded
+        if the session has left this process with the question open.
+        """
+        await self._board.durable()
+        stored = await self._stored(seq)
+        if self._is_closed and self._board.gate.may_answer(seq):
+            raise SessionEnded(
+                f"session {self._board.session_id} has left this process; resume it, then answer"
+            )
+        is_first = self._settle(seq, stored.digest.hex(), answer)
+        await self._board.durable()
+        if self._board.error is not None:
+            raise self._board.error
+        return is_first
+
+    async def _stored(self, seq: int) -> Stored:
+        """Read a request. Raises UnknownName."""
+        session_id = self._board.session_id
+        rows = await self._log.read(session_id, seq, 1) if seq > 0 else []
+        if not rows or not isinstance(event_of(session_id, rows[0]).body, RequestApproval):
+            raise no_question(session_id, seq)
+        return rows[0]
+
+    def _settle(self, seq: int, digest: str, answer: ApprovalAnswer) -> bool:
+        """Post a person's answer, unless the question is closed."""
+        board = self._board
+        request = board.gate.request(seq)
+        if request is None or not self._is_wanted(request):
+            return False
+        if self._answered_alone(request):  # its time was over before its timer had fired
+            return False
+        assert isinstance(request.body, RequestApproval)
+        given = given_by(request, digest, answer, board.secrets.redactor)
+        if answer.arguments is not None and answer.is_approved:
+            given = replace(given, arguments=self._arguments(request.body, answer.arguments))
+        board.answer(request, Post(request.sender, given))
+        self._close(seq)
+        if given.is_always:
+            board.flush()  # the permission holds from its event on
+            self._answer_covered()
+        return True
+
+    def _arguments(self, asked: RequestApproval, arguments: Mapping[str, object]) -> Json:
+        agent = self._agents.get(asked.profile)
+        tool = agent.tools.get(asked.tool) if agent else None
+        if tool is None:
+            raise InvalidPrompt(f"there is no tool {asked.tool!r} in this program to check arguments with")
+        return changed_arguments(tool, arguments)
+
+    # --- answers without a person -------------------------------------------------
+
+    def _answered_alone(self, request: Event) -> bool:
+        """Answer a question that needs no person. Return False if it needs one."""
+        answer = without_person(request, now_ms(), self._board.gate.permissions)
+        if answer is not None:
+            self._board.answer(request, answer)
+            self._close(request.seq)
+        return answer is not None
+
+    def _answer_covered(self) -> None:
+        """Answer the waiting questions that the permissions cover."""
+        for seq in list(self._waiting):
+            request = self._board.gate.request(seq)
+            if request is not None and self._is_wanted(request):
+                self._answered_alone(request)
+
+    def _set_timer(self, request: Event) -> None:
+        due, waiting = expires_at(request), self._waiting[request.seq]
+        if due is not None:
+            left = max(1, due - now_ms())
+            loop = asyncio.get_running_loop()
+            waiting.timer = loop.call_later(left / 1_000, self._expire, request)
+
+    def _expire(self, request: Event) -> None:
+        # The loop's clock and the clock of the log are two: a timer may be early by a few milliseconds.
+        if request.seq in self._waiting and not self._answered_alone(request):
+            self._set_timer(request)
+
+    def _close(self, seq: int) -> None:
+        """End the wait for a person."""
+        waiting = self._waiting.pop(seq, None)
+        if waiting is None:
+            return
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        if not waiting.closed.done():
+            waiting.closed.set_result(None)
+
+    # --- the wait for a person ----------------------------------------------------
+
+    async def _wait(self, request: Event, waiting: _Waiting) -> None:
         try:
-            given = await asking
+            await self._ask(request, waiting)
         except asyncio.CancelledError:
-            self._board.answer(request, self._board.gate.cancelled(request))
-        else:
-            self._board.answer(request, Post(request.sender, given))
-
-    async def _ask(self, request: Event) -> ApprovalGiven:
-        body = request.body
-        assert isinstance(body, RequestApproval)
-        question = await self._question(request, body)
-        try:
-            self._show(question)
-            answer = await self._answer(question)
+            if request.seq in self._waiting:  # else it has its answer, or the process leaves it to the next
+                self._board.answer(request, self._board.gate.cancelled(request))
         finally:
-            question._answer.cancel()
-        note = self._board.secrets.redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX)
-        said: Literal["approved", "denied"] = "approved" if answer.is_approved else "denied"
-        return ApprovalGiven(body.turn, body.call, said, note, question.digest, body.is_repeat)
+            self._close(request.seq)
 
-    async def _question(self, request: Event, body: RequestApproval) -> Approval:
-        (stored,) = await self._log.read(self._board.session_id, request.seq, 1)
-        state = self._board.core.states.get(request.sender)
-        profile = prefix_of(state).profile.name if isinstance(state, AgentState) else ""
+    async def _ask(self, request: Event, waiting: _Waiting) -> None:
+        stored = await self._stored(request.seq)
+        if waiting.closed.done():
+            return
+        question = waiting.shown = self._question(request, stored.digest.hex())
+        self._show(question)
+        said = await self._said(question, waiting)
+        if said is not None:
+            question._settle(_answer_of(said))
+        await waiting.closed
+
+    def _question(self, request: Event, digest: str) -> Approval:
+        body, seq = request.body, request.seq
+        assert isinstance(body, RequestApproval)
         return Approval(
             self._board.session_id,
             request.sender,
-            profile,
+            body.profile,
             body.tool,
             body.effect,
             body.arguments,
             body.is_repeat,
-            request.seq,
-            stored.digest.hex(),
-            asyncio.get_running_loop().create_future(),
+            seq,
+            digest,
+            expires_at(request),
+            lambda answer: self._settle(seq, digest, answer),
+            lambda: self._is_open(request),
         )
 
-    async def _answer(self, question: Approval) -> Answer:
+    def _is_open(self, request: Event) -> bool:
+        return request.seq in self._waiting and self._is_wanted(request)
+
+    def _is_wanted(self, request: Event) -> bool:
+        # Not `may_start`: a person may answer while the process detaches, and no port may start then.
+        gate = self._board.gate
+        is_running = self._board.error is None and not self._is_closed
+        return is_running and gate.may_answer(request.seq) and not gate.is_stopped(request.sender)
+
+    async def _said(self, question: Approval, waiting: _Waiting) -> Said:
+        """Return the approver's result; None if the question is closed before it has one."""
         said = self._approver(question)
-        if inspect.isawaitable(said):
-            said = await said
-        match said:
-            case None:
-                return await question._answer
-            case bool():
-                return Answer(said)
-            case str():
-                return Answer(False, said)
-        raise TypeError(f"an approver returns True, False, a text or None, not {said!r:.80}")
+        if not inspect.isawaitable(said):
+            return said
+        asking: asyncio.Future[Said] = asyncio.ensure_future(_awaited(said))
+        try:
+            await asyncio.wait((asking, waiting.closed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not asking.done():
+                asking.add_done_callback(_look_at)
+                asking.cancel()
+        return asking.result() if asking.done() else None
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)
@@ -104,3 +268,49 @@ class ApprovalPort:
             why = f"asking for it failed with {type(error).__name__}"
             given = ApprovalGiven(body.turn, body.call, "denied", why, is_repeat=body.is_repeat)
             self._board.answer(request, Post(request.sender, given))
+
+
+def no_question(session_id: str, seq: int) -> UnknownName:
+    """Return the error for an answer to an event that asks nothing."""
+    return UnknownName(f"event {seq} of session {session_id} asks for no approval; see `callboard approvals`")
+
+
+def given_by(request: Event, digest: str, answer: ApprovalAnswer, redactor: Redactor) -> ApprovalGiven:
+    """Return the message of a person's answer, without changed arguments. Raises MisuseError."""
+    asked = request.body
+    assert isinstance(asked, RequestApproval)
+    if answer.is_always and asked.is_repeat:
+        raise MisuseError(
+            f"call {request.seq} of {asked.tool} was interrupted: approve it alone, without `always`"
+        )
+    return ApprovalGiven(
+        asked.turn,
+        asked.call,
+        "approved" if answer.is_approved else "denied",
+        redactor.cut(clean_text(answer.note), _NOTE_CHARS_MAX),
+        digest,
+        asked.is_repeat,
+        redactor.cut(clean_text(answer.by), BY_CHARS_MAX),
+        is_always=answer.is_always and answer.is_approved,
+    )
+
+
+async def _awaited(said: Awaitable[Said]) -> Said:
+    return await said
+
+
+def _look_at(asking: "asyncio.Future[Said]") -> None:
+    """Retrieve the exception of an approver that is no longer needed: else asyncio reports it."""
+    if not asking.cancelled():
+        asking.exception()
+
+
+def _answer_of(said: ApprovalAnswer | bool | str) -> ApprovalAnswer:
+    match said:
+        case ApprovalAnswer():
+            return said
+        case bool():
+            return ApprovalAnswer(said)
+        case str():
+            return ApprovalAnswer(False, said)
+    raise TypeError(f"an approver returns True, False, a text, an ApprovalAnswer or None, not {said!r:.80}")

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-import time
 from typing import Final
 
+from callboard.runtime.clock import monotonic_ms
 from callboard.runtime.log.protocol import EventLog
 
 # A commit waits for the step before it. With a rest as long as the step, a session of 200,000 events takes
@@ -55,9 +55,9 @@ class Remover:
     async def _remove(self) -> None:
         try:
             while True:
-                begun = time.monotonic()
+                begun = monotonic_ms()
                 if not await self._log.purge():
                     return
-                await asyncio.sleep(max(REST_S_MIN, time.monotonic() - begun))
+                await asyncio.sleep(max(REST_S_MIN, (monotonic_ms() - begun) / 1_000))
         except Exception:
             logger.exception("removing deleted sessions failed; the next start goes on with it")

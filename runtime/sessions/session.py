@@ -23,6 +23,7 @@ from callboard.runtime.sessions.call_options import AskOptions, Prompt
 from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
+from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, StreamHub
@@ -32,7 +33,7 @@ T = TypeVar("T")
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(AbstractAsyncContextManager["Session"]):
+class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -177,11 +178,15 @@ class Session(AbstractAsyncContextManager["Session"]):
                 "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
             )
 
-    def _check_usable(self) -> None:
+    def check_open(self) -> None:
+        """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed."""
         if self._board.error is not None:
             raise self._board.error
         if self._is_over or self._is_closing:
             raise SessionEnded(f"session {self.session_id} is closed; open a new one")
+
+    def _check_usable(self) -> None:
+        self.check_open()
         if self._running:
             raise SessionBusy(
                 f"session {self.session_id} is working on another ask; "

@@ -1,15 +1,18 @@
 """Asking on the terminal whether a call may run."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
+from callboard.actors.protocol.errors import InvalidPrompt
 from callboard.actors.protocol.immutable import Json
-from callboard.cli.approving import lines, verdict
-from callboard.runtime.approvals import Answer, Approval
+from callboard.cli.approving import lines, user_name, verdict
+from callboard.runtime.approvals import Approval, ApprovalAnswer
 from tests.cli.agents import SURVEY, Terminal, piped
 from tests.cli.test_run_command import needs_terminals
+
+YES = ApprovalAnswer(True, by=user_name())
+NO = ApprovalAnswer(False, by=user_name())
 
 
 @pytest.fixture
@@ -19,12 +22,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 def question(arguments: bytes = b'{"euros":5}', is_repeat: bool = False) -> Approval:
-    loop = asyncio.new_event_loop()
-    try:
-        answer: asyncio.Future[Answer] = loop.create_future()
-    finally:
-        loop.close()
-    return Approval("s", "host.1", "clerk", "pay", "write", Json(arguments), is_repeat, 7, "00", answer)
+    return Approval(
+        "s",
+        "host.1",
+        "clerk",
+        "pay",
+        "write",
+        Json(arguments),
+        is_repeat,
+        7,
+        "00",
+        None,
+        lambda answer: True,
+        lambda: True,
+    )
 
 
 def test_a_question_says_who_wants_to_call_what_with_which_arguments() -> None:
@@ -51,10 +62,24 @@ def test_endless_arguments_are_cut_and_the_cut_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("y\n", True), ("YES\n", True), ("\n", False), ("n\n", False), ("", False), (" too much\n", "too much")],
+    [
+        ("y\n", YES),
+        ("YES\n", YES),
+        ("a\n", YES._replace(is_always=True)),
+        ('{"euros": 3}\n', YES._replace(arguments={"euros": 3})),
+        ("\n", NO),
+        ("n\n", NO),
+        ("", NO),
+        (" too much\n", NO._replace(note="too much")),
+    ],
 )
-def test_only_a_clear_yes_lets_a_call_run(typed: str, meant: bool | str) -> None:
+def test_only_a_clear_yes_lets_a_call_run(typed: str, meant: ApprovalAnswer) -> None:
     assert verdict(typed) == meant
+
+
+def test_typed_arguments_that_are_no_json_are_refused() -> None:
+    with pytest.raises(InvalidPrompt):
+        verdict('{"euros": 3')
 
 
 @pytest.mark.slow
@@ -72,7 +97,9 @@ def test_approve_all_and_none_ask_no_question(folder: Path) -> None:
 @pytest.mark.slow
 @needs_terminals
 @pytest.mark.parametrize(
-    ("typed", "read"), [("y\n", "paid 5"), ("too much\n", "to run: too much")], ids=["yes", "no"]
+    ("typed", "read"),
+    [("y\n", "paid 5"), ("too much\n", "to run: too much"), ('{"euros": 3}\n', "paid 3")],
+    ids=["yes", "no", "other arguments"],
 )
 def test_on_a_terminal_a_person_is_asked(folder: Path, typed: str, read: str) -> None:
     with Terminal(folder, "run", "survey:paying", "Pay.") as terminal:

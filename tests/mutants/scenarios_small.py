@@ -4,7 +4,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.replies import Reply, calls, report, task
@@ -190,6 +192,32 @@ def approvals() -> Scenario:
     )
     people = [profile("host", ["kid"]), profile("kid", [], ["look"], repeats=["send"], asks=["send"])]
     return Scenario(people, policy, [ask()], faults=faults("crash", fault_mixes=7, seed=217))
+
+
+def answers_of_people() -> Scenario:
+    """Build questions that are answered in every way, of two profiles with a tool of one name."""
+
+    def person(address: str, asked: RequestApproval) -> ApprovalGiven:
+        given = ApprovalGiven(asked.turn, asked.call, "approved", is_repeat=asked.is_repeat)
+        ways = (
+            replace(given, verdict="denied", is_always=True),
+            replace(given, arguments=Json(b'{"other":1}')),
+            replace(given, is_always=True),
+        )
+        return ways[asked.call] if asked.turn == 1 and asked.call < len(ways) else given
+
+    policy = script(
+        host=[calls(task("kid"), task("aide")), DONE],
+        kid=[calls(PAY, PAY, PAY), calls(PAY, PAY), DONE],
+        aide=[calls(LOOK), calls(PAY), DONE],
+    )
+    people = [
+        profile("host", ["kid", "aide"]),
+        profile("kid", asks=["pay"]),
+        profile("aide", [], ["look"], asks=["pay"]),
+    ]
+    chosen = faults("crash", "ignored", "jump", fault_mixes=7, seed=3)
+    return Scenario(people, policy, [ask()], Limits(approval_timeout_s=60), approve=person, faults=chosen)
 
 
 def one_crash_after_the_other() -> Scenario:

@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.seeded_actors import AGENT, DESK, RECOVERY
+from tests.mutants.seeded_approvals import APPROVALS
 from tests.mutants.seeded_capacity import PLACES, POLICY
 from tests.mutants.seeded_cases import CALLS
 from tests.mutants.seeded_corners import ENDS
@@ -23,6 +24,7 @@ PARTS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "The agent": AGENT,
     "The gate": DESK,
     "Recovery": RECOVERY,
+    "Approvals": APPROVALS,
     "One case of ends": ENDS,
     "One case of calls": CALLS,
     "What requests name": NEW,

@@ -17,6 +17,7 @@ from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.replay.testing.schedule import BadSchedule
 from callboard.replay.testing.world import Monitor
+from callboard.runtime.approvals import ApprovalAnswer
 from callboard.runtime.models.scripted import Policy as ScriptedPolicy
 from callboard.runtime.models.scripted import Step
 from callboard.testing import (
@@ -240,6 +241,25 @@ def test_a_person_is_asked_and_may_say_no() -> None:
     )
     paid = simulate(Agent("a", tools=[pay]), script, tools={"pay": lambda euros: f"paid {euros}"})
     assert outputs(paid) == ['"paid 5"']
+
+
+def test_a_person_may_change_the_arguments() -> None:
+    @tool(approval="before")
+    def pay(euros: int) -> str:
+        """Pay."""
+        return "paid"
+
+    def approve(address: str, request: RequestApproval) -> ApprovalAnswer:
+        return ApprovalAnswer(True, by="ann", arguments={"euros": 3}, is_always=True)
+
+    script: list[Step | ScriptedPolicy | Sequence[Step | ScriptedPolicy]] = [
+        call("pay", euros=5),
+        call("pay", euros=6),
+        "done",
+    ]
+    fakes = {"pay": lambda euros: f"paid {euros}"}
+    found = simulate(Agent("a", tools=[pay]), script, tools=fakes, approve=approve)
+    assert outputs(found) == ['"paid 3"', '"paid 6"'], "the second call is covered, as it was made"
 
 
 def test_an_async_person_is_asked_too_and_one_who_waits_is_refused() -> None:

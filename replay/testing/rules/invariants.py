@@ -14,7 +14,17 @@ from callboard.actors.protocol.addresses import CLIENT
 from callboard.actors.protocol.errors import UnknownName
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import AnyMessage, Ask, AskEnded
-from callboard.replay.testing.rules import admission, budgets, capacity, caps, ends, isolation, reports, stops
+from callboard.replay.testing.rules import (
+    admission,
+    approvals,
+    budgets,
+    capacity,
+    caps,
+    ends,
+    isolation,
+    reports,
+    stops,
+)
 from callboard.replay.testing.rules.base import Breach, Invariant
 from callboard.replay.testing.rules.facts import Facts, of_kind
 from callboard.replay.testing.rules.ledger import Ledger
@@ -41,7 +51,10 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     budgets.Charges,
     budgets.NothingReserved,
     isolation.Narrowing,
-    isolation.Approvals,
+    approvals.Approvals,
+    approvals.ApprovedArguments,
+    approvals.PermittedCalls,
+    approvals.ExpiredQuestions,
     isolation.Isolation,
     reports.Checked,
     stops.Timers,

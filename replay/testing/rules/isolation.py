@@ -4,10 +4,7 @@ A sub-agent starts from its own profile and a prompt. Nothing of its parent's co
 only the outcome goes back. Which rights it has can only be narrower than its parent's.
 """
 
-from collections import Counter
 from typing import Final
-
-from msgspec import field
 
 from callboard.actors.protocol.addresses import HOST, SUPERVISOR, parent_of
 from callboard.actors.protocol.events import Event
@@ -21,10 +18,10 @@ from callboard.actors.protocol.messages import (
     Finished,
     TurnRequested,
 )
-from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool
+from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.value_types import Settled
 from callboard.replay.testing.rules.base import Invariant
-from callboard.replay.testing.rules.facts import Call, Life
+from callboard.replay.testing.rules.facts import Life
 from callboard.replay.testing.rules.requests import PARTS_OF
 
 OWN_SCOPE: Final = frozenset({"tokens", "cost", "deadline_s"})
@@ -59,27 +56,6 @@ class Narrowing(Invariant):
         tools = {spec.name: spec.effect for spec in life.profile.tools} if life else {}
         if tools.get(call.tool) != call.effect:
             self.broken(event.seq, f"{event.sender} calls {call.tool}, which is not its {call.effect} tool")
-
-
-class Approvals(Invariant):
-    """The questions to a person."""
-
-    name = "approvals"
-    rule = "A call of a tool that needs an approval runs only after a person has approved it."
-    _approved: Counter[Call] = field(default_factory=Counter)
-
-    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
-        """Record the verdict of a person."""
-        self._approved[event.recipient, given.turn, given.call] += given.verdict == "approved"
-
-    def on_CallTool(self, event: Event, call: CallTool) -> None:
-        """Check that a call which needs an approval has one."""
-        life, key = self.facts.lives.get(event.sender), (event.sender, call.turn, call.call)
-        wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
-        if wanted.get(call.tool) in ("before", "always"):
-            self._approved[key] -= 1
-            if self._approved[key] < 0:
-                self.broken(event.seq, f"{event.sender} calls {call.tool}, which no person has approved")
 
 
 class Isolation(Invariant):

@@ -17,6 +17,7 @@ from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
+    AnyMessage,
     Begin,
     DeciderFailed,
     DelegationEnded,
@@ -90,6 +91,19 @@ class _Agent(msgspec.Struct, eq=False):
     last: ModelRequest | None = None
     read: int = 0
     owed: list[object] = []  # calls without a result
+    changed: dict[tuple[int, int], Json] = {}  # the arguments that a person gave a call
+
+    def with_changes(self, body: AnyMessage, parts: list[Part]) -> list[Part]:
+        """Return the parts of a message, after the changed arguments of its call."""
+        if not isinstance(body, ToolReturned | ApprovalGiven):
+            return parts
+        call = (body.turn, body.call)
+        before = self.changed.get(call)
+        if isinstance(body, ApprovalGiven) and body.arguments != NULL:
+            self.changed[call] = body.arguments
+        if before is None:
+            return parts
+        return [(role, bytes(prompts.with_changed_arguments(Json(part), before))) for role, part in parts]
 
 
 class _Checker:
@@ -114,7 +128,7 @@ class _Checker:
         elif (parts_of := PARTS_OF.get(type(body))) is not None:
             agent = self._agents[event.recipient]
             agent.life = event.seq if isinstance(body, Begin) else agent.life
-            self._unnamed[event.seq] = parts_of(body)
+            self._unnamed[event.seq] = agent.with_changes(body, parts_of(body))
             agent.known.update(self._unnamed[event.seq])
 
     def _check(self, seq: int, who: str, request: ModelRequest | None) -> None:

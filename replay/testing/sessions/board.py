@@ -16,6 +16,7 @@ from callboard.actors.protocol.port_messages import CallModel, TimerFired
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.core import Mailbox, SessionCore
+from callboard.actors.session.permissions import expires_at
 from callboard.actors.session.port_gate import Arm, PortGate, Start
 from callboard.actors.session.port_table import owner_of
 from callboard.actors.session.recovery import Recovered
@@ -210,9 +211,11 @@ class Board:
         self.later[request.strand] = self.now + after_ms
 
     def ignore(self, request: Request, fault_mode: str = "ignored") -> None:
-        """Leave a request without an answer, unless its agent is stopped."""
+        """Leave a request without an answer, unless its agent is stopped or the request expires."""
         self.requests[request.strand] = request._replace(fault_mode=fault_mode)
         self.offers.pop(request.strand, None)
+        if (due := expires_at(request.event)) is not None:
+            self.later[request.strand] = due
 
     def abort(self, request: Event) -> None:
         """Make a port give up a request, at once unless its tool cannot be stopped."""

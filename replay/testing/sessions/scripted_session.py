@@ -17,6 +17,7 @@ from callboard.actors.protocol.port_messages import (
     RequestApproval,
     RequestCapacity,
 )
+from callboard.actors.session.permissions import without_person
 from callboard.actors.session.recovery import recover
 from callboard.replay.testing.sessions import ports
 from callboard.replay.testing.sessions.board import Board, Request
@@ -86,7 +87,8 @@ class ScriptedSession(Board):
                 answer, limits = self.act(event, call), self.agent(event.sender).limits
                 return ports.faulty_tool_answer(fault_mode, event, call, limits.tool_timeout_s or 0) or answer
             case RequestApproval() as question:
-                return ports.given(self.scenario, event, question, fault_mode)
+                unasked = without_person(event, self.now, self.gate.permissions)
+                return unasked or ports.given(self.scenario, event, question, fault_mode)
             case CheckSchema() as check:
                 return ports.checked(self.scenario, check, fault_mode)
             case RequestCapacity(agent=agent, turn=turn, attempt=attempt):

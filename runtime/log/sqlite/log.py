@@ -72,6 +72,16 @@ class SQLiteLog:
         self._held = held
         held.on_abandon = weakref.finalize(self, held.abandon)
 
+    @property
+    def owned_path(self) -> Path:
+        """Return the resolved path of the open log: two names of one file have one owner."""
+        return self._held.owner.path if self._held is not None else self.path.resolve()
+
+    def announce(self, address: str) -> None:
+        """Write the name of this owner's control socket into the lock."""
+        if self._held is not None:
+            self._held.owner.announce(address)
+
     async def close(self) -> None:
         """Write all queued batches, empty the WAL, and give up ownership. Safe to call twice."""
         held, self._held = self._held, None

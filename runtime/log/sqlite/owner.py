@@ -24,6 +24,7 @@ from callboard.actors.protocol.errors import (
     StoreUnreadable,
 )
 
+_LOCK_BYTES_MAX: Final = 1_024
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
 
 _live: "weakref.WeakSet[Owner]" = weakref.WeakSet()
@@ -50,7 +51,7 @@ class Owner:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                other = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+                other = os.pread(descriptor, 32, 0).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(descriptor)
                 if force and error.errno in _HELD and other != str(os.getpid()):
                     self.is_contested, self._process = True, os.getpid()
@@ -89,6 +90,11 @@ class Owner:
         self._descriptor, self._process = descriptor, os.getpid()
         _live.add(self)
 
+    def announce(self, address: str) -> None:
+        """Write the name of the owner's control socket below its process id."""
+        if self.is_here:
+            os.pwrite(self._descriptor, b"%d\n%s\n" % (os.getpid(), os.fsencode(address)), 0)
+
     def check(self) -> None:
         """Raise StoreLocked in a process that was forked from the owner."""
         if os.getpid() != self._process:
@@ -113,6 +119,20 @@ class Owner:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def read_lock(path: Path) -> tuple[str, str]:
+    """Return the process and the socket that the lock of a log names; empty texts if it names none.
+
+    A dead owner leaves both behind.
+    """
+    lock = path.with_name(path.name + ".lock")
+    try:
+        with lock.open("rb") as file:
+            process, _, rest = file.read(_LOCK_BYTES_MAX).partition(b"\n")
+    except OSError:
+        return "", ""
+    return process.decode("ascii", "replace").strip(), os.fsdecode(rest.partition(b"\n")[0])
 
 
 def check_place(path: Path) -> None:

@@ -1,13 +1,20 @@
 """Approvals: a person is asked before a call runs, or before a call in doubt runs again."""
 
+from dataclasses import replace
+
+import pytest
+
 from callboard.actors.protocol.addresses import APPROVALS, TOOLS
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
     AgentInput,
     AnyMessage,
     AskEnded,
     DelegationEnded,
     Resumed,
+    RevokePermission,
     Stop,
     Stopped,
 )
@@ -22,6 +29,7 @@ from callboard.actors.protocol.port_messages import (
 from callboard.actors.protocol.profiles import Approval, Profile
 from callboard.actors.protocol.request import ModelRequest
 from callboard.actors.session.recovery import recover
+from callboard.replay.testing.sessions.faults import faults
 from callboard.replay.testing.sessions.monitors import breaches_of
 from callboard.replay.testing.sessions.replies import Reply, calls
 from callboard.replay.testing.sessions.resumes import go_on
@@ -144,9 +152,9 @@ def test_an_approved_call_that_had_not_started_runs_without_a_second_question() 
     assert [start.request.kind for start in found.starts] == ["CallTool"]
 
 
-def interrupted(approval: Approval) -> list[Event]:
+def interrupted(approval: Approval, approve: Approve = approves) -> list[Event]:
     """Return the log of a session that died while the call ran."""
-    made = world(approval).run()
+    made = SessionWorld(scenario(approval, approve)).run()
     return made.log[: made.events(ToolStarted)[0].seq]
 
 
@@ -188,3 +196,114 @@ def test_a_person_may_refuse_the_repeat_and_the_model_reads_that_the_effect_is_i
 def test_the_tool_that_a_model_sees_does_not_mention_approval() -> None:
     with_it, without = world("always").run(), world("never").run()
     assert with_it.asked[min(with_it.asked)].tools == without.asked[min(without.asked)].tools
+
+
+# --- changed arguments, time and permissions --------------------------------------
+
+
+def changes(address: str, request: RequestApproval) -> ApprovalGiven:
+    return ApprovalGiven(request.turn, request.call, "approved", arguments=Json(b'{"euros":3}'))
+
+
+def test_changed_arguments_reach_the_tool_and_the_model_reads_them() -> None:
+    made = SessionWorld(scenario(approve=changes)).run()
+    (call,) = made.of(CallTool)
+    assert bytes(call.arguments) == b'{"euros":3}'
+    assert rb"approved with other arguments: {\"euros\":3}" in read_by_model(made)
+    assert rb'"input":{"euros":5}' in read_by_model(made), "the model's own words stay"
+    assert breaches_of(made) == []
+
+
+def test_a_call_with_changed_arguments_that_is_asked_about_again_shows_those() -> None:
+    made = go_on(scenario("always", denied), interrupted("always", changes)).run()
+    assert [bytes(one.arguments) for one in made.of(RequestApproval)] == [b'{"euros":5}', b'{"euros":3}']
+    assert rb"approved with other arguments: {\"euros\":3}" in read_by_model(made)
+    assert breaches_of(made) == []
+
+
+def test_changes_of_one_turn_do_not_stick_to_calls_of_the_next() -> None:
+    def pays_twice(request: ModelRequest) -> Reply:
+        return calls(("pay", {"euros": 5})) if request.turn < 3 else Reply("done")
+
+    def changes_the_first(address: str, request: RequestApproval) -> ApprovalGiven:
+        return changes(address, request) if request.turn == 1 else approves(address, request)
+
+    made = SessionWorld(Scenario([who("before")], pays_twice, [ask()], approve=changes_the_first)).run()
+    assert [bytes(one.arguments) for one in made.of(CallTool)] == [b'{"euros":3}', b'{"euros":5}']
+    assert read_by_model(made).count(b"approved with other arguments") == 1
+    assert breaches_of(made) == []
+
+
+def test_a_result_of_blocks_is_told_behind_the_changed_arguments() -> None:
+    def draws(address: str, call: CallTool) -> ToolReturned:
+        return ToolReturned(call.turn, call.call, "ok", Json(b'[{"type":"text","text":"blocks"}]'))
+
+    made = SessionWorld(replace(scenario(approve=changes), tool=draws)).run()
+    assert rb'{\"euros\":3}"},{"type":"text","text":"blocks"}]' in read_by_model(made)
+    assert breaches_of(made) == []
+
+
+def limited_scenario() -> Scenario:
+    return replace(scenario(), limits=Limits(approval_timeout_s=60), faults=faults("ignored", fault_mixes=0))
+
+
+def test_a_question_that_nobody_answers_is_denied_when_its_time_is_over() -> None:
+    made = SessionWorld(limited_scenario())
+    while not (ignoring := [move for move in made.moves() if "ignored" in move.strand]):
+        made.make(made.moves()[0])
+    made.make(ignoring[0])
+    made.heal()
+    made.run()
+    (request,), (given,) = made.events(RequestApproval), made.events(ApprovalGiven)
+    assert given.at - request.at == 60_000
+    assert b"It was not allowed to run: expired" in read_by_model(made)
+    assert [end.kind for end in made.of(AskEnded)] == ["answered"]
+    assert breaches_of(made) == []
+
+
+@pytest.mark.parametrize(("down_ms", "verdict"), [(59_999, "approved"), (60_000, "denied")])
+def test_the_time_of_a_question_runs_while_no_process_runs(down_ms: int, verdict: str) -> None:
+    plan = limited_scenario()
+    made = SessionWorld(plan)
+    while not made.of(RequestApproval):
+        made.make(made.moves()[0])
+    after_it = go_on(plan, made.log, at=made.events(RequestApproval)[0].at + down_ms)
+    after_it.heal()
+    after_it.run()
+    assert [given.verdict for given in after_it.of(ApprovalGiven)] == [verdict]
+    assert breaches_of(after_it) == []
+
+
+def always(address: str, request: RequestApproval) -> ApprovalGiven:
+    return ApprovalGiven(request.turn, request.call, "approved", is_repeat=request.is_repeat, is_always=True)
+
+
+def test_after_always_no_person_is_asked_about_that_tool_again() -> None:
+    def pays_often(request: ModelRequest) -> Reply:
+        return calls(("pay", {}), ("pay", {})) if request.turn < 3 else Reply("done")
+
+    made = SessionWorld(Scenario([who("before")], pays_often, [ask()], approve=always)).run()
+    first, *others = made.events(ApprovalGiven)
+    assert [event.body.permission for event in others if isinstance(event.body, ApprovalGiven)] == [
+        first.seq
+    ] * 3
+    assert len(made.of(CallTool)) == 4
+    assert breaches_of(made) == []
+
+
+def test_a_revoked_permission_asks_a_person_again() -> None:
+    def pays_in_two_asks(request: ModelRequest) -> Reply:
+        return calls(("pay", {})) if request.turn in (1, 3) else Reply("done")
+
+    made = SessionWorld(Scenario([who("before")], pays_in_two_asks, [ask()], approve=always)).run()
+    (given,) = made.events(ApprovalGiven)
+    made.say(RevokePermission(given.seq, "ann"))
+    made.ask("again", request_id="r2").run()
+    assert [one.permission for one in made.of(ApprovalGiven)] == [0, 0]
+    assert breaches_of(made) == []
+
+
+def test_a_repeat_is_shown_to_a_person_in_spite_of_a_permission() -> None:
+    made = go_on(scenario("always", always), interrupted("always", always)).run()
+    assert [(one.is_repeat, one.permission) for one in made.of(ApprovalGiven)] == [(False, 0), (True, 0)]
+    assert breaches_of(made) == []

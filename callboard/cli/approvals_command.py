@@ -1,0 +1,159 @@
+"""`callboard approvals` and `callboard cancel`: what a person says to sessions of another process."""
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from callboard.cli.approving import SHOWN_CHARS_MAX, user_name
+from callboard.cli.errors import FAILED, Failure, misused, refuse_if
+from callboard.cli.formats import utc
+from callboard.cli.options import json_option, log_flag, log_option
+from callboard.cli.output import emit, emit_json, talk
+from callboard.cli.owner_client import NoOwner, ask_owner
+from callboard.cli.recordings import find_session, key_options, keyed_log, open_reader
+from callboard.cli.show_command import end_of
+from callboard.cli.terminal_escape import safe_line
+from callboard.replay.recording import Recording
+from callboard.runtime.approvals import ApprovalAnswer
+from callboard.runtime.clock import now_ms
+from callboard.runtime.control.offline import append_answer, open_questions, shown
+from callboard.runtime.control.wire import AnswerApproval, CancelAsk, ListApprovals, ShownApproval
+
+
+@click.command("approvals")
+@click.option("--yes", metavar="ID", default="", help="Let this call run.")
+@click.option("--no", metavar="ID", default="", help="Refuse this call.")
+@click.option("--always", is_flag=True, help="With --yes: later calls of this tool too.")
+@click.option("--note", metavar="TEXT", default="", help="A reason; the model reads it after a refusal.")
+@click.option("--by", metavar="NAME", default="", help="Who answers; the default is your user name.")
+@json_option
+@log_option
+@key_options
+def approvals(yes: str, no: str, always: bool, note: str, by: str, as_json: bool, log: str) -> int:
+    """List the calls that wait for a person, or answer one.
+
+    If a process owns the log, the command talks with that process over its socket, and an answer counts at
+    once. If none does, the calls are read from the log, and an answer is appended to it; `callboard resume`
+    or the next `Runtime.resume` then delivers it. ID is SESSION#SEQ, as the list shows it.
+
+    The first answer counts. For a call that was answered before, has expired or is no longer wanted, the
+    exit code is 1.
+
+    \b
+    Examples:
+      callboard approvals
+      callboard approvals --yes '20260101-abc#17'
+      callboard approvals --no '20260101-abc#17' --note "at most 100"
+      callboard approvals --json | jq -r '.[].id'
+    """
+    refuse_if(yes and no, "answer one call: --yes ID or --no ID")
+    refuse_if(always and not yes, "--always goes with --yes ID")
+    if wanted := yes or no:
+        answer = ApprovalAnswer(bool(yes), note, by or user_name(), is_always=always)
+        return _give(log, wanted, answer, as_json=as_json)
+    found = _waiting(log)
+    if as_json:
+        emit_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def _give(log: str, wanted: str, answer: ApprovalAnswer, *, as_json: bool) -> int:
+    """Give an answer and say its effect. Return the exit code."""
+    is_first, was_live = _answer(log, wanted, answer)
+    if as_json:
+        emit_json({"id": wanted, "counted": is_first})
+    if not is_first:
+        talk(f"{wanted} was answered before, has expired or is no longer wanted; nothing was changed")
+    elif not was_live:
+        session = safe_line(wanted.rpartition("#")[0])
+        talk(f"recorded; `callboard resume {session} MODULE:AGENT{log_flag()}` goes on with it")
+    return 0 if is_first else FAILED
+
+
+def _waiting(log: str) -> list[ShownApproval]:
+    """Return the open questions: those of the owner's sessions, or without an owner those of the log."""
+    try:
+        return ask_owner(log, ListApprovals(), list[ShownApproval])
+    except NoOwner:
+        return _recorded(log)
+
+
+def _print(found: Sequence[ShownApproval]) -> None:
+    for one in found:
+        for line in _lines(one):
+            emit(line)
+    if not found:
+        talk("no call waits for a person")
+
+
+def _recorded(log: str) -> list[ShownApproval]:
+    """Return the open questions of all sessions that are not closed, from the log."""
+    found: list[ShownApproval] = []
+    with open_reader(log) as reader:
+        for row in reversed(reader.sessions()):
+            if not end_of(reader, row).is_closed:
+                rows = Recording.open(reader, row.session_id).rows
+                questions = open_questions(row.session_id, rows, now_ms())
+                found += [shown(row.session_id, question) for question in questions]
+    return found
+
+
+def _lines(one: ShownApproval) -> Sequence[str]:
+    """Return the lines of one question: who wants what, then the arguments."""
+    until = f", expires {utc(one.expires_at_ms)}" if one.expires_at_ms else ""
+    who = f"{one.address} ({one.profile})" if one.profile else one.address
+    head = f"{one.id}: {who} wants to call {one.tool}, effect {one.effect}{until}"
+    text = bytes(one.arguments).decode("utf-8", "replace")
+    if len(text) > SHOWN_CHARS_MAX:
+        text = f"{text[:SHOWN_CHARS_MAX]} ... and {len(text) - SHOWN_CHARS_MAX} characters more"
+    again = ("    It was interrupted before and may have taken effect.",) if one.is_repeat else ()
+    return (safe_line(head), f"    {safe_line(text, SHOWN_CHARS_MAX + 100)}", *again)
+
+
+def _answer(log: str, wanted: str, answer: ApprovalAnswer) -> tuple[bool, bool]:
+    """Give an answer; return whether it counts, and whether a live process took it."""
+    session, mark, digits = wanted.rpartition("#")
+    if not mark or not digits.isascii() or not digits.isdigit() or not session:
+        raise misused(f"{safe_line(wanted, 80)}: write SESSION#SEQ, as `callboard approvals` lists it")
+    seq = int(digits[:18])
+    try:
+        body = AnswerApproval(session, seq, answer.is_approved, answer.note, answer.by, answer.is_always)
+        return ask_owner(log, body, bool), True
+    except NoOwner:
+        with open_reader(log) as reader:  # names the file or the session that is not there
+            session = find_session(reader, session).session_id
+        return asyncio.run(_append(log, session, seq, answer)), False
+
+
+async def _append(address: str, session: str, seq: int, answer: ApprovalAnswer) -> bool:
+    log = keyed_log(address)
+    await log.open()
+    try:
+        return await append_answer(log, session, seq, answer)
+    finally:
+        await log.close()
+
+
+@click.command("cancel")
+@click.argument("session")
+@click.option("--reason", metavar="TEXT", default="", help="Kept in the log.")
+@log_option
+def cancel(session: str, reason: str, log: str) -> int:
+    """Cancel the running ask of a session, in the process that owns the log.
+
+    SESSION is the whole id. The command waits for the outcome. Without an owner nothing runs, and there is
+    nothing to cancel: the exit code is 3.
+
+    \b
+    Examples:
+      callboard cancel 20260101-abc --reason "wrong prompt"
+    """
+    try:
+        kind = ask_owner(log, CancelAsk(session, reason), str)
+    except NoOwner:
+        raise Failure(f"no process that owns {log} listens, so nothing can be cancelled", 3) from None
+    talk(f"session {safe_line(session)}: {kind}" if kind else f"session {safe_line(session)}: no ask runs")
+    return 0

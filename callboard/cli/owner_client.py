@@ -1,0 +1,85 @@
+"""The process that owns a log, reached over its control socket."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from callboard.actors.protocol import errors
+from callboard.actors.protocol.errors import CallboardError, StoreFailed
+from callboard.actors.protocol.immutable import NULL
+from callboard.runtime.control.place import is_same_user, refuse_foreign
+from callboard.runtime.control.wire import Command
+from callboard.runtime.log.reading import file_of, is_memory
+from callboard.runtime.log.sqlite.owner import read_lock
+
+T = TypeVar("T")
+
+_TIMEOUT_S: Final = 60.0
+"""A cancel waits for its outcome, which `cancel_grace_s` bounds."""
+
+_CHUNK: Final = 1 << 16
+
+
+class NoOwner(Exception):
+    """The log has no owner that listens."""
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    value: msgspec.Raw = NULL
+    error: str = ""
+    kind: str = ""
+
+
+def ask_owner(log: str, command: Command, kind: type[T]) -> T:
+    """Let the owner of a log carry out a command; return its value, which is of this kind.
+
+    Raises NoOwner, StoreFailed for a socket that is not ours, and the error of the command.
+    """
+    if is_memory(log):
+        raise NoOwner
+    _, place = read_lock(file_of(log).resolve())
+    if not place:
+        raise NoOwner
+    answer = _talk(log, place, msgspec.json.encode(command) + b"\n")
+    if answer.error:
+        raise _error(answer)
+    return msgspec.json.decode(answer.value, type=kind)
+
+
+def _talk(log: str, place: str, line: bytes) -> _Answered:
+    """Send a line to the owner. Raises NoOwner if none is there, StoreFailed if it does not answer."""
+    try:
+        refuse_foreign(Path(place))
+        return _asked(place, line)
+    except (FileNotFoundError, ConnectionRefusedError):  # it is dead, or has just left
+        raise NoOwner from None
+    except OSError as error:
+        raise StoreFailed(f"the owner of {log} does not answer on {place}: {error}") from error
+
+
+def _asked(place: str, line: bytes) -> _Answered:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_TIMEOUT_S)
+        connection.connect(os.fspath(place))
+        if not is_same_user(connection):
+            raise StoreFailed(f"{place} is served by another user; nothing was sent")
+        connection.sendall(line)
+        parts = []
+        while part := connection.recv(_CHUNK):
+            parts.append(part)
+    if not parts:
+        raise StoreFailed(f"the owner has closed {place} without an answer; try again")
+    return msgspec.json.decode(b"".join(parts), type=_Answered)
+
+
+def _error(answer: _Answered) -> CallboardError:
+    """Return the error of the command as an exception of its kind, which decides the exit code."""
+    kind = getattr(errors, answer.kind, None)
+    is_plain = isinstance(kind, type) and issubclass(kind, CallboardError)
+    try:
+        return kind(answer.error) if is_plain and kind is not None else CallboardError(answer.error)
+    except TypeError:  # one with further fields
+        return CallboardError(answer.error)

@@ -1,0 +1,127 @@
+"""Approvals: a call that needs one has one, that was given to it, in time.
+
+The rules read the profile of an agent from its `Begin`, and not from the question, so that a question with a
+wrong profile breaks a rule.
+"""
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from msgspec import field
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import NULL
+from callboard.actors.protocol.messages import RevokePermission
+from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval
+from callboard.actors.session.permissions import EXPIRED
+from callboard.replay.testing.rules.base import Invariant
+from callboard.replay.testing.rules.facts import Call
+
+LATE_MS: Final = 1_000
+"""The time between the moment at which a port takes an answer and the time of its event."""
+
+
+class Approvals(Invariant):
+    """The questions to a person."""
+
+    name = "approvals"
+    rule = "A call of a tool that needs an approval runs only after a person has approved it."
+    _approved: Counter[Call] = field(default_factory=Counter)
+
+    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
+        """Record the verdict of a person."""
+        self._approved[event.recipient, given.turn, given.call] += given.verdict == "approved"
+
+    def on_CallTool(self, event: Event, call: CallTool) -> None:
+        """Check that a call which needs an approval has one."""
+        life, key = self.facts.lives.get(event.sender), (event.sender, call.turn, call.call)
+        wanted = {spec.name: spec.approval for spec in life.profile.tools} if life else {}
+        if wanted.get(call.tool) in ("before", "always"):
+            self._approved[key] -= 1
+            if self._approved[key] < 0:
+                self.broken(event.seq, f"{event.sender} calls {call.tool}, which no person has approved")
+
+
+class ApprovedArguments(Invariant):
+    """The arguments of approved calls."""
+
+    name = "approved-arguments"
+    rule = "A call that was approved runs with the arguments that were approved."
+    _approved: dict[Call, bytes] = {}
+
+    def on_RequestApproval(self, event: Event, asked: RequestApproval) -> None:
+        """Record the arguments that a person is shown."""
+        self._approved[event.sender, asked.turn, asked.call] = bytes(asked.arguments)
+
+    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
+        """Record the arguments that a person gives instead."""
+        if given.arguments != NULL:
+            self._approved[event.recipient, given.turn, given.call] = bytes(given.arguments)
+
+    def on_CallTool(self, event: Event, call: CallTool) -> None:
+        """Compare the arguments of a call with the approved ones."""
+        approved = self._approved.get((event.sender, call.turn, call.call), call.arguments)
+        if bytes(call.arguments) != bytes(approved):
+            self.broken(event.seq, f"{event.sender} calls {call.tool} with arguments that were not approved")
+
+
+class _Asked(NamedTuple):
+    profile: str
+    tool: str
+    is_repeat: bool
+    expires_at: int
+
+
+class PermittedCalls(Invariant):
+    """The answers by permission."""
+
+    name = "permitted-calls"
+    rule = "A permission covers calls of its tool and profile, not interrupted, until it is revoked."
+    _asked: dict[int, _Asked] = {}
+    _given: dict[int, _Asked] = {}  # the permissions that hold, by seq
+
+    def on_RequestApproval(self, event: Event, asked: RequestApproval) -> None:
+        """Record a question."""
+        self._asked[event.seq] = self._read(event, asked)
+
+    def _read(self, event: Event, asked: RequestApproval) -> _Asked:
+        life = self.facts.lives.get(event.sender)
+        profile = life.profile.name if life else asked.profile
+        expires_at = event.at + asked.timeout_ms if asked.timeout_ms else 0
+        return _Asked(profile, asked.tool, asked.is_repeat, expires_at)
+
+    def on_RevokePermission(self, event: Event, revoked: RevokePermission) -> None:
+        """Record the end of a permission."""
+        self._given.pop(revoked.permission, None)
+
+    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
+        """Record a permission, or check the one that an answer names."""
+        asked = self._asked.get(event.cause)
+        if asked is None:
+            return
+        if given.permission and not self._is_covered(asked, given.permission):
+            self.broken(event.seq, f"permission {given.permission} does not cover {asked.tool}")
+        if (given.verdict, given.is_always, asked.is_repeat) == ("approved", True, False):
+            self._given[event.seq] = asked
+
+    def _is_covered(self, asked: _Asked, permission: int) -> bool:
+        held = self._given.get(permission)
+        return not asked.is_repeat and held is not None and held[:2] == asked[:2]
+
+
+class ExpiredQuestions(PermittedCalls):
+    """The answers by time."""
+
+    name = "expired-questions"
+    rule = "No question is approved after its time is over, and none expires before."
+
+    def on_ApprovalGiven(self, event: Event, given: ApprovalGiven) -> None:
+        """Compare the time of an answer with the end of its question."""
+        asked = self._asked.get(event.cause)
+        due = asked.expires_at if asked else 0
+        is_by_person = (given.verdict, given.permission) == ("approved", 0)
+        is_by_time = (given.verdict, given.note, given.digest) == ("denied", EXPIRED, "")
+        if due and is_by_person and event.at > due + LATE_MS:
+            self.broken(event.seq, f"a call is approved {event.at - due} ms after its question has expired")
+        if due and is_by_time and event.at < due:
+            self.broken(event.seq, f"a question expires {due - event.at} ms too early")

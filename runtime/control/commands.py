@@ -1,0 +1,77 @@
+"""The commands of the control socket, carried out on a live runtime.
+
+To add a command: its message in wire.py, its function here, and its row in `HANDLERS`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+from callboard.actors.protocol.errors import UnknownName
+from callboard.runtime.approvals import Approval, ApprovalAnswer
+from callboard.runtime.control.wire import AnswerApproval, CancelAsk, Command, ListApprovals, ShownApproval
+from callboard.runtime.sessions.session import Session
+
+
+class Controlled(Protocol):
+    """A runtime, as far as commands need it."""
+
+    @property
+    def live_sessions(self) -> Mapping[str, Session]:
+        """Return the sessions that run here, by id."""
+
+
+async def carry_out(runtime: Controlled, command: Command) -> object:
+    """Carry out a command and return its value. Raises CallboardError for one that cannot work."""
+    return await HANDLERS[type(command)](runtime, command)
+
+
+async def _list(runtime: Controlled, command: ListApprovals) -> list[ShownApproval]:
+    found = [one for session in runtime.live_sessions.values() for one in session.open_approvals]
+    return [_shown(one) for one in sorted(found, key=lambda one: (one.session_id, one.seq))]
+
+
+def _shown(one: Approval) -> ShownApproval:
+    return ShownApproval(
+        one.id,
+        one.session_id,
+        one.seq,
+        one.address,
+        one.profile,
+        one.tool,
+        one.effect,
+        one.arguments,
+        one.is_repeat,
+        one.digest,
+        one.expires_at_ms,
+    )
+
+
+async def _answer(runtime: Controlled, command: AnswerApproval) -> bool:
+    """Answer a call. Return False if another answer came first."""
+    session = _session(runtime, command.session)
+    given = ApprovalAnswer(command.is_approved, command.note, command.by, is_always=command.is_always)
+    return await session.approval_port.answer(command.seq, given)
+
+
+async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
+    """Cancel the running ask. Return the kind of its outcome, or an empty text if none runs."""
+    outcome = await _session(runtime, command.session).cancel(command.reason)
+    return outcome.kind if outcome else ""
+
+
+def _session(runtime: Controlled, wanted: str) -> Session:
+    session = runtime.live_sessions.get(wanted)
+    if session is None:
+        raise UnknownName(
+            f"session {wanted!r:.100} does not run in the process that owns the log; resume it there, or "
+            "try again once that process has ended"
+        )
+    return session
+
+
+HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] = {
+    ListApprovals: _list,
+    AnswerApproval: _answer,
+    CancelAsk: _cancel,
+}
+"""The function of each command."""

@@ -1,0 +1,114 @@
+"""Approvals in a log that no process runs: the open questions, and one answer appended as an input.
+
+Nothing is decided here. The next process that resumes the session delivers the answer to its agent.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from callboard.actors.protocol.addresses import APPROVALS
+from callboard.actors.protocol.errors import Diverged, MisuseError
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.messages import RULES, Resumed
+from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
+from callboard.actors.session.permissions import without_person
+from callboard.actors.session.port_gate import PortGate
+from callboard.actors.session.recovery import recover
+from callboard.runtime.approvals import ApprovalAnswer, approval_id
+from callboard.runtime.clock import now_ms
+from callboard.runtime.control.wire import ShownApproval
+from callboard.runtime.log.protocol import Append, EventLog, Stored
+from callboard.runtime.ports.approval_port import given_by, no_question
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.resuming import pages_from, recorded_of
+
+
+class OpenQuestion(NamedTuple):
+    """A question that waits for a person. digest: of its event."""
+
+    request: Event
+    digest: str
+
+
+def open_questions(session_id: str, rows: Sequence[Stored], now: int) -> list[OpenQuestion]:
+    """Return the questions of a session that wait for a person. rows: all of its log.
+
+    now: the time, in milliseconds since 1970 UTC. Raises CorruptLog.
+    """
+    gate = PortGate()
+    gate.on_events(recorded_of(session_id, rows).events)
+    asked = [one.event for _, one in sorted(gate.open.items()) if isinstance(one.event.body, RequestApproval)]
+    return [
+        OpenQuestion(request, rows[request.seq - 1].digest.hex())
+        for request in asked
+        if gate.may_start(request) and without_person(request, now, gate.permissions) is None
+    ]
+
+
+def shown(session_id: str, question: OpenQuestion) -> ShownApproval:
+    """Return an open question as commands show it."""
+    request, body = question.request, question.request.body
+    assert isinstance(body, RequestApproval)
+    return ShownApproval(
+        approval_id(session_id, request.seq),
+        session_id,
+        request.seq,
+        request.sender,
+        body.profile,
+        body.tool,
+        body.effect,
+        body.arguments,
+        body.is_repeat,
+        question.digest,
+        request.at + body.timeout_ms if body.timeout_ms else None,
+    )
+
+
+async def append_answer(log: EventLog, session_id: str, seq: int, answer: ApprovalAnswer) -> bool:
+    """Append a person's answer to an open log. Return False if the question is closed.
+
+    Raises UnknownName if this event asks no question, Diverged if this code cannot go on with the session,
+    MisuseError for an answer that cannot be given.
+    """
+    rows = [row async for page in pages_from(log, session_id, 1) for row in page]
+    events = recorded_of(session_id, rows).events
+    if not any(isinstance(event.body, RequestApproval) for event in events[max(0, seq - 1) : seq]):
+        raise no_question(session_id, seq)
+    now = max(now_ms(), events[-1].at)
+    question = next((one for one in open_questions(session_id, rows, now) if one.request.seq == seq), None)
+    if question is None:
+        return False
+    given = _given(question, answer)
+    _refuse_torn(session_id, events, now)
+    epoch, head = await log.take_over(session_id)
+    request = question.request
+    event = Event(head.seq + 1, now, APPROVALS, request.sender, request.seq, given)
+    (end,) = await log.append([Append(session_id, head.seq, epoch, [event])])
+    if isinstance(end, Exception):
+        raise end
+    return True
+
+
+def _given(question: OpenQuestion, answer: ApprovalAnswer) -> ApprovalGiven:
+    body, secrets = question.request.body, Secrets()
+    assert isinstance(body, RequestApproval)
+    if answer.arguments is not None:
+        raise MisuseError("only the process that runs the session can check changed arguments")
+    given = secrets.admitted(given_by(question.request, question.digest, answer, secrets.redactor))
+    assert isinstance(given, ApprovalGiven)
+    return given
+
+
+def _refuse_torn(session_id: str, events: Sequence[Event], now: int) -> None:
+    """Refuse a log that ends between the outputs of one decision. Raises Diverged, MisuseError."""
+    # Nothing may stand between the outputs of a decision, so a resume has to post the rest first.
+    try:
+        recovered = recover(events, Resumed(RULES), now)
+    except Diverged:
+        raise
+    except Exception as error:
+        raise MisuseError(f"session {session_id} cannot go on: {type(error).__name__}: {error}") from error
+    if not isinstance(recovered.posted[0].body, Resumed):
+        raise MisuseError(
+            f"session {session_id} ends inside a decision; resume it, and answer in the process that runs it"
+        )

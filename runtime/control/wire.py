@@ -1,0 +1,72 @@
+"""The messages on the control socket: one line of JSON each way, then the end of the connection.
+
+{"command":"approvals"}
+{"command":"answer","session":"...","seq":7,"is_approved":true,"note":"","by":"ann","is_always":false}
+{"command":"cancel","session":"...","reason":""}
+
+{"value":...}
+{"error":"...","kind":"UnknownName"}
+"""
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+LINE_BYTES_MAX: Final = 64 * 1024
+"""The longest request. Answers have no such limit: they come from our own process."""
+
+
+class Base(msgspec.Struct, frozen=True, tag_field="command", forbid_unknown_fields=True):
+    """A command."""
+
+
+class ListApprovals(Base, frozen=True, tag="approvals"):
+    """A request for the calls that wait for a person."""
+
+
+class AnswerApproval(Base, frozen=True, tag="answer"):
+    """A person's answer to the call with this seq. session: its id."""
+
+    session: str
+    seq: int
+    is_approved: bool
+    note: str = ""
+    by: str = ""
+    is_always: bool = False
+
+
+class CancelAsk(Base, frozen=True, tag="cancel"):
+    """A wish to cancel the running ask of a session."""
+
+    session: str
+    reason: str = ""
+
+
+Command: TypeAlias = ListApprovals | AnswerApproval | CancelAsk
+
+
+class ShownApproval(msgspec.Struct, frozen=True):
+    """A call that waits for a person, as commands show it. expires_at_ms: None for never."""
+
+    id: str
+    session: str
+    seq: int
+    address: str
+    profile: str
+    tool: str
+    effect: str
+    arguments: msgspec.Raw
+    is_repeat: bool
+    digest: str
+    expires_at_ms: int | None = None
+
+
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a command. error: the text and kind of an exception; empty if there is a value."""
+
+    value: Any = None
+    error: str = ""
+    kind: str = ""
+
+
+COMMANDS: Final[msgspec.json.Decoder[Command]] = msgspec.json.Decoder(Command)

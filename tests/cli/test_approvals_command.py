@@ -1,0 +1,216 @@
+"""`callboard approvals` and `callboard cancel`, beside a live owner and without one."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from callboard import Runtime, ScriptedModel
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.log.sqlite.owner import read_lock
+from callboard.runtime.sessions.session import Session
+from tests.cli.agents import SURVEY, Terminal, command, environment
+from tests.cli.conftest import Callboard
+from tests.cli.test_run_command import needs_terminals
+from tests.runtime.control.test_offline import resumed, waiting
+from tests.runtime.ports.test_approval_port import NAME, PAY, Till, plan
+
+Run = Callable[..., Awaitable[Result]]
+
+
+def beside(callboard: Callboard, log: Path, talk: Callable[[Session, Run], Awaitable[None]]) -> Till:
+    """Let a session wait for an approval in this process, and run commands beside it."""
+    till = Till()
+
+    async def run(*arguments: str) -> Result:
+        return await asyncio.to_thread(partial(callboard, *arguments, "--log", str(log)))
+
+    async def scene() -> None:
+        async with Runtime(log, model=ScriptedModel(plan(PAY))) as runtime:
+            session = await runtime.open(till.host, session_id=NAME)
+            asking = asyncio.create_task(session.ask("go"))
+            await anext(session.approvals())
+            await talk(session, run)
+            for question in session.open_approvals:
+                question.deny()
+            await asking
+
+    asyncio.run(scene())
+    return till
+
+
+# --- beside the owner -------------------------------------------------------------
+
+
+def test_a_call_is_listed_and_answered_once_beside_its_owner(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        (question,) = session.open_approvals
+        listed = await run("approvals")
+        assert listed.stdout.startswith(f"{question.id}: host (host) wants to call pay, effect write\n")
+        assert '{"euros":5}' in listed.stdout
+        (item,) = json.loads((await run("approvals", "--json")).stdout)
+        assert (item["id"], item["arguments"]) == (question.id, {"euros": 5})
+        assert (await run("approvals", "--yes", question.id)).exit_code == 0
+        late = await run("approvals", "--no", question.id)
+        assert late.exit_code == 1
+        assert "was answered before" in late.stderr
+        assert "no call waits" in (await run("approvals")).stderr
+
+    assert beside(callboard, tmp_path / "a.db", talk).paid == [5]
+
+
+def test_an_answer_has_the_name_of_its_person_and_a_note(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        (question,) = session.open_approvals
+        assert (
+            await run("approvals", "--no", question.id, "--note", "at most 3", "--by", "ann")
+        ).exit_code == 0
+
+    beside(callboard, tmp_path / "a.db", talk)
+    events = callboard("events", "--log", str(tmp_path / "a.db"), "--kind", "ApprovalGiven").stdout
+    assert "denied by ann: at most 3" in events
+
+
+def test_always_permits_later_calls(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        (question,) = session.open_approvals
+        assert (await run("approvals", "--yes", question.id, "--always")).exit_code == 0
+        assert [one.tool for one in session.permissions()] == ["pay"]
+
+    beside(callboard, tmp_path / "a.db", talk)
+
+
+def test_an_ask_is_cancelled_in_its_own_process(callboard: Callboard, tmp_path: Path) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        done = await run("cancel", NAME, "--reason", "wrong prompt")
+        assert (done.exit_code, done.stderr) == (0, f"session {NAME}: cancelled\n")
+        assert (await run("cancel", NAME)).stderr == f"session {NAME}: no ask runs\n"
+        assert (await run("cancel", "other")).exit_code == 3
+
+    assert beside(callboard, tmp_path / "a.db", talk).paid == []
+
+
+# --- without an owner -------------------------------------------------------------
+
+
+def test_a_call_is_listed_and_answered_once_without_an_owner(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    seq = waiting(path)
+    run = partial(callboard, "approvals", "--log", str(path))
+    assert run().stdout.startswith(f"{NAME}#{seq}: host (host) wants to call pay")
+    assert json.loads(run("--json").stdout)[0]["seq"] == seq
+    done = run("--yes", f"{NAME}#{seq}", "--json")
+    assert json.loads(done.stdout) == {"id": f"{NAME}#{seq}", "counted": True}
+    assert "callboard resume one MODULE:AGENT" in done.stderr
+    assert run("--no", f"{NAME}#{seq}").exit_code == 1
+    assert json.loads(run("--json").stdout) == []
+    assert callboard("verify", "--log", str(path)).exit_code == 0
+    assert resumed(path)[1].paid == [5]
+
+
+def test_the_socket_of_a_dead_owner_counts_as_no_owner(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    seq = waiting(path)
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(os.fspath(tmp_path / "a.db.sock"))
+    left.close()
+    (tmp_path / "a.db.lock").write_text(f"99999\n{tmp_path}/a.db.sock\n")
+    assert callboard("approvals", "--log", str(path), "--no", f"{NAME}#{seq}").exit_code == 0
+    assert callboard("cancel", NAME, "--log", str(path)).exit_code == 3
+
+
+def test_a_socket_that_is_not_ours_is_not_talked_to(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    waiting(path)
+    (tmp_path / "bait").write_text("no socket")
+    (tmp_path / "a.db.lock").write_text(f"99999\n{tmp_path}/bait\n")
+    done = callboard("approvals", "--log", str(path))
+    assert done.exit_code == 1
+    assert "is not a socket; it is left alone" in done.stderr
+
+
+def test_an_owner_that_does_not_listen_is_named(callboard: Callboard, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    seq = waiting(path)
+
+    async def scene() -> Result:
+        log = SQLiteLog(path)
+        await log.open()
+        try:
+            return await asyncio.to_thread(
+                partial(callboard, "approvals", "--log", str(path), "--yes", f"{NAME}#{seq}")
+            )
+        finally:
+            await log.close()
+
+    done = asyncio.run(scene())
+    assert done.exit_code == 1
+    assert "is owned by" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--yes", "one"), 2, "write SESSION#SEQ"),
+        (("--yes", "#4"), 2, "write SESSION#SEQ"),
+        (("--yes", "one#-4"), 2, "write SESSION#SEQ"),
+        (("--yes", "one#4", "--no", "one#4"), 2, "answer one call"),
+        (("--always",), 2, "goes with --yes"),
+        (("--yes", "other#4"), 3, "there is no session"),
+        (("--yes", "one#1"), 3, "asks for no approval"),
+        (("--yes", "one#" + "9" * 400), 3, "asks for no approval"),
+    ],
+)
+def test_an_answer_that_cannot_be_given_says_why(
+    callboard: Callboard, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    waiting(tmp_path / "a.db")
+    done = callboard("approvals", "--log", str(tmp_path / "a.db"), *arguments)
+    assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
+
+
+def test_a_missing_log_is_named(callboard: Callboard, tmp_path: Path) -> None:
+    assert callboard("approvals", "--log", str(tmp_path / "none.db")).exit_code == 3
+
+
+# --- processes --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_the_question_of_a_terminal_is_answered_from_another_process(tmp_path: Path) -> None:
+    (tmp_path / "survey.py").write_text(SURVEY)
+    with Terminal(tmp_path, "run", "survey:paying", "Pay.", "--log", "a.db") as terminal:
+        terminal.until("why not]")
+        assert read_lock(tmp_path / "a.db")[0] == str(terminal.process.pid)
+        ask = partial(
+            subprocess.run, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+        )
+        (item,) = json.loads(ask(command("approvals", "--json", "--log", "a.db")).stdout)
+        ask(command("approvals", "--yes", item["id"], "--log", "a.db"))
+        terminal.until("paid 5")
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
+@needs_terminals
+def test_after_a_kill_the_answer_is_recorded_and_the_resume_goes_on_with_it(tmp_path: Path) -> None:
+    (tmp_path / "survey.py").write_text(SURVEY)
+    with Terminal(tmp_path, "run", "survey:paying", "Pay.", "--log", "a.db") as terminal:
+        terminal.until("why not]")
+        terminal.process.kill()
+        terminal.process.wait()
+    assert (tmp_path / "a.db.sock").exists(), "a killed process leaves its socket"
+    run = partial(subprocess.run, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    (item,) = json.loads(run(command("approvals", "--json", "--log", "a.db")).stdout)
+    run(command("approvals", "--yes", item["id"], "--log", "a.db"))
+    done = run(command("resume", item["session"], "survey:paying", "--log", "a.db"))
+    assert "paid 5" in done.stdout
+    assert not (tmp_path / "a.db.sock").exists()

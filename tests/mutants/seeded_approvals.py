@@ -1,0 +1,85 @@
+"""Mutants of approvals: permissions, changed arguments, and the time of a question."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+APPROVALS: Final = (
+    Mutant(
+        "permission-of-another-profile",
+        "A permission covers the tool of this name of every profile.",
+        "session.permissions",
+        "self._held.get((question.profile, question.tool))",
+        "next((one for one in self._held.values() if one.tool == question.tool), None)",
+    ),
+    Mutant(
+        "permission-for-the-interrupted",
+        "A permission covers a call that was interrupted.",
+        "session.permissions",
+        "return None if question.is_repeat else self._held",
+        "return self._held",
+    ),
+    Mutant(
+        "permission-by-a-refusal",
+        "A refusal gives a permission, too.",
+        "session.permissions",
+        'given.is_always and given.verdict == "approved" and not',
+        "given.is_always and not",
+    ),
+    Mutant(
+        "every-yes-is-a-permission",
+        "Each approval permits later calls.",
+        "session.permissions",
+        'if given.is_always and given.verdict == "approved"',
+        'if given.verdict == "approved"',
+    ),
+    Mutant(
+        "profile-not-in-the-question",
+        "A question does not say its profile, so a permission covers all.",
+        "agent.calls",
+        "effect, profile = prefix.effects[use.name], prefix.profile.name",
+        'effect, profile = prefix.effects[use.name], ""',
+    ),
+    Mutant(
+        "changed-arguments-lost",
+        "A call runs with the arguments of the model, and not with those that were approved.",
+        "agent.decider",
+        "replace(state.uses[call], input=arguments)",
+        "state.uses[call]",
+    ),
+    Mutant(
+        "changed-arguments-for-the-next-call",
+        "The changed arguments go to the first call of the reply.",
+        "agent.decider",
+        "uses = (*state.uses[:call], replace(state.uses[call], input=arguments), *state.uses[call + 1 :])",
+        "uses = (replace(state.uses[0], input=arguments), *state.uses[1:])",
+    ),
+    Mutant(
+        "changed-arguments-not-told",
+        "The model does not read that other arguments ran.",
+        "agent.decider",
+        "    if state.changed.get(call):\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "changed-arguments-stick",
+        "The results of the next turn are told as those of other arguments, too.",
+        "agent.calls",
+        "        changed=NO_CALLS,\n",
+        "",
+    ),
+    Mutant(
+        "question-expires-at-once",
+        "A question with a time limit is over at once.",
+        "session.permissions",
+        "    if due is None or now_ms < due:\n",
+        "    if due is None:\n",
+    ),
+    Mutant(
+        "time-of-a-question-in-seconds",
+        "The time of a question is a thousandth of its limit.",
+        "session.permissions",
+        "return request.at + body.timeout_ms",
+        "return request.at + body.timeout_ms // 1_000",
+    ),
+)
