@@ -182,3 +182,12 @@ def checked_name(what: str, name: str) -> str:
     if not isinstance(name, str) or len(name) > NAME_CHARS_MAX or not (name.isprintable() or not name):
         raise MisuseError(f"{what}={name!r}: use up to {NAME_CHARS_MAX} printable characters")
     return name
+
+
+def refuse_unpriced(model: str, *limits: Limits) -> None:
+    """Refuse cost limits for a model without known prices. model: empty if all have prices."""
+    if model and any(one.cost is not None for one in limits):
+        raise MisuseError(
+            f"a cost limit is set, and the prices of model {model!r} are not known; "
+            "pass prices=Prices(...) to the model, or limit tokens instead"
+        )

@@ -1,13 +1,15 @@
 """The runtime: a log, and the sessions that run on it."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, SCHEMA, SUPERVISOR, TOOLS
-from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionBusy
+from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionNotFound
 from callboard.actors.protocol.limits import Limits, narrow
 from callboard.actors.session.port_gate import PortGate
 from callboard.actors.supervisor.state import SupervisorState
@@ -29,9 +31,19 @@ from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
-from callboard.runtime.sessions.session import Session, with_head
+from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, seconds
+from callboard.runtime.sessions.live_sessions import live_sessions_of
+from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.outcome import Outcome, with_head
+from callboard.runtime.sessions.resuming import (
+    Continuing,
+    continuation,
+    downtime_ms,
+    extension_ms,
+    recover_session,
+    take_over,
+)
+from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, refuse_unasked
 from callboard.runtime.tools.execution import ToolRunner
 
@@ -54,9 +66,14 @@ class Runtime:
         `Session.approvals()`.
     secrets: never written anywhere. Tools may ask for them by name.
     redact_keys: True treats text in the form of a well-known API key as a secret too (docs/security.md).
+    cancel_delay_s: seconds after which the ask of a cancelled caller is cancelled, and a session closed that
+        an exception has left, unless the runtime is ending by then.
+    deadline_counts_downtime: False lets the time without a process not count: a resume extends every running
+        deadline by the time since the last event.
 
-    Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
-    cannot be opened.
+    Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
+    its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
+    opened.
 
         async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
             outcome = await runtime.run(host, "Which files are here?")
@@ -73,6 +90,8 @@ class Runtime:
         approve: Approver | None = None,
         secrets: Sequence[str | SecretRef | SecretPattern] = (),
         redact_keys: bool = True,
+        cancel_delay_s: float = 1.0,
+        deadline_counts_downtime: bool = True,
     ) -> None:
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
         self._log = open_log(log, durability) if isinstance(log, str | Path) else log
@@ -83,8 +102,9 @@ class Runtime:
         self._is_closing = False
         self._process = os.getpid()
         self._writer: GroupWriter | None = None
-        self._sessions: dict[str, Session] = {}
-        self._resuming: set[str] = set()
+        self._life = ProcessLife(cancel_delay_s)
+        self._counts_downtime = deadline_counts_downtime
+        self._live = live_sessions_of(self._log)
         self._models: dict[int, Model] = {}
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
@@ -104,26 +124,49 @@ class Runtime:
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
         self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
-        self._is_closing = False
+        self._is_closing = self._life.is_ending = False
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def aclose(self) -> None:
-        """Close every session, its running ask first, then the models that were used, then the log.
+    def stopping(self) -> None:
+        """Mark the runtime as ending: from now on a cancelled caller does not cancel its ask.
+
+        For the shutdown hook of a server that cancels its requests before it closes the runtime.
+        """
+        self._life.is_ending = True
+
+    async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
+        """Detach every session, then close the models that were used, then the log.
+
+        grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
+        instead, their running asks first; a closed session needs `reopen`.
 
         A failure on the way does not keep the rest open; the first error is raised at the end. Raises
         MisuseError, and closes nothing, on another event loop than that of its sessions.
         """
         if self._process != os.getpid():
             return  # a forked child: sessions, models and log belong to its parent's loop
-        for session in self._sessions.values():
+        sessions = self._live.of(self._life)
+        for session in sessions:
             session.check_loop()
-        self._is_closing = True
+        self._is_closing = self._life.is_ending = True
+        grace = Grace(seconds("grace_s", grace_s))
+        leaves = [session.close if cancel else partial(session.detach_within, grace) for session in sessions]
+        work = asyncio.get_running_loop().create_task(self._close(leaves))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            grace.end()
+            await asyncio.wait([work])
+            raise
+
+    async def _close(self, leaves: Sequence[Callable[[], Awaitable[object]]]) -> None:
+        """Close the runtime, in a task of its own: a caller that is cancelled ends the grace only."""
         models, self._models = self._models, {}
         writer, self._writer = self._writer, None
-        errors = await _closed(session.close for session in tuple(self._sessions.values()))
+        errors = await _closed(leaves)
         errors += await _closed(model.aclose for model in models.values())
         for held in (writer, self._checker, self._tools):
             errors += await _closed([held.aclose] if held else [])
@@ -149,10 +192,8 @@ class Runtime:
         schema_json(output_schema)
         if self._approver is None:
             refuse_unasked(agent)
-        session = await self.open(agent, session_id=session_id, limits=limits, title=prompt)
-        try:
+        async with self.open(agent, session_id=session_id, limits=limits, title=prompt) as session:
             outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
-        finally:
             head = await session.close()
         return with_head(outcome, head)
 
@@ -168,6 +209,7 @@ class Runtime:
     ) -> Outcome:
         """Open the log, run one prompt, close the log: `run` for programs without an event loop.
 
+        Ctrl-C and SIGTERM detach the session; SIGTERM ends the program by SystemExit unless it handles it.
         Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
         """
         _refuse_inside_loop()
@@ -183,30 +225,46 @@ class Runtime:
                     request_id=request_id,
                 )
 
-        return event_loop.run(once())
+        return event_loop.run_until_signal(once())
 
-    async def open(
+    def open(
         self,
         agent: Agent,
         *,
         session_id: str = "",
         limits: Limits | None = None,
         title: "str | Sequence[Mapping[str, object]]" = "",
-    ) -> Session:
-        """Open a new session with this agent as its host. limits: narrower ones than the runtime's hold.
+        resume: bool = False,
+    ) -> Opening:
+        """Open a session with this agent as its host: `await` it, or `async with` it.
 
-        Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
+        limits: narrower ones than the runtime's hold. resume: True also goes on with a session of this id
+        that is not closed, or returns the one that runs in this runtime.
+
+        Raises InvalidAgent, SessionExists, and MisuseError where no model is given; with `resume` also what
+        `Runtime.resume` raises.
         """
+        return Opening(lambda: self._open(agent, session_id, limits, title, resume))
+
+    async def _open(
+        self, agent: Agent, session_id: str, limits: Limits | None, title: object, resumes: bool
+    ) -> Session:
         self._usable()
         found = self._agents_of(agent, limits)
         name = checked_name("session_id", session_id) or new_session_id()
         self._secrets.refuse_in("session_id", name)
+        if resumes and (live := self._live.find(name, self._life)):
+            live.stay()
+            return live
+        if resumes and session_id:
+            with contextlib.suppress(SessionNotFound):
+                return await self._resume(name, agent, Continuing(limits))
         epoch = await self._log.create(name, now_ms(), self._title(title))
         session, board = self._put_together(name, epoch, found)
         board.submit_for_client(found.opened)
         return session
 
-    async def resume(
+    def resume(
         self,
         session_id: str,
         agent: Agent,
@@ -214,34 +272,55 @@ class Runtime:
         limits: Limits | None = None,
         extend: float = 0.0,
         accept_changes: bool = False,
-    ) -> Session:
-        """Resume a session that another process left; `await session.outcome` for its unfinished ask.
+        steal: bool = False,
+    ) -> Opening:
+        """Resume a session that another process left: `await` it, or `async with` it.
 
-        Nothing durable is done again. Model calls without an answer are charged in full and made again;
-        `read` and `idempotent` tools run again; `write` tools that had started do not, their calls are
-        `interrupted`. docs/resume.md has the whole table.
+        `await session.outcome` is its unfinished ask, if there is one; an idle conversation goes on with the
+        next `ask`. Nothing durable is done again. Model calls that were cut off are made again, those of a
+        crash charged in full; `read` and `idempotent` tools run again; `write` tools that had started do not,
+        their calls are `interrupted`. docs/resume.md has the whole table.
 
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
-        agents that have changed, and records that.
+        agents that have changed, and records that. steal: True takes a session over that runs in this
+        process.
 
         Raises AgentsChanged for agents that differ from the recorded ones, SessionEnded for a closed session,
         SessionBusy for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what
         the log says, and SessionFailed if the supervisor's decider raises.
         """
+        how = Continuing(limits, extend, accept_changes, steal)
+        return Opening(lambda: self._resume(session_id, agent, how))
+
+    def reopen(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        limits: Limits | None = None,
+        accept_changes: bool = False,
+    ) -> Opening:
+        """Continue the conversation of a closed session: `await` it, or `async with` it.
+
+        A session that is not closed is resumed. Parameters and errors are those of `resume`.
+        """
+        how = Continuing(limits, accept_changes=accept_changes, reopens=True)
+        return Opening(lambda: self._resume(session_id, agent, how))
+
+    async def _resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
         writer = self._usable()
-        found = self._agents_of(agent, limits)
-        more_ms = extension_ms(extend)
-        if session_id in self._sessions or session_id in self._resuming:
-            raise SessionBusy(
-                f"session {session_id} runs here; use the Session that `open` or `resume` returned"
+        found = self._agents_of(agent, how.limits)
+        more_ms = extension_ms(how.extend)
+        with self._live.claim(session_id, how.steal) as former:
+            if former is not None and former.has_failed:
+                await former.close()
+            epoch, head, recorded = await take_over(
+                self._log, session_id, found.opened, how.accept_changes, how.reopens
             )
-        self._resuming.add(session_id)  # before the first await: a second resume would fence this one
-        try:
-            epoch, head, recorded = await take_over(self._log, session_id, found.opened, accept_changes)
-        finally:
-            self._resuming.discard(session_id)
-        first = continuation(recorded, found.opened, limits is not None, more_ms)
+        if not self._counts_downtime:
+            more_ms += downtime_ms(recorded)
+        first = continuation(recorded, found.opened, how.limits is not None, more_ms)
         recovered = recover_session(session_id, recorded, first, PortGate(self._is_strict))
         writer.attach(session_id, epoch, head)
         session, board = self._put_together(session_id, epoch, found)
@@ -260,14 +339,13 @@ class Runtime:
         # By identity: sessions may share a model, and `aclose` closes it once.
         self._models.update((id(one), one) for one in found.models.values())
         board.secrets = self._secrets
-        session = Session(board, self._log, found.unpriced)
+        session = Session(board, self._log, found.unpriced, self._life)
         board.ports[MODEL] = ModelPort(board, found.models, session.on_text)
         board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.on_progress)
         board.ports[APPROVALS] = ApprovalPort(board, self._log, self._approver, session.on_approval)
         board.ports[SCHEMA] = SchemaPort(board, self._checker)
         board.clock = ClockPort(board)
-        self._sessions[name] = session
-        session.on_release = lambda: self._sessions.pop(name, None)
+        self._live.add(session)
         return session, board
 
     def _usable(self) -> GroupWriter:

@@ -35,6 +35,7 @@ from callboard.actors.protocol.messages import (
     Delegate,
     Finished,
     ReportBack,
+    Resumed,
     SessionOpened,
     Stopped,
     TurnRequested,
@@ -111,6 +112,8 @@ SESSION_MOVES: Final[Moves] = MappingProxyType(
         ("ending", "straggling"): frozenset({TimerFired}),
         ("straggling", "open"): frozenset({Finished, Stopped}),
         ("straggling", "closed"): frozenset({Close}),
+        ("closed", "open"): frozenset({Resumed}),
+        ("closed", "straggling"): frozenset({Resumed}),
     }
 )
 

@@ -15,6 +15,7 @@
         BadSchedule               no schedule, or one of another scenario  (callboard.testing)
         ScheduleMisfit            a schedule that no longer fits the code  (callboard.testing)
       SessionFailed               a session that ended in this process; its log stays readable
+      SessionDetached             a session that this process has left; another one, or a resume, goes on
       OutcomeError                Outcome.unwrap() of an outcome that is not ok
       StoreError
         StoreLocked               a file that another process owns
@@ -90,6 +91,10 @@ class ScriptError(MisuseError):
 
 class SessionFailed(CallboardError):
     """A session that cannot go on in this process; its log stays readable."""
+
+
+class SessionDetached(CallboardError):
+    """A session that this process has left politely; `resume` goes on with it."""
 
 
 class OutcomeError(CallboardError):

@@ -1,6 +1,7 @@
 """Resuming: a resume may change the profiles, the model and the limits of a session, and extend deadlines.
 
 Living agents keep their profile, model and limits. Agents that begin after the resume get the new ones.
+A closed session is open again: its conversation, its agents' ordinals and its spending continue.
 """
 
 from msgspec.structs import replace
@@ -17,6 +18,8 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
     """Apply the changes with which another process resumes the session."""
     if work.state.phase == "new":
         return
+    if work.state.phase == "closed":
+        work.update_session(phase="open", is_closing=False)
     profiles = read_profiles(resumed.profiles)
     if resumed.profiles and profiles is not None:
         work.update_session(host_name=resumed.host, profiles=profiles)

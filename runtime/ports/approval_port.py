@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
@@ -41,6 +41,14 @@ class ApprovalPort:
         """Withdraw the question. Return False if it was not asked yet."""
         return self._tasks.cancel(request.seq)
 
+    def detach(self) -> None:
+        """Leave every request open: a resume asks again."""
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of no question: an answer of a person is not waited for."""
+        return set()
+
     async def aclose(self) -> None:
         """Withdraw all questions."""
         await self._tasks.aclose()
@@ -49,7 +57,10 @@ class ApprovalPort:
         try:
             given = await asking
         except asyncio.CancelledError:
-            self._board.answer(request, self._board.gate.cancelled(request))
+            if self._tasks.is_orphaned(request.seq):
+                self._board.end_with_loop()
+            else:
+                self._board.answer(request, self._board.gate.cancelled(request))
         else:
             self._board.answer(request, Post(request.sender, given))
 

@@ -1,6 +1,6 @@
 """The outcome of an ask, as its caller gets it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -8,6 +8,7 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, St
 from callboard.actors.protocol.errors import OutcomeError
 from callboard.actors.protocol.messages import AskEnded
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.runtime.log.protocol import Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,8 @@ def outcome_of(session_id: str, ended: AskEnded, head: tuple[int, str]) -> Outco
         ended.unsettled,
         ended.in_doubt,
     )
+
+
+def with_head(outcome: Outcome, head: Head) -> Outcome:
+    """Return the outcome with a later head of the same log."""
+    return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome

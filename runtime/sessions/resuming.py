@@ -1,6 +1,5 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -9,12 +8,12 @@ from callboard.actors.protocol.errors import (
     AgentsChanged,
     CorruptLog,
     Diverged,
-    MisuseError,
     SessionEnded,
     SessionFailed,
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import RULES, Ask, AskEnded, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
@@ -22,6 +21,7 @@ from callboard.actors.session.recovery import Recovered, recover
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
+from callboard.runtime.sessions.detaching import seconds
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 
 _PAGE: Final = 2_000
@@ -55,6 +55,16 @@ class RecordedSession(NamedTuple):
     def is_closed(self) -> bool:
         """Return whether nothing is left to be done."""
         return bool(self.events) and isinstance(self.events[-1].body, SessionClosed)
+
+
+class Continuing(NamedTuple):
+    """How to continue a session; the fields are the parameters of `Runtime.resume` and `reopen`."""
+
+    limits: Limits | None = None
+    extend: float = 0.0
+    accept_changes: bool = False
+    steal: bool = False
+    reopens: bool = False
 
 
 async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
@@ -97,19 +107,21 @@ def _spoken_for(
 
 
 async def take_over(
-    log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool
+    log: EventLog, session_id: str, now: SessionOpened, accept_changes: bool, reopens: bool
 ) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
     now: the session as it would be opened today. accept_changes: accept other agents than the recorded ones.
+    reopens: take over a closed session too.
+
     Raises SessionNotFound, SessionEnded, AgentsChanged, CorruptLog.
     """
     recorded = await _read(log, session_id)
-    check(session_id, recorded, now, accept_changes)  # first, so that a refusal fences no running owner
+    check(session_id, recorded, now, accept_changes, reopens)  # first: a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
         recorded = await _read(log, session_id)
-        check(session_id, recorded, now, accept_changes)
+        check(session_id, recorded, now, accept_changes, reopens)
     if head.seq != len(recorded.events):
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
@@ -117,11 +129,14 @@ async def take_over(
     return epoch, head, recorded
 
 
-def check(session_id: str, recorded: RecordedSession, now: SessionOpened, accept_changes: bool) -> None:
+def check(
+    session_id: str, recorded: RecordedSession, now: SessionOpened, accept_changes: bool, reopens: bool
+) -> None:
     """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged."""
-    if recorded.is_closed:
+    if recorded.is_closed and not reopens:
         raise SessionEnded(
-            f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
+            f"session {session_id} is closed, nothing is left to be done; see `callboard show`, or continue "
+            f"the conversation with `await runtime.reopen({session_id!r}, agent)`"
         )
     found = changes(recorded, now)
     if found and not accept_changes:
@@ -174,7 +189,9 @@ def recover_session(
 
 def extension_ms(extend: float) -> int:
     """Convert seconds to milliseconds. Raises MisuseError for other values than numbers from 0 up."""
-    is_number = isinstance(extend, int | float) and not isinstance(extend, bool)
-    if not is_number or not 0 <= extend < math.inf:
-        raise MisuseError(f"extend={extend!r}: a number of seconds from 0 up")
-    return round(extend * 1_000)
+    return round(seconds("extend", extend) * 1_000)
+
+
+def downtime_ms(recorded: RecordedSession) -> int:
+    """Return the time since the last event of a session."""
+    return max(0, now_ms() - recorded.events[-1].at) if recorded.events else 0

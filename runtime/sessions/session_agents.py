@@ -8,10 +8,9 @@ from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import RULES, SessionOpened
-from callboard.runtime.agent import Agent, roster
+from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.session import refuse_unpriced
 
 
 class SessionAgents(NamedTuple):

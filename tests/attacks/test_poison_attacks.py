@@ -423,7 +423,7 @@ def test_ctrl_c_twice_leaves_a_log_from_which_the_next_process_goes_on(verb: str
         until(lambda: (tmp_path / "started").exists())
         process.send_signal(signal.SIGINT)
         for line in process.stderr:
-            if b"cancelling the ask" in line:
+            if b"leaving, the work under way" in line:
                 break
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
