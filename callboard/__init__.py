@@ -21,6 +21,7 @@ _HOMES = {
         "InvalidAgent",
         "InvalidPrompt",
         "InvalidSchema",
+        "MissingDeps",
         "MissingExtra",
         "MissingKey",
         "MissingType",

@@ -11,6 +11,7 @@ from callboard.actors.protocol.errors import InsideLoop as InsideLoop
 from callboard.actors.protocol.errors import InvalidAgent as InvalidAgent
 from callboard.actors.protocol.errors import InvalidPrompt as InvalidPrompt
 from callboard.actors.protocol.errors import InvalidSchema as InvalidSchema
+from callboard.actors.protocol.errors import MissingDeps as MissingDeps
 from callboard.actors.protocol.errors import MissingExtra as MissingExtra
 from callboard.actors.protocol.errors import MissingKey as MissingKey
 from callboard.actors.protocol.errors import MissingType as MissingType
@@ -108,6 +109,7 @@ __all__ = [
     "InvalidSchema",
     "Limits",
     "MemoryLog",
+    "MissingDeps",
     "MissingExtra",
     "MissingKey",
     "MissingType",

@@ -106,12 +106,22 @@ def _check(agent: str, what: str, value: object, kind: type | UnionType) -> None
 
 
 def _model(agent: str, model: object) -> Model | None:
+    try:
+        return model_or_name(model)
+    except MisuseError as error:
+        if isinstance(model, str):
+            raise
+        raise InvalidAgent(f"agent {agent!r}: {error}") from None
+
+
+def model_or_name(model: object) -> Model | None:
+    """Return a model, or the one of this name. Raises MisuseError for another object, UnknownName."""
     if model is None or is_model(model):
         return model
     if isinstance(model, str):
         return model_named(model)
-    raise InvalidAgent(
-        f"agent {agent!r}: model={model!r:.80} is not a model; pass AnthropicModel(...), or a name such as "
+    raise MisuseError(
+        f"model={model!r:.80} is not a model; pass AnthropicModel(...), or a name such as "
         '"anthropic:claude-sonnet-5"'
     )
 
@@ -176,3 +186,12 @@ def checked_name(what: str, name: str) -> str:
     if not isinstance(name, str) or len(name) > NAME_CHARS_MAX or not (name.isprintable() or not name):
         raise MisuseError(f"{what}={name!r}: use up to {NAME_CHARS_MAX} printable characters")
     return name
+
+
+def refuse_unpriced(model: str, *limits: Limits) -> None:
+    """Refuse cost limits for a model without known prices. model: empty if all have prices."""
+    if model and any(one.cost is not None for one in limits):
+        raise MisuseError(
+            f"a cost limit is set, and the prices of model {model!r} are not known; "
+            "pass prices=Prices(...) to the model, or limit tokens instead"
+        )

@@ -5,7 +5,10 @@ their own keep it: nothing here changes asyncio's policy.
 """
 
 import asyncio
+import contextlib
 import os
+import signal
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -19,6 +22,42 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end on a loop of its own, as `asyncio.run` does."""
     with runner() as own:
         return own.run(work)
+
+
+def run_until_signal(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, or cancel it at Ctrl-C (KeyboardInterrupt) or SIGTERM (SystemExit).
+
+    A handler that the program has installed for SIGTERM stays.
+    """
+    is_mine = threading.current_thread() is threading.main_thread() and not _has_handler()
+    came: list[int] = []
+
+    async def guarded() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop() -> None:
+            came.append(signal.SIGTERM)
+            task.cancel()
+
+        with contextlib.ExitStack() as stack:
+            if is_mine:
+                # Windows has no signals on the event loop.
+                with contextlib.suppress(NotImplementedError):
+                    loop.add_signal_handler(signal.SIGTERM, stop)
+                    stack.callback(loop.remove_signal_handler, signal.SIGTERM)
+            return await work
+
+    try:
+        return run(guarded())
+    except asyncio.CancelledError:
+        if came:
+            raise SystemExit(128 + came[0]) from None
+        raise
+
+
+def _has_handler() -> bool:
+    return signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
 
 
 def runner() -> asyncio.Runner:

@@ -9,6 +9,8 @@ from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.catalog import SessionCatalog
+from callboard.runtime.sessions.live_sessions import live_sessions_of
+from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.resume_many import Hosts, Resumption, host_finder, resume_each
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.statistics import RuntimeStats, stats_of
@@ -19,15 +21,14 @@ class Operations(ABC):
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._sessions: dict[str, Session] = {}
-        self._resuming: set[str] = set()  # ids that another call is about to resume or delete
-        self._catalog = SessionCatalog(log, self._sessions, self._resuming)
+        self._live = live_sessions_of(log)
+        self._catalog = SessionCatalog(log, self._live)
 
     @abstractmethod
     def _usable(self) -> GroupWriter: ...
 
     @abstractmethod
-    async def resume(self, session_id: str, agent: Agent) -> Session:
+    def resume(self, session_id: str, agent: Agent) -> Opening:
         """Resume a session that another process left."""
 
     async def sessions(
@@ -106,4 +107,4 @@ class Operations(ABC):
 
     def stats(self) -> RuntimeStats:
         """Return what this runtime does right now, for a health check or a dashboard."""
-        return stats_of(self._sessions.values(), self._usable(), self._log)
+        return stats_of(self._live, self._usable(), self._log)

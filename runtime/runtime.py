@@ -3,55 +3,42 @@
 import asyncio
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from msgspec.structs import replace
-
-from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
-from callboard.actors.protocol.errors import InsideLoop, MisuseError, SessionBusy
-from callboard.actors.protocol.limits import Limits, narrow
+from callboard.actors.protocol.errors import InsideLoop, MisuseError
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.session.capacity import Capacity
-from callboard.actors.session.port_gate import PortGate
-from callboard.actors.supervisor.state import SupervisorState
 from callboard.runtime import event_loop
-from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json
+from callboard.runtime.agent import Agent, limits_of, model_or_name, prompt_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
-from callboard.runtime.clock import new_session_id, now_ms
 from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.models.protocol import Model, model_named
+from callboard.runtime.models.protocol import Model
 from callboard.runtime.operations import Operations
-from callboard.runtime.ports.approval_port import ApprovalPort
-from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
-from callboard.runtime.ports.clock_port import ClockPort
-from callboard.runtime.ports.model_port import ModelPort
-from callboard.runtime.ports.schema_port import SchemaPort
-from callboard.runtime.ports.tool_port import ToolPort
-from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.checker import SchemaChecker
 from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.secrets.refs import SecretPattern, SecretRef
 from callboard.runtime.secrets.registry import Secrets
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, checked_policy
-from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.call_options import Prompt, RunOptions
-from callboard.runtime.sessions.labels import checked_tags, metadata_json
-from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.resuming import continuation, extension_ms, recover_session, take_over
-from callboard.runtime.sessions.session import Session, with_head
-from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session, refuse_unasked
-from callboard.runtime.sessions.session_types import SessionTypes, schema_of_ask
+from callboard.runtime.sessions.call_options import Prompt, RunOptions, split
+from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessLife, seconds
+from callboard.runtime.sessions.opening import Opening
+from callboard.runtime.sessions.outcome import Outcome, with_head
+from callboard.runtime.sessions.resuming import Continuing
+from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_agents import refuse_unasked
+from callboard.runtime.sessions.session_types import schema_of_ask
+from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings, closed
 from callboard.runtime.tools.execution import ToolRunner
 
 T = TypeVar("T")
-
-_TITLE_CHARS_MAX: Final = 200
 
 
 class Runtime(Operations):
@@ -76,9 +63,16 @@ class Runtime(Operations):
         ones from the next ask on; `"accept"` takes the new ones for agents that begin from now on.
     capacity: limits of models over all sessions of this runtime, by model name: calls in flight, and tokens a
         minute. The sessions take turns (docs/capacity.md).
+    cancel_delay_s: seconds after which the ask of a cancelled caller is cancelled, and a session closed that
+        an exception has left, unless the runtime is ending by then.
+    deadline_counts_downtime: False lets the time without a process not count: a resume extends every running
+        deadline by the time since the last event.
+    deps: an object for the tools of every session (`ToolContext.deps`), never logged; or a function of the
+        session's id, tags and metadata that returns it.
 
-    Use it as an async context manager; many sessions may run in it at once. Raises StoreError when the log
-    cannot be opened.
+    Use it as an async context manager; many sessions may run in it at once. Leaving it, in any way, detaches
+    its sessions: nothing is lost, and `resume` goes on with them. Raises StoreError when the log cannot be
+    opened.
 
         async with Runtime("callboard.db", model=AnthropicModel("...")) as runtime:
             outcome = await runtime.run(host, "Which files are here?")
@@ -98,28 +92,32 @@ class Runtime(Operations):
         types: Sequence[object] = (),
         on_agents_changed: AgentsPolicy = "refuse",
         capacity: Mapping[str, Capacity] | None = None,
+        cancel_delay_s: float = 1.0,
+        deadline_counts_downtime: bool = True,
+        deps: object = None,
     ) -> None:
         super().__init__(open_log(log, durability) if isinstance(log, str | Path) else log)
         self._secrets = Secrets(secrets, finds_keys=redact_keys)
-        self._model = model_named(model) if isinstance(model, str) else model
-        self._limits = limits_of(limits)
-        self._types = tuple(map(output_type, types))
-        self._is_strict = strict_spending
-        self._approver = approve
-        self._on_agents_changed = checked_policy(on_agents_changed)
-        self._is_closing = False
+        self._settings = Settings(
+            model_or_name(model),
+            limits_of(limits),
+            strict_spending,
+            approve,
+            tuple(map(output_type, types)),
+            checked_policy(on_agents_changed),
+            deadline_counts_downtime,
+            deps,
+        )
+        self._life = ProcessLife(cancel_delay_s)
         self._process = os.getpid()
-        self._writer: GroupWriter | None = None
-        self._models: dict[int, Model] = {}
-        self._tools = ToolRunner()
-        self._checker = SchemaChecker()
+        self._starter: SessionStarter | None = None
         self._capacity = SharedCapacity(capacity)
         self._control = ControlServer(weakref.ref(self))
 
     @property
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
-        return MappingProxyType(self._sessions)
+        return MappingProxyType({session.id: session for session in self._live.of(self._life)})
 
     @property
     def log(self) -> EventLog:
@@ -138,35 +136,67 @@ class Runtime(Operations):
         await self._log.open()
         await loaded
         self._process = os.getpid()
-        self._writer = GroupWriter(self._log)
         self._control = ControlServer(weakref.ref(self))
         await self._control.open(self._log)
-        self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
-        self._is_closing = False
+        self._starter = SessionStarter(
+            self._settings,
+            self._log,
+            GroupWriter(self._log),
+            self._live,
+            self._life,
+            self._secrets,
+            checker,
+            ToolRunner(),
+            self._capacity,
+        )
+        self._life.is_ending = False
         self._catalog.remover.start()  # with the rest of what an earlier process had deleted
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def aclose(self) -> None:
-        """Close every session, its running ask first, then the models that were used, then the log.
+    def stopping(self) -> None:
+        """Mark the runtime as ending: from now on a cancelled caller does not cancel its ask.
+
+        For the shutdown hook of a server that cancels its requests before it closes the runtime.
+        """
+        self._life.is_ending = True
+
+    async def aclose(self, *, grace_s: float = DETACH_GRACE_S, cancel: bool = False) -> None:
+        """Detach every session, then close the models that were used, then the log.
+
+        grace_s: seconds for the answers under way (`Session.detach`). cancel: True closes the sessions
+        instead, their running asks first; a closed session needs `reopen`.
 
         A failure on the way does not keep the rest open; the first error is raised at the end. Raises
         MisuseError, and closes nothing, on another event loop than that of its sessions.
         """
         if self._process != os.getpid():
             return  # a forked child: sessions, models and log belong to its parent's loop
-        for session in self._sessions.values():
+        sessions = self._live.of(self._life)
+        for session in sessions:
             session.check_loop()
-        self._is_closing = True
-        models, self._models = self._models, {}
-        writer, self._writer = self._writer, None
-        errors = await _closed([self._control.aclose])
-        errors += await _closed(session.close for session in tuple(self._sessions.values()))
-        errors += await _closed(model.aclose for model in models.values())
-        for held in (self._catalog.remover, writer, self._checker, self._tools):
-            errors += await _closed([held.aclose] if held else [])
+        self._life.is_ending = True
+        starter, self._starter = self._starter, None
+        grace = Grace(seconds("grace_s", grace_s))
+        leaves = [session.close if cancel else partial(session.detach_within, grace) for session in sessions]
+        work = asyncio.get_running_loop().create_task(self._close(leaves, starter))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            grace.end()
+            await asyncio.wait([work])
+            raise
+
+    async def _close(
+        self, leaves: Sequence[Callable[[], Awaitable[object]]], starter: SessionStarter | None
+    ) -> None:
+        """Close the runtime, in a task of its own: a caller that is cancelled ends the grace only."""
+        errors = await closed([self._control.aclose])
+        errors += await closed(leaves)
+        errors += await closed([self._catalog.remover.aclose])
+        errors += await starter.aclose() if starter else []
         self._capacity.close()
         await self._log.close()
         if errors:
@@ -195,29 +225,18 @@ class Runtime(Operations):
     ) -> Outcome[Any]: ...
 
     async def run(
-        self,
-        agent: Agent,
-        prompt: Prompt,
-        *,
-        output_schema: object = None,
-        limits: Limits | None = None,
-        session_id: str = "",
-        request_id: str = "",
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, object] | None = None,
+        self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
     ) -> Outcome[Any]:
         """Run one prompt to one outcome, in a session of its own. `open` and `ask` have these parameters."""
         # Checked before `open`: a bad argument must not leave an empty session in the log.
         prompt_json(prompt)
-        await self._checker.refuse_broken(schema_of_ask(agent, output_schema))
-        if self._approver is None:
+        starter = self._started()
+        await starter.checker.refuse_broken(schema_of_ask(agent, output_schema))
+        if self._settings.approver is None:
             refuse_unasked(agent)
-        session = await self.open(
-            agent, session_id=session_id, limits=limits, title=prompt, tags=tags, metadata=metadata
-        )
-        try:
-            outcome = await session.ask(prompt, output_schema=output_schema, request_id=request_id)
-        finally:
+        new, ask = split(options)
+        async with self.open(agent, title=prompt, **new) as session:
+            outcome = await session.ask(prompt, output_schema=output_schema, **ask)
             head = await session.close()
         return with_head(outcome, head)
 
@@ -242,70 +261,46 @@ class Runtime(Operations):
     ) -> Outcome[Any]: ...
 
     def run_sync(
-        self,
-        agent: Agent,
-        prompt: Prompt,
-        *,
-        output_schema: object = None,
-        limits: Limits | None = None,
-        session_id: str = "",
-        request_id: str = "",
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, object] | None = None,
+        self, agent: Agent, prompt: Prompt, *, output_schema: object = None, **options: Unpack[RunOptions]
     ) -> Outcome[Any]:
         """Open the log, run one prompt, close the log: `run` for programs without an event loop.
 
+        Ctrl-C and SIGTERM detach the session; SIGTERM ends the program by SystemExit unless it handles it.
         Raises InsideLoop where a loop runs already; use `await runtime.run(...)` there.
         """
         _refuse_inside_loop()
 
         async def once() -> Outcome[Any]:
             async with self:
-                return await self.run(
-                    agent,
-                    prompt,
-                    output_schema=output_schema,
-                    limits=limits,
-                    session_id=session_id,
-                    request_id=request_id,
-                    tags=tags,
-                    metadata=metadata,
-                )
+                return await self.run(agent, prompt, output_schema=output_schema, **options)
 
-        return event_loop.run(once())
+        return event_loop.run_until_signal(once())
 
-    async def open(
+    def open(
         self,
         agent: Agent,
         *,
-        session_id: str = "",
+        session_id: str | None = None,
         limits: Limits | None = None,
-        title: "str | Sequence[Mapping[str, object]]" = "",
+        title: Prompt | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, object] | None = None,
-    ) -> Session:
-        """Open a new session with this agent as its host. limits: narrower ones than the runtime's hold.
+        resume: bool = False,
+    ) -> Opening:
+        """Open a session with this agent as its host: `await` it, or `async with` it.
 
+        limits: narrower ones than the runtime's hold. resume: True also goes on with a session of this id
+        that is not closed, or returns the one that runs in this runtime.
         tags: up to 32 words by which `sessions` finds it. metadata: a small JSON object that it shows. Both
         are logged, and neither is shown to a model.
 
-        Raises InvalidAgent, SessionExists, and MisuseError where no model is given.
+        Raises InvalidAgent, SessionExists, and MisuseError where no model is given; with `resume` also what
+        `Runtime.resume` raises.
         """
-        self._usable()
-        found = self._agents_of(agent, limits)
-        name = checked_name("session_id", session_id) or new_session_id()
-        self._secrets.refuse_in("session_id", name)
-        opened = replace(
-            found.opened,
-            tags=checked_tags(tags, self._secrets),
-            metadata=metadata_json(metadata, self._secrets),
-        )
-        epoch = await self._log.create(name, now_ms(), self._title(title))
-        session, board = self._put_together(name, epoch, found, self._types_of(found))
-        board.submit_for_client(opened)
-        return session
+        new = NewSession(session_id or "", limits, title, resume, tags, metadata)
+        return Opening(lambda: self._started().open(agent, new))
 
-    async def resume(
+    def resume(
         self,
         session_id: str,
         agent: Agent,
@@ -313,90 +308,52 @@ class Runtime(Operations):
         limits: Limits | None = None,
         extend: float = 0.0,
         accept_changes: bool = False,
-    ) -> Session:
-        """Resume a session that another process left; `await session.outcome` for its unfinished ask.
+        steal: bool = False,
+        deps: object = None,
+    ) -> Opening:
+        """Resume a session that another process left: `await` it, or `async with` it.
 
-        Nothing durable is done again. Model calls without an answer are charged in full and made again;
-        `read` and `idempotent` tools run again; `write` tools that had started do not, their calls are
-        `interrupted`. docs/resume.md has the whole table.
+        `await session.outcome` is its unfinished ask, if there is one; an idle conversation goes on with the
+        next `ask`. Nothing durable is done again. Model calls that were cut off are made again, those of a
+        crash charged in full; `read` and `idempotent` tools run again; `write` tools that had started do not,
+        their calls are `interrupted`. docs/resume.md has the whole table.
 
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
-        agents that have changed, and records that, whatever `Runtime(on_agents_changed=...)` says.
+        agents that have changed, and records that, whatever `Runtime(on_agents_changed=...)` says. steal:
+        True takes a session over that runs in this process. deps: for its tools; None for the runtime's.
 
-        Raises AgentsChanged for agents that differ from the recorded ones, MissingType for an unfinished ask
-        whose output type is not given (`Runtime(types=)`), SessionEnded for a closed session,
-        SessionBusy for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what
-        the log says, and SessionFailed if the supervisor's decider raises.
+        Raises AgentsChanged for agents that differ from the recorded ones, MissingType and MissingDeps for an
+        unfinished ask whose output type or deps are not given, SessionEnded for a closed session, SessionBusy
+        for one that runs here, SessionNotFound, CorruptLog, Diverged if the code does not do what the log
+        says, and SessionFailed if the supervisor's decider raises.
         """
-        writer = self._usable()
-        found = self._agents_of(agent, limits)
-        types = self._types_of(found)
-        more_ms = extension_ms(extend)
-        policy = "accept" if accept_changes else self._on_agents_changed
-        if session_id in self._sessions or session_id in self._resuming:
-            raise SessionBusy(
-                f"session {session_id} runs here; use the Session that `open` or `resume` returned"
-            )
-        self._resuming.add(session_id)  # before the first await: a second resume would fence this one
-        try:
-            epoch, head, recorded = await take_over(
-                self._log, session_id, found.opened, policy, types, found.models
-            )
-        finally:
-            self._resuming.discard(session_id)
-        first = continuation(recorded, found.opened, limits is not None, more_ms, policy)
-        recovered = recover_session(session_id, recorded, first, PortGate(self._is_strict))
-        writer.attach(session_id, epoch, head)
-        session, board = self._put_together(session_id, epoch, found, types)
-        supervisor = recovered.states[SUPERVISOR]
-        session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
-        board.restore(recovered)
-        return session
+        how = Continuing(limits, extend, accept_changes, steal, deps=deps)
+        return Opening(lambda: self._started().resume(session_id, agent, how))
 
-    def _agents_of(self, host: Agent, limits: Limits | None) -> SessionAgents:
-        bounds = narrow(self._limits, limits_of(limits))
-        return agents_of_session(host, self._model, bounds, self._secrets, self._capacity.limits)
+    def reopen(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        limits: Limits | None = None,
+        accept_changes: bool = False,
+        deps: object = None,
+    ) -> Opening:
+        """Continue the conversation of a closed session: `await` it, or `async with` it.
 
-    def _types_of(self, found: SessionAgents) -> SessionTypes:
-        return SessionTypes(found.agents, found.opened.host, self._types)
+        A session that is not closed is resumed. Parameters and errors are those of `resume`.
+        """
+        how = Continuing(limits, accept_changes=accept_changes, reopens=True, deps=deps)
+        return Opening(lambda: self._started().resume(session_id, agent, how))
 
-    def _put_together(
-        self, name: str, epoch: int, found: SessionAgents, types: SessionTypes
-    ) -> tuple[Session, Board]:
-        """Build a session with its board and ports, before its first event in this process."""
-        board = Board(name, epoch, self._usable(), self._is_strict)
-        # By identity: sessions may share a model, and `aclose` closes it once.
-        self._models.update((id(one), one) for one in found.models.values())
-        board.secrets = self._secrets
-        session = Session(board, self._log, types, self._checker.refuse_broken, found.unpriced)
-        models = ModelPort(board, found.models, session.hub)
-        places = board.ports[CAPACITY] = CapacityPort(board, self._capacity)
-        board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
-        board.ports[TOOLS] = ToolPort(board, found.agents, self._tools, session.hub.on_progress)
-        board.ports[APPROVALS] = session.approval_port = ApprovalPort(
-            board, self._log, found.agents, self._approver, session.on_approval
-        )
-        board.ports[SCHEMA] = SchemaPort(board, self._checker, types)
-        board.clock = ClockPort(board)
-        self._sessions[name] = session
-        session.on_release = lambda: self._sessions.pop(name, None)
-        return session, board
+    def _started(self) -> SessionStarter:
+        if self._starter is None:
+            raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
+        return self._starter
 
     def _usable(self) -> GroupWriter:
-        if self._writer is None or self._is_closing:
-            raise MisuseError("the runtime is not open; use `async with Runtime(...) as runtime:`")
-        return self._writer
-
-    def _title(self, prompt: object) -> str:
-        kept = self._secrets.redactor.kept
-        return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
-
-
-async def _closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:
-    """Close what can be closed together. Return the errors."""
-    found = await asyncio.gather(*(close() for close in closers), return_exceptions=True)
-    return [error for error in found if isinstance(error, BaseException)]
+        return self._started().writer
 
 
 def _refuse_inside_loop() -> None:

@@ -35,6 +35,7 @@ from callboard.actors.protocol.messages import (
     Delegate,
     Finished,
     ReportBack,
+    Resumed,
     SessionOpened,
     Stopped,
     TurnRequested,
@@ -114,6 +115,8 @@ SESSION_MOVES: Final[Moves] = MappingProxyType(
         ("ending", "straggling"): frozenset({TimerFired}),
         ("straggling", "open"): _GONE,
         ("straggling", "closed"): frozenset({Close}),
+        ("closed", "open"): frozenset({Resumed}),
+        ("closed", "straggling"): frozenset({Resumed}),
     }
 )
 

@@ -5,6 +5,7 @@
         InvalidAgent              an agent, tool or roster that cannot work
         InvalidPrompt             a prompt, schema or value that the boundary refuses
           InvalidSchema           an output schema, or a type, that cannot describe a report
+        MissingDeps               the object for the tools of a recorded ask, which the program does not give
         MissingType               the type of a recorded ask, which the resuming program does not give
         AgentsChanged             other agents than those of the recorded session
         UnknownName               a missing agent, tool, model or session
@@ -18,6 +19,7 @@
         BadSchedule               no schedule, or one of another scenario  (callboard.testing)
         ScheduleMisfit            a schedule that no longer fits the code  (callboard.testing)
       SessionFailed               a session that ended in this process; its log stays readable
+      SessionDetached             a session that this process has left; another one, or a resume, goes on
       OutcomeError                Outcome.unwrap() of an outcome that is not ok
       StoreError
         StoreLocked               a file that another process owns
@@ -57,6 +59,10 @@ class InvalidPrompt(MisuseError, ValueError):
 
 class InvalidSchema(InvalidPrompt):
     """An output schema that is no valid JSON schema, or a type that no JSON schema describes."""
+
+
+class MissingDeps(MisuseError, LookupError):
+    """The object for the tools of a recorded ask, which the resuming program does not give."""
 
 
 class MissingType(MisuseError, LookupError):
@@ -109,6 +115,10 @@ class ScriptError(MisuseError):
 
 class SessionFailed(CallboardError):
     """A session that cannot go on in this process; its log stays readable."""
+
+
+class SessionDetached(CallboardError):
+    """A session that this process has left politely; `resume` goes on with it."""
 
 
 class OutcomeError(CallboardError):

@@ -85,7 +85,8 @@ class Resumed(RichMessage, frozen=True):
 class Ask(RichMessage, frozen=True):
     """A prompt for the host: text or content blocks. schema: of its answer, null for text.
 
-    output_type: the name of the Python type that the schema was made of, empty for none.
+    output_type: the name of the Python type that the schema was made of, empty for none. deps: the name of
+    the type of the object that its tools get, empty for none.
     """
 
     request_id: str
@@ -93,6 +94,7 @@ class Ask(RichMessage, frozen=True):
     schema: Json = NULL
     limits: Limits = Limits()
     output_type: str = ""
+    deps: str = ""
 
 
 @final

@@ -220,7 +220,7 @@ class SessionCore:
             ports.post(request.recipient, request.seq, (start.announcement,))
         return self.seq
 
-    # --- detaching and continuing -----------------------------------------------------------------
+    # --- detaching and continuing ---------------------------------------------------
 
     def stand_still(self) -> None:
         """Detach: deliver no event but the client's, and let no port start. Ports may still answer.

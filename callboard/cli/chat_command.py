@@ -12,6 +12,7 @@ import click
 
 from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AskEnded, Begin
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.cli.errors import FAILED
@@ -25,15 +26,17 @@ from callboard.cli.output import console_on, emit, emit_json, emit_lines, talk
 from callboard.cli.terminal_escape import safe_text
 from callboard.cli.tree_view import Space, tree_lines
 from callboard.runtime import event_loop
+from callboard.runtime.agent import Agent
 from callboard.runtime.clock import now_ms
 from callboard.runtime.log.tree import Tree
+from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.stream_items import StreamCut, StreamEvent, TextDelta, TextReset
 
 _LAG_S: Final = 0.04  # between two looks for new text
 _HELP: Final = (
-    "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  cancel the running ask"
+    "/tree  show the agents    /help  show this    /quit or Ctrl-D  leave    Ctrl-C  leave, to be resumed"
 )
 
 
@@ -46,7 +49,8 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
     """Talk with an agent, or send it prompts line by line.
 
     On a terminal, type a prompt: the answer streams in, and the tree of agents is shown while the agent
-    delegates. Ctrl-C cancels the running ask, Ctrl-D or /quit ends the session, /help lists the rest.
+    delegates. Ctrl-C in an ask leaves the session to `callboard resume`, Ctrl-D or /quit ends it, /help
+    lists the rest.
 
     Through a pipe, each line is an ask and stdout gets each result; with --json, one JSON object a line. The
     exit code is 1 if any ask had no result.
@@ -64,7 +68,7 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
         with diverted(None):
             runner.run(runtime.__aenter__())
         try:
-            session = runner.run(runtime.open(found, limits=limits, title=f"chat with {found.name}"))
+            session = runner.run(_opened(runtime, found, limits))
             is_interactive = sys.stdin.isatty()
             where = f"session {session.session_id} in {setting.log}"
             talk(f"{found.name}: /help lists commands, Ctrl-D leaves; {where}" if is_interactive else where)
@@ -77,6 +81,10 @@ def chat(agent: str, model: str, setting: Setting, as_json: bool) -> int:
             runner.run(runtime.aclose())
     talk(f"look at it: callboard show {session.session_id}{log_flag()}")
     return 0 if is_interactive or conversation.is_ok else FAILED
+
+
+async def _opened(runtime: Runtime, agent: Agent, limits: Limits) -> Session:
+    return await runtime.open(agent, limits=limits, title=f"chat with {agent.name}")
 
 
 class Conversation:

@@ -67,6 +67,14 @@ class Failure(click.ClickException):
         click.echo(f"error: {safe_line(self.message)}", file=file, err=True)
 
 
+class Left(Failure):
+    """The end of a command whose session goes on later; the line says how, and is no error."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the line."""
+        click.echo(safe_line(self.message), file=file, err=True)
+
+
 def not_found(message: str) -> Failure:
     """Return the failure for a name that does not exist; the message lists names that do."""
     return Failure(message, NOT_FOUND)

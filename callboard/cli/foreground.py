@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import click
 import msgspec
 
-from callboard.actors.protocol.errors import InvalidPrompt
+from callboard.actors.protocol.errors import InvalidPrompt, SessionDetached
 from callboard.actors.protocol.limits import TABLE, WHOLE, Limits
 from callboard.cli.approving import Approver, Mode
-from callboard.cli.errors import FAILED, Failure, misused, not_found, refuse_if
+from callboard.cli.errors import FAILED, Failure, Left, misused, not_found, refuse_if
 from callboard.cli.live import diverted, watching
 from callboard.cli.loading import files_near
 from callboard.cli.options import log_flag, log_option
@@ -26,13 +26,14 @@ from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.recordings import keyed_log
 from callboard.runtime import event_loop
 from callboard.runtime.clock import now_ms
+from callboard.runtime.log.protocol import Head
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.runtime import Runtime
 from callboard.runtime.sanitize import check_json
 from callboard.runtime.schemas.engine import Refused, accept
 from callboard.runtime.secrets.refs import SecretRef
-from callboard.runtime.sessions.outcome import Outcome
-from callboard.runtime.sessions.session import Session, with_head
+from callboard.runtime.sessions.outcome import Outcome, with_head
+from callboard.runtime.sessions.session import Session
 
 _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -212,25 +213,29 @@ class Interrupts:
     leaving: Callable[[], None]
     lead: str
     signal: int = 0
-    _cancelling: asyncio.Task[Outcome | None] | None = None  # kept: the loop itself keeps no task alive
+    _detaching: asyncio.Task[Head] | None = None  # kept: the loop itself keeps no task alive
 
     def exit_code(self, otherwise: int) -> int:
         """Return the exit code that shells expect after a signal; without one, `otherwise`."""
         return 128 + self.signal if self.signal else otherwise
 
     def take(self, number: int) -> None:
-        """Cancel the ask; at the second signal, end the process."""
+        """Detach the session; at the second signal, end the process."""
         if self.signal:
             self._leave(number)
         self.signal = number
-        talk(f"{self.lead}cancelling the ask; press Ctrl-C again to leave at once")
-        self._cancelling = asyncio.ensure_future(self.session.cancel("interrupted"))
+        talk(f"{self.lead}leaving, the work under way is recorded; press Ctrl-C again to leave at once")
+        self._detaching = asyncio.ensure_future(self.session.detach())
+
+    def how_to_go_on(self) -> str:
+        """Return the line about the session that was left."""
+        name = self.session.session_id
+        return f"left; session {name} is kept: callboard resume {name} MODULE:AGENT{log_flag()} goes on"
 
     def _leave(self, number: int) -> None:
         """End the process at once. The log stays a prefix of what happened, as after any crash."""
         self.leaving()
-        name = self.session.session_id
-        talk(f"left; the record of session {name} is kept: callboard resume {name} MODULE:AGENT goes on")
+        talk(self.how_to_go_on())
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -241,7 +246,7 @@ class Interrupts:
 def interrupts(
     session: Session, leaving: Callable[[], None] = lambda: None, *, lead: str = ""
 ) -> Iterator[Interrupts]:
-    """Handle Ctrl-C and SIGTERM for this session while the body runs.
+    """Handle Ctrl-C and SIGTERM for this session while the body runs. Raises Left if one detaches it.
 
     leaving: restores the terminal before the process ends.
     lead: text before the notice, such as the end of an open line.
@@ -254,4 +259,7 @@ def interrupts(
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, taken.take, int(number))
                 stack.callback(loop.remove_signal_handler, number)
-        yield taken
+        try:
+            yield taken
+        except SessionDetached:
+            raise Left(taken.how_to_go_on(), taken.exit_code(FAILED)) from None

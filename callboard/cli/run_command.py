@@ -37,7 +37,7 @@ def run(
     stderr during the run, and a summary follows. The exit code is 0 if there is a result, else 1; partial
     work is shown on stderr and in --json.
 
-    Ctrl-C cancels the run and records that. A second Ctrl-C leaves at once.
+    Ctrl-C leaves the session, and `callboard resume` goes on with it. A second Ctrl-C leaves at once.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from callboard.actors.protocol.addresses import HOST
 from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed, SessionOpened
+from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc
@@ -94,7 +94,7 @@ def end_of(reader: LogReader, row: SessionRow) -> End:
             body = decode(stored.body)
         except UnreadableBody:
             return End(False, "unreadable")
-        is_closed = is_closed or isinstance(body, SessionClosed)
+        is_closed = isinstance(body, SessionClosed) or (is_closed and not isinstance(body, Resumed))
         is_asked = is_asked or isinstance(body, Ask)
         kind = body.kind if isinstance(body, AskEnded) else "" if isinstance(body, Ask) else kind
     return End(is_closed, kind, is_asked)

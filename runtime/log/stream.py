@@ -64,11 +64,11 @@ class Stream(msgspec.Struct, eq=False):
         while self._waiters and self._waiters[0][0] <= seq:
             release(heapq.heappop(self._waiters)[2])
 
-    def cancelled(self) -> StoreFailed:
-        """Return the error for a session whose commit was cancelled, as by the end of `asyncio.run`."""
+    def unwritten(self) -> StoreFailed:
+        """Return the error for a session with a cancelled commit that the log did not finish."""
         return StoreFailed(
             f"session {self.session_id}: writing was cancelled; acknowledged events are stored, later ones "
-            f"may be: look at them with `callboard show`, continue with `callboard resume`"
+            f"are not: look at them with `callboard show`, continue with `callboard resume`"
         )
 
 

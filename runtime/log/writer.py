@@ -6,6 +6,8 @@ Rules
     fails, every session in it is dead. Waiting callers get the error, staged events are dropped, and staging
     more raises the error again.
   - A task exists only while there is something to write, so none is left over when a loop ends.
+  - A task that is cancelled, as by the end of `asyncio.run`, is followed by another: what the sessions say in
+    their last moments is handed to the log while the loop still runs.
 
 Use it on one event loop. It does not own the log: open it before, close it after `aclose`.
 """
@@ -57,6 +59,8 @@ class GroupWriter:
         self._never_free = threading.Lock()
         self._never_free.acquire()
         self._is_closed = False
+        self._is_hurried = False
+        self._in_doubt: list[tuple[Stream, int]] = []
         self._process = os.getpid()
         self.undurable = 0  # number of events that were staged and are not durable yet
         self.commit_times: deque[float] = deque(maxlen=TIMES_MAX)  # seconds of the last commits
@@ -79,10 +83,14 @@ class GroupWriter:
         stream.check()
         stream.on_durable, stream.on_failure = callback, on_failure
 
-    def forget(self, session_id: str) -> None:
-        """Drop a session. Staged events are still written; callers that wait for one get SessionFailed."""
-        stream = self._streams.pop(session_id, None)
-        if stream is not None:
+    def forget(self, session_id: str, epoch: int = 0) -> None:
+        """Drop a session. Staged events are still written; callers that wait for one get SessionFailed.
+
+        epoch: of the writer that leaves; a later one's session stays. 0 for any.
+        """
+        stream = self._streams.get(session_id)
+        if stream is not None and epoch in (0, stream.epoch):
+            del self._streams[session_id]
             stream.on_durable, stream.on_failure = lambda head: None, lambda error: None
             stream.wake(EVERYTHING)
 
@@ -103,10 +111,15 @@ class GroupWriter:
         if self._task is not None:
             self._nap_if_due()
             return
+        self._start()
+
+    def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._rested = loop.time()
         self._task = loop.create_task(self._write(), name="callboard group writer")
         self._task.add_done_callback(self._stopped)
+        if self._is_hurried:  # the loop may end before it: the log has its events all the same
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
 
     def _usable(self, session_id: str, epoch: int) -> Stream:
         stream = self._streams.setdefault(session_id, Stream(session_id, epoch, EMPTY))
@@ -131,6 +144,10 @@ class GroupWriter:
         if stream is None:
             raise SessionNotFound(f"session {session_id!r} is not written here; stage or attach it first")
         return await stream.wait(seq)
+
+    def hurry(self) -> None:
+        """Wait for no further events before a commit from now on, since the loop is about to end."""
+        self._is_hurried = True
 
     @property
     def is_full(self) -> bool:
@@ -163,12 +180,15 @@ class GroupWriter:
 
     async def _write(self) -> None:
         try:
-            await self._gather()
+            if not self._is_hurried:
+                await self._gather()
             while self._ready:
                 streams = [stream for stream in self._ready if stream.staged]
                 self._ready = []
                 if streams:
                     await self._write_batch(streams)
+            if self._in_doubt:
+                await self._clear_doubts()
         finally:
             self._task = None
 
@@ -181,12 +201,13 @@ class GroupWriter:
                 return
 
     def _stopped(self, task: "asyncio.Task[None]") -> None:
-        """End every session if the task was cancelled, as by the end of `asyncio.run`."""
+        """Go on in another task if this one was cancelled, as by the end of `asyncio.run`."""
         if task.cancelled():  # perhaps before its first step, so `_write_batch` does not see it
-            self._is_closed = True
-            self._task = None
-            for stream in list(self._streams.values()):
-                self._kill(stream, stream.cancelled())
+            self._is_hurried = True
+            if self._task is task:
+                self._task = None
+            if self._task is None and (self._ready or self._in_doubt):
+                self._start()
 
     async def _write_batch(self, streams: list[Stream]) -> None:
         batch = [stream.take() for stream in streams]
@@ -200,8 +221,12 @@ class GroupWriter:
             if len(answers) != len(batch):
                 raise StoreFailed(f"the log gave {len(answers)} answers to {len(batch)} appends")
             self.commit_times.append(clock() - begun)
-        except asyncio.CancelledError:
-            self._settle(streams, batch, [stream.cancelled() for stream in streams])
+        except asyncio.CancelledError:  # a store finishes what it was given; `_clear_doubts` asks it
+            self._is_hurried = True
+            self.undurable -= sum(len(part.events) for part in batch)
+            self._in_doubt += [
+                (stream, part.events[-1].seq) for stream, part in zip(streams, batch, strict=True)
+            ]
             raise
         # Not retried: after a failed fsync the state of the disk is unknown. Resume reads the log.
         # https://www.usenix.org/conference/atc20/presentation/rebello
@@ -209,17 +234,32 @@ class GroupWriter:
             answers = [error] * len(batch)
         self._settle(streams, batch, answers)
 
+    async def _clear_doubts(self) -> None:
+        """Ask the log how far it got with the batches whose task was cancelled."""
+        while self._in_doubt:
+            stream, seq = self._in_doubt[-1]
+            try:
+                head = await self._log.head(stream.session_id)
+            except Exception as error:
+                self._kill(stream, error)
+            else:
+                self._acknowledge(stream, head if head.seq >= seq else stream.unwritten())
+            self._in_doubt.remove((stream, seq))
+
+    def _acknowledge(self, stream: Stream, answer: Head | Exception) -> None:
+        if isinstance(answer, Exception):
+            self._kill(stream, answer)
+        elif stream.error is None:
+            stream.head = answer
+            stream.wake(answer.seq)
+            self._call_back(stream, answer)
+
     def _settle(
         self, streams: list[Stream], batch: list[Append], answers: Sequence[Head | Exception]
     ) -> None:
         self.undurable -= sum(len(part.events) for part in batch)
         for stream, answer in zip(streams, answers, strict=True):
-            if isinstance(answer, Exception):
-                self._kill(stream, answer)
-            elif stream.error is None:
-                stream.head = answer
-                stream.wake(answer.seq)
-                self._call_back(stream, answer)
+            self._acknowledge(stream, answer)
         while self._room and not self.is_full:
             self._notify(self._room.popleft(), "going on after a pause")
 

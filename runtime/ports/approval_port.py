@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -85,6 +85,14 @@ class ApprovalPort:
         if not is_asked:
             self._close(request.seq)
         return is_asked
+
+    def detach(self) -> None:
+        """Leave every request open: a resume asks again."""
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of no question: an answer of a person is not waited for."""
+        return set()
 
     async def aclose(self) -> None:
         """Withdraw all questions, without answers: the next process asks them again."""
@@ -203,7 +211,11 @@ class ApprovalPort:
         try:
             await self._ask(request, waiting)
         except asyncio.CancelledError:
-            if request.seq in self._waiting:  # else it has its answer, or the process leaves it to the next
+            if request.seq not in self._waiting:
+                pass  # it has its answer, or the process leaves it to the next
+            elif self._tasks.is_orphaned(request.seq):
+                self._board.end_with_loop()
+            else:
                 self._board.answer(request, self._board.gate.cancelled(request))
         finally:
             self._close(request.seq)

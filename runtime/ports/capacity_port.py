@@ -7,7 +7,9 @@ Rules
     anew. Until then its port has not heard of it, so a stopped one is `cancelled`.
 """
 
+import asyncio
 from functools import partial
+from typing import Any
 
 from callboard.actors.agent.state import AgentState
 from callboard.actors.protocol.addresses import SUPERVISOR
@@ -15,7 +17,8 @@ from callboard.actors.protocol.events import Event, Post
 from callboard.actors.protocol.port_messages import CallModel, CapacityGiven, RequestCapacity
 from callboard.actors.protocol.usage import Usage
 from callboard.runtime.capacity import SharedCapacity
-from callboard.runtime.sessions.board import Board, Port
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.port_protocol import Port
 
 
 class CapacityPort:
@@ -51,6 +54,15 @@ class CapacityPort:
         assert isinstance(body, RequestCapacity)
         self.free(body.agent)
         return False
+
+    def detach(self) -> None:
+        """Leave every line. The requests stay open: a resume asks again."""
+        self._shared.leave(self._board.session_id)
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return no task: a place may never come."""
+        return set()
 
     async def aclose(self) -> None:
         """Give back all places of the session."""
@@ -99,6 +111,16 @@ class PlacedModelPort:
         assert isinstance(request.body, CallModel)
         self._capacity.free(request.body.agent)
         return False
+
+    def detach(self) -> None:
+        """Answer the calls under way as detached. The board answers those that wait for a place."""
+        self._waiting.clear()
+        self._models.detach()
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of calls."""
+        return self._models.running
 
     async def aclose(self) -> None:
         """Cancel all calls."""

@@ -6,7 +6,8 @@ from callboard.actors.protocol.addresses import CLOCK, SUPERVISOR
 from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.port_messages import TimerFired
 from callboard.runtime.clock import now_ms
-from callboard.runtime.sessions.board import Board, TimerPort
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.port_protocol import TimerPort
 
 
 class ClockPort(TimerPort):

@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,14 +17,14 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import TurnRequested
 from callboard.actors.protocol.port_messages import CallModel, ModelReplied
 from callboard.actors.protocol.request import ModelRequest
-from callboard.actors.protocol.usage import Usage
+from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.actors.protocol.value_types import ModelFailure
 from callboard.runtime.failure_text import located_text, text_of
+from callboard.runtime.models.live_answer import LiveAnswer
 from callboard.runtime.models.protocol import Model, ModelAnswer, OnText
 from callboard.runtime.ports.tasks import Tasks
 from callboard.runtime.sanitize import check_json, clean_text
 from callboard.runtime.scheduling.run_queue import run_queue_of
-from callboard.runtime.secrets.stream_buffer import StreamBuffer
 from callboard.runtime.sessions.board import Board
 
 USAGE_MAX: Final = 2**53  # a count from here on is a mistake; other languages cannot read it exactly
@@ -64,6 +64,7 @@ class ModelPort:
         self._texts = texts
         self._tasks = Tasks(self._lost, self._expired)
         self._waiting: dict[int, ModelReplied] = {}
+        self._live: dict[int, LiveAnswer] = {}
 
     def start(self, request: Event) -> None:
         """Call the model. An answer that it gives at once is posted at once."""
@@ -77,9 +78,10 @@ class ModelPort:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))
             return
         show = partial(self._texts.on_text, request.seq, asked.address, asked.turn, asked.attempt)
-        live = self._board.secrets.stream(show)
-        answer = self._call(asked, live.take)
+        live = LiveAnswer(self._board.secrets.stream(show))
+        answer = self._call(asked, live)
         if not isinstance(answer, ModelAnswer) and inspect.isawaitable(answer):
+            self._live[request.seq] = live
             work = self._wait(request, wish, answer, live)
             self._tasks.spawn(request.seq, work, answer, state.limits.model_timeout_s)
         else:
@@ -89,6 +91,22 @@ class ModelPort:
     def abort(self, request: Event) -> bool:
         """Post the answer if it is there, else cancel the call. Return False if no call is under way."""
         return self._let_in(request) or self._tasks.cancel(request.seq)
+
+    def detach(self) -> None:
+        """Post the answers that are there; answer the other calls as detached, with the usage so far."""
+        for seq in [*self._waiting]:
+            if (request := self._board.gate.request(seq)) is not None:
+                self._let_in(request)
+        for seq, live in self._live.items():
+            if self._board.gate.may_answer(seq) and (request := self._board.gate.request(seq)) is not None:
+                wish = self._board.gate.wish_of(request)
+                cut = ModelReplied(wish.turn, wish.attempt, "detached", usage=_believed(live.usage))
+                self._post(request, cut)
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of calls."""
+        return self._tasks.running
 
     async def aclose(self) -> None:
         """Cancel all calls."""
@@ -109,7 +127,7 @@ class ModelPort:
             return self._crashed(error)
 
     async def _wait(
-        self, request: Event, wish: TurnRequested, work: Awaitable[ModelAnswer], live: StreamBuffer
+        self, request: Event, wish: TurnRequested, work: Awaitable[ModelAnswer], live: LiveAnswer
     ) -> None:
         try:
             try:
@@ -117,11 +135,15 @@ class ModelPort:
             finally:
                 live.end()
         except asyncio.CancelledError:
+            if self._tasks.is_orphaned(request.seq):
+                self._board.end_with_loop()
             # Without usage: the service may have finished the call, and its use is not known.
             self._post(request, ModelReplied(wish.turn, wish.attempt, "cancelled"))
         else:
             self._waiting[request.seq] = self._made(wish, answer)
             run_queue_of(asyncio.get_running_loop()).when_idle(partial(self._let_in, request))
+        finally:
+            self._live.pop(request.seq, None)
 
     def _let_in(self, request: Event) -> bool:
         answer = self._waiting.pop(request.seq, None)
@@ -186,6 +208,14 @@ class ModelPort:
         return (
             text if len(text) <= _TEXT_CHARS_MAX else self._board.secrets.redactor.cut(text, _TEXT_CHARS_MAX)
         )
+
+
+def _believed(usage: Usage) -> Usage:
+    """Return the usage that a stream has told, if the log can hold it, else that of nothing."""
+    try:
+        return checked(ModelAnswer(usage=usage)).usage or ZERO
+    except (TypeError, ValueError):
+        return ZERO
 
 
 def checked(answer: object) -> ModelAnswer:

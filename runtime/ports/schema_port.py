@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from callboard.actors.protocol.addresses import SUPERVISOR
 from callboard.actors.protocol.events import Event, Post
@@ -40,6 +40,14 @@ class SchemaPort:
     def abort(self, request: Event) -> bool:
         """Return True and let the check run."""
         return True  # a check belongs to the supervisor, so the stop of an agent does not end it
+
+    def detach(self) -> None:
+        """Leave every request open: a resume checks again."""
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of checks."""
+        return self._tasks.running
 
     async def aclose(self) -> None:
         """Give up all checks."""

@@ -34,6 +34,7 @@ class _Piece(msgspec.Struct, eq=False):
     inner: Awaitable[Any]
     context: contextvars.Context = msgspec.field(default_factory=contextvars.copy_context)
     task: asyncio.Task[Any] | None = None
+    is_given_up: bool = False
 
 
 class Tasks:
@@ -98,6 +99,7 @@ class Tasks:
         piece = self._pieces.get(seq)
         if piece is None:
             return False
+        piece.is_given_up = True
         has_begun = inspect.getcoroutinestate(piece.work) != inspect.CORO_CREATED
         if piece.task is not None:
             piece.task.cancel()
@@ -108,14 +110,31 @@ class Tasks:
             close()  # else Python warns that it was never awaited
         return has_begun
 
+    def is_orphaned(self, seq: int) -> bool:
+        """Return True in work that was cancelled by others, as by the end of the loop."""
+        piece, task = self._pieces.get(seq), asyncio.current_task()
+        is_cancelled = task is not None and task.cancelling() > 0
+        return is_cancelled and piece is not None and not piece.is_given_up
+
+    @property
+    def begun(self) -> list[int]:
+        """Return the requests whose work is under way."""
+        return list(self._pieces)
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks that work on requests."""
+        tasks = {piece.task for piece in self._pieces.values()} | {self._stepper}
+        return {task for task in tasks if task is not None}
+
     async def aclose(self) -> None:
         """Cancel all work and wait for its end. Work that ignores that is left after a grace."""
         for timer in self._timers.values():
             timer.cancel()
-        tasks = {piece.task for piece in self._pieces.values()} | {self._stepper}  # which finds no work
-        for seq in list(self._pieces):
+        running = self.running  # with the shared task, which then finds no work
+        for seq in self.begun:
             self.cancel(seq)
-        if running := [task for task in tasks if task is not None]:
+        if running:
             _, left = await asyncio.wait(running, timeout=GRACE_S)
             for task in left:
                 logger.warning("%r ignores that it was cancelled, and is left behind", task)

@@ -1,7 +1,9 @@
 """The tools port: a posted call becomes one run of a tool and one answer."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from typing import Any, Final
 
 from callboard.actors.agent.state import AgentState, prefix_of
 from callboard.actors.protocol.events import Event, Post
@@ -12,6 +14,8 @@ from callboard.runtime.sessions.board import Board
 from callboard.runtime.tools.context import ToolContext
 from callboard.runtime.tools.execution import ToolRunner
 from callboard.runtime.tools.output import ToolOutcome, failed
+
+_CUT: Final = ("cancelled", "interrupted")
 
 
 class ToolPort:
@@ -67,6 +71,14 @@ class ToolPort:
         """Cancel the call. Return False if it is not under way."""
         return self._tasks.cancel(request.seq)
 
+    def detach(self) -> None:
+        """Leave every request open: a resume treats it as after a crash."""
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of calls."""
+        return self._tasks.running
+
     async def aclose(self) -> None:
         """Cancel all calls."""
         await self._tasks.aclose()
@@ -85,7 +97,11 @@ class ToolPort:
         )
 
     async def _wait(self, request: Event, work: Coroutine[object, object, ToolOutcome]) -> None:
-        self._answer(request, await work)
+        outcome = await work
+        if outcome.status in _CUT and self._tasks.is_orphaned(request.seq):
+            self._board.end_with_loop()
+        else:
+            self._answer(request, outcome)
 
     def _lost(self, seq: int, error: BaseException) -> None:
         request = self._board.gate.request(seq)

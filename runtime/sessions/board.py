@@ -9,11 +9,14 @@ Rules
     `cancelled`.
   - Delivery, model calls and `read` tools do not wait for the disk. A request that waits is kept in `_gated`
     until the log is durable up to and including it, and an event for the client in `_outbox`.
+  - A board that detaches stands still: no actor decides, no port starts. Answers are posted until it is cut
+    off; then the model calls that are left are answered as `detached`, and nothing is posted any more.
   - When a commit fails, or an actor dies, the session fails in this process: nothing starts any more and
     every waiter gets a typed error. The log stays readable.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
 import logging
@@ -21,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
 from callboard.actors.protocol.errors import SessionFailed
@@ -33,40 +36,17 @@ from callboard.actors.session.port_gate import Arm, PortGate, Start
 from callboard.actors.session.recovery import Recovered
 from callboard.runtime.clock import now_ms
 from callboard.runtime.failure_text import failure_text
-from callboard.runtime.log.protocol import Head
+from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.loop_actor import LoopActor
 from callboard.runtime.scheduling.run_queue import LeanInbox, run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
+from callboard.runtime.sessions.port_protocol import Port, TimerPort
 
 logger = logging.getLogger("callboard.board")
 
-
-class Port(Protocol):
-    """An edge to the world: acts on requests and answers each once, through `Board.answer`."""
-
-    def start(self, request: Event) -> None:
-        """Act on a request. The log is as durable as the request needs."""
-
-    def abort(self, request: Event) -> bool:
-        """Give up the work for a request; its answer still comes. Return False if it never started."""
-
-    async def aclose(self) -> None:
-        """Give up everything, without answers."""
-
-
-class TimerPort:
-    """The clock; this one never fires."""
-
-    def arm(self, timer: int, request: int, at: int, after_ms: int) -> None:
-        """Fire a timer `after_ms` after `at`."""
-
-    def disarm(self, timer: int) -> None:
-        """Forget a timer."""
-
-    def close(self) -> None:
-        """Forget all timers."""
+PATIENCE_S: Final = 10.0  # seconds that cancelled work may take to end, before a session leaves it behind
 
 
 class DeciderActor(LoopActor):
@@ -134,12 +114,15 @@ class Board:
     def __init__(self, session_id: str, epoch: int, writer: GroupWriter, is_strict: bool = False) -> None:
         self.session_id = session_id
         self.error: BaseException | None = None
+        self.is_still = False
+        self.is_cut_off = False
         self.actors: dict[str, DeciderActor] = {}
         self.ports: dict[str, Port] = {}
         self.clock = TimerPort()
         self.on_client: Callable[[Event, Head], None] = lambda event, head: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_place_free: Callable[[str, Usage | None], None] = lambda agent, usage: None
+        self.on_cut_off: Callable[[], None] = lambda: None
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
@@ -176,7 +159,7 @@ class Board:
 
     def submit(self, sender: str, cause: int, posts: Sequence[Post]) -> None:
         """Submit the posts of one decision or port answer, to be posted in the order of submission."""
-        if self.error is None:
+        if self.error is None and not self.is_cut_off:
             if not self._submitted:
                 self._at_end(self._deliver_in_context)
             self._submitted.append((sender, cause, posts))
@@ -255,9 +238,7 @@ class Board:
     def restore(self, recovered: Recovered) -> None:
         """Continue a recovered session: take its states, and start the requests that are open."""
         self.core = core = recovered.core
-        for actor in self.actors.values():
-            actor.stop()
-        self.actors.clear()
+        self._stop_actors()
         core.move_to(self._spawn, self._outbox.append)
         self._outbox.extend(event for event in recovered.posted if event.recipient == CLIENT)
         self._at = recovered.posted[-1].at
@@ -339,6 +320,41 @@ class Board:
         while gated and gated[0][0] <= head.seq:
             heapq.heappop(gated)[2]()
 
+    # --- detaching ------------------------------------------------------------------
+
+    def stand_still(self) -> None:
+        """Let no actor decide and no port start from now on. Decisions made so far stand."""
+        if self.is_still or self.error is not None:
+            return
+        self.is_still = True
+        self.core.stand_still()
+        self.flush()
+        self.clock.close()
+        self._stop_actors()
+
+    def cut_off(self) -> None:
+        """Detach at once: answer the model calls that are left, and post nothing more."""
+        self.stand_still()
+        if self.is_cut_off or self.error is not None:
+            return
+        for port in self.ports.values():
+            port.detach()
+        for request, answer in self.core.detached_answers():
+            self.answer(request, answer)
+        self.flush()
+        self.is_cut_off = True
+
+    def end_with_loop(self) -> None:
+        """Detach at once, since the loop's end has cancelled the work of a port."""
+        if not self.is_cut_off:
+            self._writer.hurry()
+            self.cut_off()
+            self.on_cut_off()
+
+    def running(self) -> "set[asyncio.Task[Any]]":
+        """Return the tasks of ports that may still answer."""
+        return {task for port in self.ports.values() for task in port.running}
+
     # --- failure and end ----------------------------------------------------------
 
     def fail(self, error: BaseException) -> None:
@@ -355,24 +371,33 @@ class Board:
             self.clock.close()
             self.on_failure(failure)
 
-    async def durable(self) -> None:
-        """Wait until everything submitted so far is durable. Return at once in a session that failed."""
+    async def durable(self) -> Head:
+        """Wait until everything submitted so far is durable, and return the head; at once if it failed."""
         self.flush()
         if self.error is None and self.seq:
-            await self._writer.wait(self.session_id, self.seq)
+            return await self._writer.wait(self.session_id, self.seq)
+        return EMPTY
 
-    async def aclose(self) -> None:
-        """Stop the actors, ports and timers of this session, dead actors or not."""
+    async def aclose(self, patience_s: float = PATIENCE_S) -> None:
+        """Stop the actors, ports and timers of this session, dead actors or not.
+
+        patience_s: seconds that cancelled work may take to end. It is left behind then.
+        """
         try:
             self.clock.close()
-            await asyncio.gather(*(port.aclose() for port in self.ports.values()))
+            closing = asyncio.gather(*(port.aclose() for port in self.ports.values()))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(closing, patience_s)
             self.flush()
         finally:
-            for actor in list(self.actors.values()):
-                if not actor.actor_stopped.is_set():
-                    actor.stop()
-            self.actors.clear()
-            self._writer.forget(self.session_id)
+            self._stop_actors()
+            self._writer.forget(self.session_id, self._epoch)
+
+    def _stop_actors(self) -> None:
+        for actor in self.actors.values():
+            if not actor.actor_stopped.is_set():
+                actor.stop()
+        self.actors.clear()
 
 
 def _taken(events: deque[Event], seq: int) -> Iterator[Event]:

@@ -1,9 +1,12 @@
 """The options that `ask` and `run` share, for the overloads that type their outcomes."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict, cast
 
 from callboard.actors.protocol.limits import Limits
+
+OnCancel: TypeAlias = Literal["cancel", "detach"]
+"""What becomes of an ask whose caller is cancelled: it is cancelled too, or goes on without one."""
 
 Prompt: TypeAlias = str | Sequence[Mapping[str, object]]
 
@@ -12,12 +15,26 @@ class AskOptions(TypedDict, total=False):
     """The options of `Session.ask`, apart from `output_schema`."""
 
     limits: Limits | None
-    request_id: str
+    request_id: str | None
+    on_cancel: OnCancel
+    deps: object
 
 
-class RunOptions(AskOptions, total=False):
-    """The options of `Runtime.run` and `run_sync`, apart from `output_schema`."""
+class OpenOptions(TypedDict, total=False):
+    """The options of `Runtime.open` that `run` has too."""
 
-    session_id: str
+    limits: Limits | None
+    session_id: str | None
     tags: Sequence[str]
     metadata: Mapping[str, object] | None
+
+
+class RunOptions(AskOptions, OpenOptions, total=False):
+    """The options of `Runtime.run` and `run_sync`, apart from `output_schema`."""
+
+
+def split(options: RunOptions) -> tuple[OpenOptions, AskOptions]:
+    """Return the options of `run` for `open`, which takes the limits, and for `ask`."""
+    new = {name: value for name, value in options.items() if name in OpenOptions.__annotations__}
+    ask = {name: value for name, value in options.items() if name not in new}
+    return cast("OpenOptions", new), cast("AskOptions", ask)

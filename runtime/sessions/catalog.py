@@ -1,7 +1,7 @@
 """The sessions of a runtime's log as a whole: listed, deleted, pruned."""
 
 import math
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,25 +11,19 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionQuery, SessionRow, SessionStatus
 from callboard.runtime.sessions.labels import checked_tag
+from callboard.runtime.sessions.live_sessions import LiveSessions
 from callboard.runtime.sessions.removal import Remover
 
 PAGE: Final = 500
 
 
 class SessionCatalog:
-    """The sessions of one log.
+    """The sessions of one log. live: those that run in this process."""
 
-    running: those that run in this process, by id. claimed: ids that are being resumed or deleted.
-    """
-
-    def __init__(self, log: EventLog, running: Container[str], claimed: set[str]) -> None:
+    def __init__(self, log: EventLog, live: LiveSessions) -> None:
         self._log = log
-        self._running = running
-        self._claimed = claimed
+        self._live = live
         self.remover = Remover(log)
-
-    def _is_here(self, session_id: str) -> bool:
-        return session_id in self._running or session_id in self._claimed
 
     async def rows(
         self,
@@ -62,20 +56,17 @@ class SessionCatalog:
     async def elsewhere(self, status: SessionStatus) -> AsyncIterator[SessionRow]:
         """Yield the sessions of a status that do not run here."""
         async for row in self._pages(SessionQuery(status)):
-            if not self._is_here(row.session_id):
+            if row.session_id not in self._live:
                 yield row
 
     async def delete(self, session_id: str) -> int:
         """Delete a session that does not run here. Return the number of its events."""
-        if self._is_here(session_id):
+        if session_id in self._live:
             raise SessionBusy(
                 f"session {session_id} runs here and is not deleted; end it first: `await session.close()`"
             )
-        self._claimed.add(session_id)  # a resume would begin to write what is being deleted
-        try:
+        with self._live.claim(session_id, steal=False):  # a resume would write what is being deleted
             count = await self._log.delete(session_id)
-        finally:
-            self._claimed.discard(session_id)
         self.remover.start()
         return count
 
@@ -85,7 +76,7 @@ class SessionCatalog:
             raise MisuseError(f"older_than={older_than!r}: use a timedelta, such as timedelta(days=30)")
         before_ms, count = time_ms(older_than), 0
         async for row in self.rows(status, tag):
-            if max(row.last_ms, row.created_ms) < before_ms and not self._is_here(row.session_id):
+            if max(row.last_ms, row.created_ms) < before_ms and row.session_id not in self._live:
                 with suppress(SessionNotFound):  # deleted by another task meanwhile
                     await self.delete(row.session_id)
                     count += 1

@@ -1,6 +1,6 @@
 """The outcome of an ask, as its caller gets it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic
 
 from callboard.actors.protocol.addresses import parent_of
@@ -8,6 +8,7 @@ from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, St
 from callboard.actors.protocol.errors import OutcomeError
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
+from callboard.runtime.log.protocol import Head
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
 from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
 from callboard.runtime.sessions.session_types import SessionTypes
@@ -164,3 +165,8 @@ class Outcomes:
             ask, head = self._ended[request_id]
             self._built[request_id] = outcome_of(self._session_id, ask, head, self._types)
         return self._built[request_id]
+
+
+def with_head(outcome: Outcome, head: Head) -> Outcome:
+    """Return the outcome with a later head of the same log."""
+    return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome

@@ -1,6 +1,5 @@
 """Resuming a session: read it, check that it may continue with today's agents, become its only writer."""
 
-import math
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -8,12 +7,12 @@ from typing import Final, NamedTuple
 from callboard.actors.protocol.errors import (
     CorruptLog,
     Diverged,
-    MisuseError,
     SessionEnded,
     SessionFailed,
 )
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import RULES, Ask, Resumed, SessionClosed, SessionOpened
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.session.port_gate import PortGate
@@ -22,6 +21,7 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, event_of
 from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
+from callboard.runtime.sessions.detaching import seconds
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk
 from callboard.runtime.sessions.session_types import SessionTypes
 
@@ -59,9 +59,44 @@ class RecordedSession(NamedTuple):
         return self.running or next(reversed(self.asks), "")
 
     @property
+    def opened(self) -> SessionOpened | None:
+        """Return the first event's message; None in a session without events."""
+        body = self.events[0].body if self.events else None
+        return body if isinstance(body, SessionOpened) else None
+
+    @property
+    def deps(self) -> str:
+        """Return the type of the deps of the ask that did not end, or an empty text."""
+        asks = (event.body for event in reversed(self.events) if isinstance(event.body, Ask))
+        return next((ask.deps for ask in asks if ask.request_id == self.running), "")
+
+    @property
     def is_closed(self) -> bool:
         """Return whether nothing is left to be done."""
         return bool(self.events) and isinstance(self.events[-1].body, SessionClosed)
+
+
+class ResumeRules(NamedTuple):
+    """The rules by which a session may be continued.
+
+    policy: for changed agents. types, models: those that this program gives. reopens: a closed session too.
+    """
+
+    policy: AgentsPolicy
+    types: SessionTypes
+    models: Container[str] = ()
+    reopens: bool = False
+
+
+class Continuing(NamedTuple):
+    """How to continue a session; the fields are the parameters of `Runtime.resume` and `reopen`."""
+
+    limits: Limits | None = None
+    extend: float = 0.0
+    accept_changes: bool = False
+    steal: bool = False
+    reopens: bool = False
+    deps: object = None
 
 
 async def pages_from(log: EventLog, session_id: str, start: int) -> AsyncIterator[list[Stored]]:
@@ -114,24 +149,20 @@ def _spoken_for(
 
 
 async def take_over(
-    log: EventLog,
-    session_id: str,
-    now: SessionOpened,
-    policy: AgentsPolicy,
-    types: SessionTypes,
-    models: Container[str] = (),
+    log: EventLog, session_id: str, now: SessionOpened, rules: ResumeRules
 ) -> tuple[int, Head, RecordedSession]:
     """Read a session and become its only writer. Return the epoch, the head and the recorded session.
 
-    now: the session as it would be opened today, with these models and types. policy: for changed agents.
+    now: the session as it would be opened today.
+
     Raises SessionNotFound, SessionEnded, AgentsChanged, MissingType, CorruptLog.
     """
     recorded = await _read(log, session_id)
-    check(session_id, recorded, now, policy, types, models)  # first: a refusal must fence no running owner
+    check(session_id, recorded, now, rules)  # first, so that a refusal fences no running owner
     epoch, head = await log.take_over(session_id)
     if head.seq != len(recorded.events):  # an owner that was running until now has added events
         recorded = await _read(log, session_id)
-        check(session_id, recorded, now, policy, types, models)
+        check(session_id, recorded, now, rules)
     if head.seq != len(recorded.events):
         found = len(recorded.events)
         said = f"session {session_id} ends at event {head.seq}, and {found} can be read"
@@ -139,26 +170,20 @@ async def take_over(
     return epoch, head, recorded
 
 
-def check(
-    session_id: str,
-    recorded: RecordedSession,
-    now: SessionOpened,
-    policy: AgentsPolicy,
-    types: SessionTypes,
-    models: Container[str] = (),
-) -> None:
+def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
     """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged, MissingType."""
-    if recorded.is_closed:
+    if recorded.is_closed and not rules.reopens:
         raise SessionEnded(
-            f"session {session_id} is closed, nothing is left to be done; see `callboard show`"
+            f"session {session_id} is closed, nothing is left to be done; see `callboard show`, or continue "
+            f"the conversation with `await runtime.reopen({session_id!r}, agent)`"
         )
     found = changes(recorded, now)
-    if found and policy == "refuse":
+    if found and rules.policy == "refuse":
         raise refuse_changes(session_id, found)
     if recorded.running:
-        types.refuse_missing(recorded.reader.needed(), accept_changes=policy == "accept")
-    if recorded.running and policy == "next_ask":
-        check_models(session_id, recorded.in_force, recorded.models, models)
+        rules.types.refuse_missing(recorded.reader.needed(), accept_changes=rules.policy == "accept")
+    if recorded.running and rules.policy == "next_ask":
+        check_models(session_id, recorded.in_force, recorded.models, rules.models)
 
 
 def changes(recorded: RecordedSession, now: SessionOpened) -> tuple[str, ...]:
@@ -218,7 +243,9 @@ def recover_session(
 
 def extension_ms(extend: float) -> int:
     """Convert seconds to milliseconds. Raises MisuseError for other values than numbers from 0 up."""
-    is_number = isinstance(extend, int | float) and not isinstance(extend, bool)
-    if not is_number or not 0 <= extend < math.inf:
-        raise MisuseError(f"extend={extend!r}: a number of seconds from 0 up")
-    return round(extend * 1_000)
+    return round(seconds("extend", extend) * 1_000)
+
+
+def downtime_ms(recorded: RecordedSession) -> int:
+    """Return the time since the last event of a session."""
+    return max(0, now_ms() - recorded.events[-1].at) if recorded.events else 0

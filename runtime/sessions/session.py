@@ -3,32 +3,45 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, SessionClosed
-from callboard.runtime.agent import checked_name, limits_of, prompt_json
+from callboard.runtime.agent import checked_name, limits_of, prompt_json, refuse_unpriced
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
-from callboard.runtime.sessions.board import Board
-from callboard.runtime.sessions.call_options import AskOptions, Prompt
+from callboard.runtime.sessions.board import PATIENCE_S, Board
+from callboard.runtime.sessions.call_options import AskOptions, OnCancel, Prompt
+from callboard.runtime.sessions.detaching import (
+    DETACH_GRACE_S,
+    Callers,
+    Grace,
+    ProcessLife,
+    detach,
+    detached,
+    refuse_on_cancel,
+    seconds,
+)
 from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
+from callboard.runtime.sessions.session_deps import SessionDeps
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, StreamHub
 
 T = TypeVar("T")
+
+_LOOP_END_S: Final = 0.05  # a loop that has cancelled all its tasks ends sooner
+_CUT_OFF_S: Final = 0.25  # seconds that cancelled tools have to end when their session is detached
 
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
@@ -46,12 +59,19 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         types: SessionTypes,
         accept: Callable[[Json], Awaitable[None]],
         unpriced: str = "",
+        life: ProcessLife | None = None,
+        deps: SessionDeps | None = None,
     ) -> None:
+        self.life = life or ProcessLife(1.0)
+        self._deps = deps or SessionDeps(None)
         self._board = board
         self._types = types
         self._accept = accept
         self._log = log
         self._unpriced = unpriced
+        self._callers = Callers(self.life, self._cancel_unwanted)
+        self._lingering: asyncio.TimerHandle | None = None
+        self._detaching: asyncio.Task[Head] | None = None
         self.on_release: Callable[[], object] = lambda: None
         self._running = ""  # request id of the running ask
         self._outcomes = Outcomes(board.session_id, types)
@@ -68,16 +88,27 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         self._ends: list[Callable[[], None]] = [self.hub.end]
         board.on_client = self._on_client
         board.on_failure = self._on_failure
+        board.on_cut_off = self._on_cut_off
 
     @property
-    def session_id(self) -> str:
+    def id(self) -> str:
         """Return the session's id in the log."""
         return self._board.session_id
 
     @property
+    def session_id(self) -> str:
+        """Return the session's id in the log, as events and outcomes name it."""
+        return self._board.session_id
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if the session can go no further in this process."""
+        return self._board.error is not None
+
+    @property
     def activity(self) -> Literal["running", "idle", "failed"]:
         """Return whether an ask runs here, none runs, or the session has failed in this process."""
-        if self._board.error is not None:
+        if self.has_failed:
             return "failed"
         return "running" if self._running else "idle"
 
@@ -85,8 +116,14 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         """Yield the port of each request that has no answer yet."""
         return (one.event.recipient for one in self._board.gate.open.values())
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._is_over:
+            return
+        if kind is None or self.has_failed:
+            await self.close()
+        else:
+            # By now a process that ends has cancelled its tasks and has not closed its runtime yet.
+            self._lingering = self._loop.call_later(self.life.cancel_delay_s, self._close_unwanted)
 
     # --- asking -------------------------------------------------------------------
 
@@ -115,37 +152,47 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         *,
         output_schema: object = None,
         limits: Limits | None = None,
-        request_id: str = "",
+        request_id: str | None = None,
+        on_cancel: OnCancel = "cancel",
+        deps: object = None,
     ) -> Outcome[Any]:
         """Give the host a prompt and wait for the outcome, which is durable by then.
 
         output_schema: of the result: a JSON schema (draft 2020-12), or a type that describes one, of which
         the outcome's value is made then (docs/typed-reports.md); None for text, or the host's own.
         request_id: a name for this ask. The same name again returns the same outcome and asks nothing.
-        A caller that is cancelled cancels the ask.
-        Raises SessionBusy while another ask runs, SessionEnded after the end, InvalidPrompt for an unusable
-        prompt, InvalidSchema for an unusable schema or type, MisuseError on another event loop,
+        on_cancel: a caller that is cancelled stops waiting at once. Its ask is cancelled `cancel_delay_s`
+        later, unless the runtime or its loop is ending or the same request_id is asked again; "detach" lets
+        the ask go on.
+        deps: the object for the tools of this ask; None for the session's own. It is never logged.
+
+        Raises SessionBusy while another ask runs, SessionEnded after the end, SessionDetached if this process
+        leaves the session, InvalidPrompt for an unusable prompt, InvalidSchema for an unusable schema or
+        type, MisuseError on another event loop,
         SessionFailed if the log cannot be written.
         """
         self.check_loop()
-        request_id = checked_name("request_id", request_id)
+        refuse_on_cancel(on_cancel)
+        request_id = checked_name("request_id", request_id or "")
         self._board.secrets.refuse_in("request_id", request_id)
         kind = output_type(output_schema)
         await self._accept(self._types.of_ask(kind).schema)
         self._types.learn(kind)
         if request_id in self._outcomes:
             return self._outcomes.of(request_id)
+        self.stay()
         if request_id and request_id == self._running:
-            return await self.outcome
+            return await self._callers.wait(request_id, self._last, on_cancel)
         self._check_usable()
         bounds = limits_of(limits)
         refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
-        body = Ask(name, prompt_json(prompt), kind.schema, bounds, kind.name)
+        content = prompt_json(prompt)
+        body = Ask(name, content, kind.schema, bounds, kind.name, self._deps.take(deps))
         self._asking = self._types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
         self._board.submit_for_client(body)
-        return await self._outcome(self._last)
+        return await self._callers.wait(name, self._last, on_cancel)
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process. is_closing: it had begun to close the session."""
@@ -182,8 +229,13 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed."""
         if self._board.error is not None:
             raise self._board.error
+        if self._detaching is not None:
+            raise detached(self.session_id)
         if self._is_over or self._is_closing:
-            raise SessionEnded(f"session {self.session_id} is closed; open a new one")
+            raise SessionEnded(
+                f"session {self.session_id} is closed; continue it with `await runtime.reopen(...)`, or open "
+                "a new one"
+            )
 
     def _check_usable(self) -> None:
         self.check_open()
@@ -193,14 +245,10 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
                 "await that, cancel it, or open a session of its own"
             )
 
-    async def _outcome(self, future: "asyncio.Future[Outcome]") -> Outcome:
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if not future.done():
-                self._board.submit_for_client(Cancel("the caller was cancelled"))
-                await asyncio.wait([future])  # until then the session would refuse the next ask
-            raise
+    def _cancel_unwanted(self, request_id: str) -> None:
+        """Cancel the ask whose caller was cancelled, if it still runs."""
+        if request_id == self._running and not self.has_failed and self._detaching is None:
+            self._board.submit_for_client(Cancel("the caller was cancelled"))
 
     async def cancel(self, reason: str = "") -> Outcome | None:
         """Stop the running ask and all agents below it; return its outcome (None if no ask runs).
@@ -208,7 +256,7 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         Raises MisuseError on another event loop than the session's.
         """
         self.check_loop()
-        if not self._running or self._board.error is not None:
+        if not self._running or self._board.error is not None or self._detaching is not None:
             return None
         outcome = self.outcome
         self._board.submit_for_client(Cancel(clean_text(reason)))
@@ -217,9 +265,13 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
     async def close(self) -> Head:
         """End the session, its running ask first, and return the final head. May be called twice.
 
-        Raises MisuseError on another event loop than the session's.
+        Raises SessionDetached if this process has left the session, MisuseError on another event loop than
+        the session's.
         """
         self.check_loop()
+        self.stay()
+        if self._detaching is not None:
+            raise detached(self.session_id)
         if self._closing is None:
             self._closing = self._loop.create_task(self._close())
         return await asyncio.shield(self._closing)
@@ -235,12 +287,59 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         try:
             return await self._closed
         finally:
-            self._is_over = True
-            self._end_feeds()
-            try:
-                await self._board.aclose()
-            finally:
-                self.on_release()
+            if self._detaching is None:
+                await self._leave(PATIENCE_S)
+
+    async def _leave(self, patience_s: float) -> None:
+        """End the feeds, the ports and the actors of the session, and release its place."""
+        self._is_over = True
+        self._end_feeds()
+        try:
+            await self._board.aclose(patience_s)
+        finally:
+            self.on_release()
+
+    def stay(self) -> None:
+        """Keep a session open that an exception would close soon."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+
+    def _close_unwanted(self) -> None:
+        """Close the session that an exception has left, unless its process ends as well."""
+        self._lingering = None
+        if not self.life.is_ending and not self._is_over and self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+            self._closing.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def detach(self, grace_s: float = DETACH_GRACE_S) -> Head:
+        """Leave the session to a later `resume`, in any process, and return its head. Nothing is lost.
+
+        From now on nothing is decided or started. grace_s: seconds for the answers under way, which are
+        recorded. Then a model call is charged what its stream has told, and asked again by the resume; tools
+        are cut off as by a crash. Callers that wait for an ask get SessionDetached.
+
+        Raises MisuseError on another event loop than the session's.
+        """
+        self.check_loop()
+        return await self.detach_within(Grace(seconds("grace_s", grace_s)))
+
+    async def detach_within(self, grace: Grace) -> Head:
+        """Detach as `detach` does. grace: shared with other sessions."""
+        self.stay()
+        if self._closing is not None and (self._is_over or not self._running):
+            return await asyncio.shield(self._closing)
+        if self._detaching is None:
+            self._detaching = self._loop.create_task(self._detach(grace))
+        return await asyncio.shield(self._detaching)
+
+    async def _detach(self, grace: Grace) -> Head:
+        """Detach the session, in a task of its own."""
+        try:
+            return await detach(self._board, grace)
+        finally:
+            self._fail_waiters(self._board.error or detached(self.session_id))
+            await self._leave(_CUT_OFF_S)
 
     def _end_at(self, head: Head) -> None:
         if not self._closed.done():
@@ -274,11 +373,25 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
             self._last.exception()  # marks it as seen
 
     def _on_failure(self, error: BaseException) -> None:
-        if self._running and not self._last.done():
-            self._last.set_exception(error)
-            self._last.exception()  # marks it as seen: without a waiting task asyncio would report it
         self._end_at(Head(0, b""))
+        self._fail_waiters(error)
         self._end_feeds()
+
+    def _on_cut_off(self) -> None:
+        """Detach the session if the loop lives on, although it has cancelled the work of a port."""
+        self._loop.call_later(_LOOP_END_S, self._detach_cut_off)
+
+    def _detach_cut_off(self) -> None:
+        if self._detaching is None and not self._is_over:
+            self._detaching = self._loop.create_task(self._detach(Grace(0)))
+
+    def _fail_waiters(self, error: BaseException) -> None:
+        """Give an error to those who wait for an outcome or for the end of the session."""
+        waited: tuple[asyncio.Future[Any], ...] = (self._last,) if self._running else ()
+        for future in (*waited, self._closed):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marks it as seen: without a waiting task asyncio would report it
 
     def stream(self, after: int | None = None) -> SessionStream:
         """Return the session as a user interface needs it, for one reader: a snapshot, then what happens.
@@ -363,17 +476,3 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
                 yield event_of(self.session_id, row)
         while (event := await live.get()) is not None:
             yield event
-
-
-def refuse_unpriced(model: str, *limits: Limits) -> None:
-    """Refuse cost limits for a model without known prices. model: empty if all have prices."""
-    if model and any(one.cost is not None for one in limits):
-        raise MisuseError(
-            f"a cost limit is set, and the prices of model {model!r} are not known; "
-            "pass prices=Prices(...) to the model, or limit tokens instead"
-        )
-
-
-def with_head(outcome: Outcome, head: Head) -> Outcome:
-    """Return the outcome with a later head of the same log."""
-    return replace(outcome, head=(head.seq, head.digest.hex())) if head.seq else outcome

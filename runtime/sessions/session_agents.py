@@ -9,10 +9,9 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import RULES, SessionOpened
 from callboard.actors.session.capacity import Capacity, limited_among
-from callboard.runtime.agent import Agent, roster
+from callboard.runtime.agent import Agent, refuse_unpriced, roster
 from callboard.runtime.models.protocol import Checkable, Model
 from callboard.runtime.secrets.registry import Secrets
-from callboard.runtime.sessions.session import refuse_unpriced
 
 
 class SessionAgents(NamedTuple):

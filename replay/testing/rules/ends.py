@@ -17,6 +17,7 @@ from callboard.actors.protocol.messages import (
     Finished,
     ReportBack,
     ReportJudged,
+    SessionClosed,
     Stopped,
 )
 from callboard.actors.protocol.port_messages import CheckSchema
@@ -216,10 +217,12 @@ class Closed(Invariant):
         ended = [end.request_id for _, end in of_kind(outputs, AskEnded)]
         if isinstance(body, Ask) and body.request_id not in ended:
             self._running = body.request_id
-        elif isinstance(body, Close) and self.facts.opened is not None:
+        elif isinstance(body, Close) and self.facts.opened is not None and not self.facts.closed_by:
             self._is_closing = True
         if self._running in ended:
             self._running = ""
+        if of_kind(outputs, SessionClosed):
+            self._is_closing = False  # also for a later life, if the session is opened again
         if self._is_closing and not self.facts.closed_by and not self._running and outputs:
             self.broken(event.seq, "it was told to close, nothing runs, and it is not closed")
 

@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
     DelegationEnded,
     Finished,
     ReportJudged,
+    Resumed,
     SessionClosed,
     SessionOpened,
     Stop,
@@ -196,6 +197,9 @@ class Facts(msgspec.Struct, eq=False):
 
     def _on_SessionClosed(self, event: Event, body: SessionClosed) -> None:
         self.closed_by = self.closed_by or event.seq
+
+    def _on_Resumed(self, event: Event, body: Resumed) -> None:
+        self.closed_by = 0  # a closed session that is resumed is open again
 
     def _on_SessionOpened(self, event: Event, body: SessionOpened) -> None:
         if self.opened is None:

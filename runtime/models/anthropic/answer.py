@@ -206,6 +206,11 @@ class StreamedMessage:
         """Return the usage of the message; None before its stop reason, because counts grow until then."""
         return usage_of(self._usage) if self.is_complete else None
 
+    @property
+    def usage_so_far(self) -> Usage | None:
+        """Return the usage that the service has told so far: its counts grow until the end."""
+        return usage_of(self._usage)
+
     def take(self, event: object) -> str:
         """Take the next event and return the text that it adds. Raises CallFailed."""
         if not isinstance(event, dict):

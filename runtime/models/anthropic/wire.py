@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from callboard.runtime.models.anthropic.answer import StreamedMessage, answer_of_body, parsed
 from callboard.runtime.models.anthropic.errors import CallFailed, broken_stream, failure_of, garbage_answer
+from callboard.runtime.models.live_answer import tell_usage
 from callboard.runtime.models.protocol import ModelAnswer, OnText
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ async def _take_events(
             raise garbage_answer(f"the stream is larger than {ANSWER_BYTES_MAX} bytes", message.usage)
         if text := message.take(_data_of(event, message)):
             on_text(text)
+        else:  # the usage comes with events that have no text
+            tell_usage(on_text, message.usage_so_far)
         if message.has_ended:
             return
 

@@ -108,6 +108,10 @@ def main() -> None:
         def abort(self, request: Event) -> bool:
             return False
 
+        def detach(self) -> None: ...
+
+        running: set[asyncio.Task[Any]] = set()  # noqa: RUF012  # it never runs anything
+
         async def aclose(self) -> None: ...
 
     def told(request: Event) -> Post:

@@ -16,6 +16,7 @@ from callboard.actors.protocol.messages import (
     Delegate,
     Finished,
     ReportBack,
+    Resumed,
     SessionClosed,
     SessionOpened,
     Stopped,
@@ -318,15 +319,34 @@ def test_closing_twice_or_while_draining_says_the_end_once() -> None:
     assert head.hears("client", Close()) == []
 
 
-def test_after_the_end_answers_are_ignored() -> None:
+def closed_before_the_host_has_drained() -> SessionHarness:
     head = asking()
     head.wants("host", 70)
     head.hears("client", Close())
     head.hears("clock", TimerFired(1))
     assert head.session == "closed"
-    before = head.state
+    return head
+
+
+def test_after_the_end_answers_lead_to_nothing() -> None:
+    head = closed_before_the_host_has_drained()
     assert head.hears("host", Stopped(Settled(Usage(30)))) == []
-    assert head.state == before
+    assert head.session == "closed"
+
+
+@pytest.mark.parametrize("is_drained", [True, False])
+def test_a_closed_session_is_open_again_after_a_resume(is_drained: bool) -> None:
+    head = closed_before_the_host_has_drained()
+    if is_drained:
+        head.hears("host", Stopped(Settled(Usage(30))))
+    assert head.hears("client", Resumed(1)) == []
+    if not is_drained:
+        assert head.session == "straggling"
+        head.hears("host", Stopped(Settled(Usage(30))))
+    assert head.session == "open"
+    assert not head.state.is_closing
+    assert said(head.asks(name="r2"))[-1] == "host:Begin"
+    assert said(head.hears("client", Close()))[-1] != "client:SessionClosed"  # the ask ends first
 
 
 def test_a_quiet_session_holds_nothing() -> None:

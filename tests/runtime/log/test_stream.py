@@ -51,5 +51,5 @@ def test_a_waiter_hears_why_it_waited_in_vain() -> None:
     run(work)
 
 
-def test_the_error_of_a_cancelled_commit_names_the_next_step() -> None:
-    assert "callboard show" in str(Stream("s", 1, EMPTY).cancelled())
+def test_the_error_of_an_unfinished_commit_names_the_next_step() -> None:
+    assert "callboard show" in str(Stream("s", 1, EMPTY).unwritten())

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -133,6 +134,12 @@ class World:
 
     def abort(self, request: Event) -> bool:
         return request in self.started
+
+    def detach(self) -> None: ...
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        return set()
 
     async def aclose(self) -> None:
         for request in self.started:

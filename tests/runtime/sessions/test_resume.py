@@ -62,7 +62,7 @@ def recording(log: MemoryLog) -> Recording:
 
 async def goes_on(events: list[Event], host: Agent, model: ScriptedModel) -> tuple[Outcome, Recording]:
     """Resume a session after these events; return its outcome and its whole log."""
-    log = await log_of(events)
+    log = await log_of(list(events))
     async with Runtime(log, model=model) as runtime:
         session = await runtime.resume(NAME, host)
         outcome = await session.outcome
@@ -163,7 +163,7 @@ async def left_after_two_asks() -> MemoryLog:
         await session.ask("one", request_id="a")
         await session.ask("two", request_id="b")
     events = recording(log).events
-    return await log_of(events[:-2])
+    return await log_of(list(events))
 
 
 def test_a_resumed_session_keeps_its_conversation_and_its_outcomes() -> None:
@@ -338,7 +338,7 @@ def test_a_session_that_runs_here_is_refused() -> None:
     async def scene() -> None:
         async with Runtime(":memory:", model=ScriptedModel(echo)) as runtime:
             session = await runtime.open(Agent("host"))
-            with pytest.raises(SessionBusy, match="runs here"):
+            with pytest.raises(SessionBusy, match="runs in this process"):
                 await runtime.resume(session.session_id, Agent("host"))
 
     asyncio.run(scene())

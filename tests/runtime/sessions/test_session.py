@@ -245,12 +245,13 @@ def test_cancelling_the_caller_cancels_the_ask() -> None:
             ask.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await ask
+            assert (await session.outcome).kind == "cancelled"
             assert await session.cancel() is None
 
     run(body, ScriptedModel(policy))
 
 
-def test_closing_the_runtime_cancels_running_asks() -> None:
+def test_closing_the_runtime_cancels_running_asks_if_it_is_told_to() -> None:
     async def policy(request: ModelRequest) -> Step:
         await asyncio.Event().wait()
         return say("never")
@@ -261,6 +262,7 @@ def test_closing_the_runtime_cancels_running_asks() -> None:
         session = await runtime.open(Agent("host"))
         asks.append(asyncio.create_task(session.ask("go")))
         await asyncio.sleep(0.01)
+        await runtime.aclose(cancel=True)
 
     log = run(body, ScriptedModel(policy))
     (row,) = MemoryReader(log).sessions()

@@ -188,8 +188,7 @@ def test_an_answer_within_the_grace_is_posted_and_delivered_by_the_next_process(
     make(world, "process ends")
     make(world, "resume")
     assert breaches_of(finish(world)) == []
-    bodies = [event.body for event in world.events(ModelReplied) if event.recipient == "host"]
-    hosts = [body for body in bodies if isinstance(body, ModelReplied)]
+    hosts = [one.body for one in world.log if one.recipient == "host" and isinstance(one.body, ModelReplied)]
     assert [reply.status for reply in hosts if reply.turn == 1] == ["ok"]
 
 

@@ -1,0 +1,71 @@
+"""The sessions that live in this process, by their log: a live owner is never robbed by accident."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from weakref import WeakValueDictionary
+
+from callboard.actors.protocol.errors import SessionBusy
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.sessions.session import Session
+
+
+class LiveSessions:
+    """The live sessions of one log, of all runtimes that share it."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log  # kept: as long as this lives, no other log has its identity
+        self._sessions: dict[str, Session] = {}
+        self._claimed: set[str] = set()
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._sessions or session_id in self._claimed
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(tuple(self._sessions.values()))
+
+    def of(self, life: object) -> list[Session]:
+        """Return the sessions of the runtime with this life."""
+        return [session for session in self._sessions.values() if session.life is life]
+
+    def find(self, session_id: str, life: object) -> Session | None:
+        """Return a session that lives in the runtime with this life; None for a failed one."""
+        found = self._sessions.get(session_id)
+        return found if found is not None and found.life is life and not found.has_failed else None
+
+    def add(self, session: Session) -> None:
+        """Give a session its place, until it is released."""
+        name = session.session_id
+        self._sessions[name] = session
+        session.on_release = lambda: self._release(name, session)
+
+    def _release(self, name: str, session: Session) -> None:
+        if self._sessions.get(name) is session:
+            del self._sessions[name]
+
+    @contextmanager
+    def claim(self, session_id: str, steal: bool) -> Iterator[Session | None]:
+        """Claim the place of a session for a resume. Yield the session that has it, if it may be replaced.
+
+        steal: True replaces a live one too. Raises SessionBusy.
+        """
+        holder = self._sessions.get(session_id)
+        is_held = holder is not None and not holder.has_failed and not steal
+        if is_held or session_id in self._claimed:
+            raise SessionBusy(
+                f"session {session_id} runs in this process; use the Session that `open` or `resume` "
+                "returned, `await session.detach()` it first, or pass steal=True to take it over"
+            )
+        self._claimed.add(session_id)  # before the first await: a second resume would fence this one
+        try:
+            yield holder
+        finally:
+            self._claimed.discard(session_id)
+
+
+_of_logs: Final["WeakValueDictionary[int, LiveSessions]"] = WeakValueDictionary()
+
+
+def live_sessions_of(log: EventLog) -> LiveSessions:
+    """Return the live sessions of a log: the same for every runtime with this log object."""
+    return _of_logs.setdefault(id(log), LiveSessions(log))

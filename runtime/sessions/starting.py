@@ -1,0 +1,194 @@
+"""Starting sessions: a new one is opened, a recorded one is resumed, and both get the same parts."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from callboard.actors.protocol.addresses import APPROVALS, CAPACITY, MODEL, SCHEMA, SUPERVISOR, TOOLS
+from callboard.actors.protocol.errors import SessionNotFound
+from callboard.actors.protocol.limits import Limits, narrow
+from callboard.actors.protocol.messages import SessionOpened
+from callboard.actors.session.port_gate import PortGate
+from callboard.actors.supervisor.state import SupervisorState
+from callboard.runtime.agent import Agent, checked_name, limits_of
+from callboard.runtime.approvals import Approver
+from callboard.runtime.capacity import SharedCapacity
+from callboard.runtime.clock import new_session_id, now_ms
+from callboard.runtime.log.protocol import EventLog
+from callboard.runtime.log.writer import GroupWriter
+from callboard.runtime.models.protocol import Model
+from callboard.runtime.ports.approval_port import ApprovalPort
+from callboard.runtime.ports.capacity_port import CapacityPort, PlacedModelPort
+from callboard.runtime.ports.clock_port import ClockPort
+from callboard.runtime.ports.model_port import ModelPort
+from callboard.runtime.ports.schema_port import SchemaPort
+from callboard.runtime.ports.tool_port import ToolPort
+from callboard.runtime.sanitize import clean_text
+from callboard.runtime.schemas.checker import SchemaChecker
+from callboard.runtime.schemas.output_types import OutputType
+from callboard.runtime.secrets.registry import Secrets
+from callboard.runtime.sessions.agents_policy import AgentsPolicy
+from callboard.runtime.sessions.board import Board
+from callboard.runtime.sessions.detaching import ProcessLife
+from callboard.runtime.sessions.labels import checked_tags, metadata_json
+from callboard.runtime.sessions.live_sessions import LiveSessions
+from callboard.runtime.sessions.resuming import (
+    Continuing,
+    ResumeRules,
+    continuation,
+    downtime_ms,
+    extension_ms,
+    recover_session,
+    take_over,
+)
+from callboard.runtime.sessions.session import Session
+from callboard.runtime.sessions.session_agents import SessionAgents, agents_of_session
+from callboard.runtime.sessions.session_deps import SessionDeps, deps_of
+from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.runtime.tools.execution import ToolRunner
+
+_TITLE_CHARS_MAX: Final = 200
+
+
+async def closed(closers: Iterable[Callable[[], Awaitable[object]]]) -> list[BaseException]:
+    """Close what can be closed together. Return the errors."""
+    found = await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+    return [error for error in found if isinstance(error, BaseException)]
+
+
+class NewSession(NamedTuple):
+    """How to open a session; the fields are the parameters of `Runtime.open`."""
+
+    session_id: str = ""
+    limits: Limits | None = None
+    title: object = ""
+    resume: bool = False
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of a `Runtime` that hold for each of its sessions."""
+
+    model: Model | None
+    limits: Limits
+    is_strict: bool
+    approver: Approver | None
+    types: tuple[OutputType, ...]
+    on_agents_changed: AgentsPolicy
+    counts_downtime: bool
+    deps: object
+
+
+@dataclass
+class SessionStarter:
+    """What starts the sessions of an open runtime. models: those that were used, by identity."""
+
+    settings: Settings
+    log: EventLog
+    writer: GroupWriter
+    live: LiveSessions
+    life: ProcessLife
+    secrets: Secrets
+    checker: SchemaChecker
+    tools: ToolRunner
+    capacity: SharedCapacity
+    models: dict[int, Model] = field(default_factory=dict)
+
+    async def open(self, agent: Agent, new: NewSession) -> Session:
+        """Open a session as `Runtime.open` does."""
+        found = self._agents_of(agent, new.limits)
+        name = checked_name("session_id", new.session_id) or new_session_id()
+        self.secrets.refuse_in("session_id", name)
+        opened = replace(
+            found.opened,
+            tags=checked_tags(new.tags, self.secrets),
+            metadata=metadata_json(new.metadata, self.secrets),
+        )
+        if new.resume and (live := self.live.find(name, self.life)):
+            live.stay()
+            return live
+        if new.resume and new.session_id:
+            with contextlib.suppress(SessionNotFound):
+                return await self.resume(name, agent, Continuing(new.limits))
+        deps = SessionDeps(deps_of(self.settings.deps, name, opened.tags, new.metadata))
+        epoch = await self.log.create(name, now_ms(), self._title(new.title))
+        session, board = self._put_together(name, epoch, found, self._types_of(found), deps)
+        board.submit_for_client(opened)
+        return session
+
+    async def resume(self, session_id: str, agent: Agent, how: Continuing) -> Session:
+        """Resume a session as `Runtime.resume` does."""
+        settings = self.settings
+        found = self._agents_of(agent, how.limits)
+        policy = "accept" if how.accept_changes else settings.on_agents_changed
+        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens)
+        more_ms = extension_ms(how.extend)
+        with self.live.claim(session_id, how.steal) as former:
+            if former is not None and former.has_failed:
+                await former.close()
+            epoch, head, recorded = await take_over(self.log, session_id, found.opened, rules)
+        deps = SessionDeps(how.deps or self._deps_of_recorded(session_id, recorded.opened))
+        deps.refuse_missing(session_id, recorded.deps)
+        if not settings.counts_downtime:
+            more_ms += downtime_ms(recorded)
+        first = continuation(recorded, found.opened, how.limits is not None, more_ms, policy)
+        recovered = recover_session(session_id, recorded, first, PortGate(settings.is_strict))
+        self.writer.attach(session_id, epoch, head)
+        session, board = self._put_together(session_id, epoch, found, rules.types, deps)
+        supervisor = recovered.states[SUPERVISOR]
+        session.remember(recorded, isinstance(supervisor, SupervisorState) and supervisor.is_closing)
+        board.restore(recovered)
+        return session
+
+    async def aclose(self) -> list[BaseException]:
+        """Close the models, the writer, the checker and the tools. Return the errors."""
+        models, self.models = self.models, {}
+        closers = [model.aclose for model in models.values()]
+        errors = await closed(closers)
+        for held in (self.writer, self.checker, self.tools):
+            errors += await closed([held.aclose])
+        return errors
+
+    def _deps_of_recorded(self, session_id: str, opened: SessionOpened | None) -> object:
+        tags, metadata = (opened.tags, opened.metadata) if opened else ((), msgspec.Raw(b"null"))
+        return deps_of(self.settings.deps, session_id, tags, msgspec.json.decode(metadata))
+
+    def _agents_of(self, host: Agent, limits: Limits | None) -> SessionAgents:
+        bounds = narrow(self.settings.limits, limits_of(limits))
+        return agents_of_session(host, self.settings.model, bounds, self.secrets, self.capacity.limits)
+
+    def _types_of(self, found: SessionAgents) -> SessionTypes:
+        return SessionTypes(found.agents, found.opened.host, self.settings.types)
+
+    def _put_together(
+        self, name: str, epoch: int, found: SessionAgents, types: SessionTypes, deps: SessionDeps
+    ) -> tuple[Session, Board]:
+        """Build a session with its board and ports, before its first event in this process."""
+        board = Board(name, epoch, self.writer, self.settings.is_strict)
+        # By identity: sessions may share a model, and it is closed once.
+        self.models.update((id(one), one) for one in found.models.values())
+        board.secrets = self.secrets
+        session = Session(board, self.log, types, self.checker.refuse_broken, found.unpriced, self.life, deps)
+        models = ModelPort(board, found.models, session.hub)
+        places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
+        board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
+        on_progress = session.hub.on_progress
+        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, on_progress, lambda: deps.current)
+        board.ports[APPROVALS] = session.approval_port = ApprovalPort(
+            board, self.log, found.agents, self.settings.approver, session.on_approval
+        )
+        board.ports[SCHEMA] = SchemaPort(board, self.checker, types)
+        board.clock = ClockPort(board)
+        self.live.add(session)
+        return session, board
+
+    def _title(self, prompt: object) -> str:
+        kept = self.secrets.redactor.kept
+        return kept(clean_text(prompt), _TITLE_CHARS_MAX) if isinstance(prompt, str) else ""
