@@ -3,8 +3,8 @@
 Rules
   - A place is given once, and given back once: with the answer of its call, with the Stop of its agent, or
     when the session leaves this runtime or fails in it.
-  - A call whose place went with an earlier process, or whose model was not limited there, first takes one
-    anew. Until then its port has not heard of it, so a stopped one is `cancelled`.
+  - A call whose place went with an earlier process, or whose model was not limited there, first takes a new
+    place. Until then its port has not heard of it, so a stopped one is `cancelled`.
 """
 
 import asyncio
@@ -128,8 +128,9 @@ class PlacedModelPort:
         await self._models.aclose()
 
     def _start_placed(self, request: Event, agent: str) -> None:
-        if request.seq not in self._waiting:
-            return
         self._waiting.discard(request.seq)
-        self._board.gate.places.add(agent)
-        self._models.start(request)
+        if self._board.gate.may_start(request):
+            self._board.gate.places.add(agent)
+            self._models.start(request)
+        else:  # the process detaches: no port starts anything any more
+            self._capacity.free(agent)
