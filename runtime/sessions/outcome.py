@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic
 
+import msgspec
+
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 from callboard.actors.protocol.errors import OutcomeError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
 from callboard.runtime.sessions.ended_asks import EndedAsk, EndedDelegation
@@ -81,6 +83,12 @@ class Outcome(Generic[T_co]):
     unsettled: Need = NOTHING
     in_doubt: tuple[str, ...] = ()
     delegations: tuple[DelegationOutcome, ...] = ()
+    _report: Json = field(default_factory=lambda: NULL, repr=False)
+
+    @property
+    def report(self) -> object:
+        """Return the report as plain JSON values, whatever its type; None without one."""
+        return msgspec.json.decode(self._report)
 
     @property
     def status(self) -> Status:
@@ -128,6 +136,7 @@ def outcome_of(session_id: str, ask: EndedAsk, head: tuple[int, str], types: Ses
         ended.unsettled,
         ended.in_doubt,
         tuple(_delegation(one, types) for one in ask.delegations),
+        ended.value,
     )
 
 
