@@ -1,7 +1,6 @@
 """What the client may do, and when an ask is over."""
 
 import pytest
-from msgspec import structs
 
 from callboard.actors.protocol.codec import encode
 from callboard.actors.protocol.conversation import text_json
@@ -347,7 +346,7 @@ def test_a_quiet_session_holds_nothing() -> None:
 
 
 def test_an_ask_without_a_schema_takes_the_type_of_its_host_together_with_its_schema() -> None:
-    typed = structs.replace(profile("host", schema=SCHEMA), output_type="app.Report")
+    typed = profile("host", schema=SCHEMA, output_type="app.Report")
     head = SessionHarness(typed).opens()
     head.asks()
     head.accepts()

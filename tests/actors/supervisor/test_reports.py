@@ -1,7 +1,6 @@
 """Reports: judged in the order of the log; the first valid one wins, every other is late or invalid."""
 
 import pytest
-from msgspec import structs
 
 from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Post
@@ -64,10 +63,7 @@ def test_a_report_is_checked_against_the_delegations_schema_within_the_agents_ti
 
 
 def test_the_check_of_a_report_names_the_type_that_its_schema_was_made_of() -> None:
-    typed = [
-        structs.replace(profile(name, ["kid"], schema=SCHEMA), output_type=f"app.{name}")
-        for name in ("host", "kid")
-    ]
+    typed = [profile(name, ["kid"], schema=SCHEMA, output_type=f"app.{name}") for name in ("host", "kid")]
     head = SessionHarness(*typed).opens()
     head.hears("client", Ask("r1", PROMPT, raw(SCHEMA), output_type="app.Asked"))
     head.hears("schema", SchemaChecked(1, "ok"))
