@@ -57,7 +57,7 @@ _LARGE = "is too large: pass a file's path, or a part of it"
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder()
 _LISTS = (list, tuple)
-_TEXT_LIKE = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
+TEXT_LIKE = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _ESCAPE = re.compile(
@@ -212,7 +212,7 @@ def _weigh_other(value: object, depth: int, budget: int) -> int:
         return _left(budget - 3)
     if isinstance(value, enum.Enum):
         return _weigh(value.value, depth, budget)
-    if isinstance(value, _TEXT_LIKE):
+    if isinstance(value, TEXT_LIKE):
         return _left(budget - 3)
     if isinstance(value, msgspec.Raw):
         return budget - len(bytes(_checked(bytes(value), budget, depth)))

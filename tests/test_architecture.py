@@ -38,7 +38,7 @@ ONLY_IN = {
     "time": {"runtime/clock.py", "replay/testing/stopwatch.py"},
     "random": {"replay/testing/"},
     "secrets": {"runtime/clock.py"},
-    "uuid": {"runtime/sanitize.py", "runtime/tools/results.py"},  # the type alone
+    "uuid": {"runtime/sanitize.py"},
 }
 """Modules that only these files and folders of actors/, runtime/ and replay/ may import.
 

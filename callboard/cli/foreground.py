@@ -133,7 +133,7 @@ def print_result(outcome: Outcome, log: str, elapsed_ms: int, *, as_json: bool, 
     if as_json:
         emit_json(outcome_json(outcome, log, elapsed_ms))
     elif outcome.kind == "reported":
-        emit_json(outcome.structured_output)
+        emit_json(outcome.report)
     elif outcome.is_ok:
         emit(outcome.text)
     if not is_quiet:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic
 
+import msgspec
+
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 from callboard.actors.protocol.errors import OutcomeError
-from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
@@ -82,6 +84,12 @@ class Outcome(Generic[T_co]):
     unsettled: Need = NOTHING
     in_doubt: tuple[str, ...] = ()
     delegations: tuple[DelegationOutcome, ...] = ()
+    _report: Json = field(default_factory=lambda: NULL, repr=False)
+
+    @property
+    def report(self) -> object:
+        """Return the report as plain JSON values, whatever its type; None without one."""
+        return msgspec.json.decode(self._report)
 
     @property
     def status(self) -> Status:
@@ -129,6 +137,7 @@ def outcome_of(session_id: str, ask: EndedAsk, head: tuple[int, str], types: Ses
         ended.unsettled,
         ended.in_doubt,
         tuple(_delegation(one, types) for one in ask.delegations),
+        ended.value,
     )
 
 

@@ -6,25 +6,22 @@ there is one.
 
 import collections.abc
 import dataclasses
-import datetime
-import decimal
 import enum
 import inspect
 import types
 import typing
-import uuid
 from collections.abc import Iterable
 
 import msgspec
 
 from callboard.actors.protocol.errors import InvalidAgent
+from callboard.runtime.sanitize import TEXT_LIKE
 from callboard.runtime.schemas.output_types import name_of
 from callboard.runtime.tools.output import Blocks
 from callboard.runtime.tools.signature import Function, return_hint
 
 _PLAIN = (
-    str, int, float, enum.Enum, datetime.datetime, datetime.date, datetime.time, datetime.timedelta,
-    uuid.UUID, decimal.Decimal, msgspec.Raw, Blocks, types.NoneType,
+    str, int, float, enum.Enum, *TEXT_LIKE, msgspec.Raw, Blocks, types.NoneType,
 )  # fmt: skip
 _LISTS = (list, tuple, collections.abc.Sequence)
 _DICTS = (dict, collections.abc.Mapping)

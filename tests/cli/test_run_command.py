@@ -11,6 +11,19 @@ from click.testing import Result
 from tests.cli.agents import Terminal, command, environment, lines_with, piped
 from tests.cli.conftest import Callboard
 
+TYPED = """
+import datetime
+import pydantic
+from callboard import Agent, ScriptedModel, call
+
+class Count(pydantic.BaseModel):
+    number: int = pydantic.Field(alias="files")
+    seen: datetime.date
+    tags: set[str]
+
+report = call("report_back", files=3, seen="2026-01-02", tags=["b", "a"])
+host = Agent("host", output_schema=Count, model=ScriptedModel([report]))
+"""
 SCHEMA = '{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}'
 needs_terminals = pytest.mark.skipif(sys.platform == "win32", reason="terminals of their own are Unix's")
 
@@ -61,6 +74,16 @@ def test_a_report_is_printed_as_json(run: Callboard, folder: Path) -> None:
     done = run("survey:reporter", "Count.", "--schema", str(folder / "count.json"))
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"count": 3}
+
+
+def test_a_report_of_an_agents_own_type_is_printed_as_the_json_that_it_was(
+    run: Callboard, folder: Path
+) -> None:
+    (folder / "typed.py").write_text(TYPED)
+    done = run("typed:host", "Count.")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout) == {"files": 3, "seen": "2026-01-02", "tags": ["b", "a"]}
+    assert json.loads(run("typed:host", "Count.", "--json").stdout)["structured_output"]["files"] == 3
 
 
 def test_as_json_it_is_one_document(run: Callboard) -> None:

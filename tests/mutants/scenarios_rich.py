@@ -262,7 +262,7 @@ def schemas() -> Scenario:
     people = [
         profile("host", ["kid", "other"]),
         profile("kid", []),
-        profile("other", ["kid"], schema=OTHER),
+        profile("other", ["kid"], schema=OTHER, output_type="app.Other"),
     ]
     chosen = faults("unchecked", "cancel", "crashes", "crash", "twice", "jump", seed=9)
     limits = Limits(deadline_s=20)

@@ -64,6 +64,13 @@ REPORTS: Final = (
         '        if checked.status != "failed":\n',
     ),
     Mutant(
+        "type-forgotten",
+        "A report is checked without the type of its agent's profile.",
+        "supervisor.delegating",
+        "schema, output_type = profile.schema, profile.output_type",
+        'schema, output_type = profile.schema, ""',
+    ),
+    Mutant(
         "refused-schema-remembered",
         "A schema that was refused once counts as accepted the next time.",
         "supervisor.reports",

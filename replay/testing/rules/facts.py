@@ -179,6 +179,14 @@ class Facts(msgspec.Struct, eq=False):
         self.copies[call] = [child_of(event.sender, ordinal) for ordinal in range(start, end)]
         self.works_on.update(dict.fromkeys(self.copies[call], call))
 
+    def asked_of(self, life: Life) -> tuple[Ask | Delegate | None, Profile | None]:
+        """Return what a life was given to do, and the profile whose schema holds if that has none."""
+        if life.address == HOST:
+            return (self.running[1] if self.running else None), life.profile
+        delegate = self.delegates.get(life.call)
+        first = self.profiles.get(delegate.profiles[0]) if delegate else None
+        return delegate, first[0] if first else None
+
     # --- what an event tells ------------------------------------------------------------
 
     def hear(self, event: Event) -> None:

@@ -11,9 +11,7 @@ from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.messages import (
     AnyMessage,
-    Ask,
     Begin,
-    Delegate,
     DelegationEnded,
     Finished,
     TurnRequested,
@@ -97,15 +95,10 @@ class Isolation(Invariant):
 
     def _given(self, life: Life) -> tuple[Json | None, Json | None]:
         """Return the prompt and the schema that this life was given; None for what the log does not hold."""
-        if life.address == HOST:
-            running, fallback = self.facts.running, life.profile.schema
-            given: Ask | Delegate | None = running[1] if running else None
-        else:
-            given = delegate = self.facts.delegates.get(life.call)
-            first = self.facts.profiles.get(delegate.profiles[0]) if delegate else None
-            fallback = first[0].schema if first else NULL
+        given, profile = self.facts.asked_of(life)
         if given is None:
             return None, None
+        fallback = profile.schema if profile else NULL
         return given.prompt, given.schema if given.schema != NULL else fallback
 
     def on_TurnRequested(self, event: Event, body: TurnRequested) -> None:

@@ -25,11 +25,15 @@ class Checked(Invariant):
     """Every verdict stands on an answer of the schema port that says so."""
 
     name = "checked"
-    rule = "A schema binds only if it was accepted, and a report gets the verdict that its own check gave."
+    rule = (
+        "A schema binds only if it was accepted, and a report gets the verdict that its own check gave, "
+        "against the schema and type that were asked for."
+    )
     _questions: dict[int, CheckSchema] = {}
     _answers: dict[int, tuple[CheckSchema, SchemaChecked]] = {}
     _accepted: set[bytes] = set()
     _reports: dict[Call, ReportBack] = {}
+    _types: dict[str, str] = {}
 
     def on_CheckSchema(self, event: Event, body: CheckSchema) -> None:
         """Record a question to the schema port."""
@@ -48,6 +52,15 @@ class Checked(Invariant):
         """Check that the schema of a report was accepted."""
         if body.schema != NULL and bytes(body.schema) not in self._accepted:
             self.broken(event.seq, f"{event.recipient} begins with a schema that was never accepted")
+        self._types[event.recipient] = self._type_of(event.recipient)
+
+    def _type_of(self, address: str) -> str:
+        """Return the name of the type that was asked for, empty for none."""
+        life = self.facts.lives.get(address)
+        given, profile = self.facts.asked_of(life) if life else (None, None)
+        if given is not None and given.schema != NULL:
+            return given.output_type if isinstance(given, Ask) else ""
+        return profile.output_type if profile else ""
 
     def on_ReportBack(self, event: Event, body: ReportBack) -> None:
         """Record a report."""
@@ -67,6 +80,8 @@ class Checked(Invariant):
             self.broken(
                 event.seq, f"another report than that of {who} was checked, or against another schema"
             )
+        elif question.output_type != self._types[who]:
+            self.broken(event.seq, f"the report of {who} was checked as another type than was asked for")
         elif (answer.status == "ok") != (judged.verdict == "accepted"):
             self.broken(
                 event.seq, f"the check of {who} says {answer.status}, the verdict is {judged.verdict}"

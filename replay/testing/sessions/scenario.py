@@ -99,10 +99,11 @@ def profile(
     asks: Sequence[str] = (),
     limits: Limits = NO_LIMITS,
     schema: object = None,
+    output_type: str = "",
     prices: Prices | None = None,
     max_tokens: int = 100,
 ) -> Profile:
-    """Return an agent's profile.
+    """Return an agent's profile. output_type: the name of the type that its schema was made of.
 
     tools, writes, repeats: names of its read, write and idempotent tools. asks: those that wait for a
     person's approval before each call; one that is in no other list is a write tool.
@@ -121,6 +122,7 @@ def profile(
         schema=NULL if schema is None else Json(msgspec.json.encode(schema)),
         limits=limits,
         model=ModelSpec("scripted", max_tokens, prices=prices),
+        output_type=output_type,
     )
 
 

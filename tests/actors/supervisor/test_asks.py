@@ -22,7 +22,13 @@ from callboard.actors.protocol.messages import (
     Stopped,
     TurnSettled,
 )
-from callboard.actors.protocol.port_messages import CancelTimer, SchemaChecked, SetTimer, TimerFired
+from callboard.actors.protocol.port_messages import (
+    CancelTimer,
+    CheckSchema,
+    SchemaChecked,
+    SetTimer,
+    TimerFired,
+)
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import NOTHING, ZERO, Need, Usage
 from callboard.actors.protocol.value_types import SchemaProblem, Settled
@@ -357,3 +363,13 @@ def test_a_quiet_session_holds_nothing() -> None:
     record = head.record("host")
     assert record is not None
     assert record.reserved == NOTHING
+
+
+def test_an_ask_without_a_schema_takes_the_type_of_its_host_together_with_its_schema() -> None:
+    typed = profile("host", schema=SCHEMA, output_type="app.Report")
+    head = SessionHarness(typed).opens()
+    head.asks()
+    head.accepts()
+    (post,) = head.hears("host", ReportBack(1, 0, raw(1)))
+    assert isinstance(post.body, CheckSchema)
+    assert post.body.output_type == "app.Report"

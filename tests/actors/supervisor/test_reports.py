@@ -7,6 +7,7 @@ from callboard.actors.protocol.events import Post
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import (
+    Ask,
     AskEnded,
     Cancel,
     DeciderFailed,
@@ -59,6 +60,21 @@ def test_a_report_is_checked_against_the_delegations_schema_within_the_agents_ti
     host = SessionHarness(profile("host", ["kid"]), profile("kid"), limits=Limits(schema_timeout_s=2)).opens()
     (accept,) = host.asks(SCHEMA)
     assert accept.body == CheckSchema(1, "accept", raw(SCHEMA), timeout_ms=2_000)
+
+
+def test_the_check_of_a_report_names_the_type_that_its_schema_was_made_of() -> None:
+    typed = [profile(name, ["kid"], schema=SCHEMA, output_type=f"app.{name}") for name in ("host", "kid")]
+    head = SessionHarness(*typed).opens()
+    head.hears("client", Ask("r1", PROMPT, raw(SCHEMA), output_type="app.Asked"))
+    head.hears("schema", SchemaChecked(1, "ok"))
+    names = {}
+    head.hears("host", Delegate(1, 0, ("kid",), PROMPT))
+    head.hears("host", Delegate(1, 1, ("kid",), PROMPT, raw(SCHEMA)))
+    for who in ("host", "host.1", "host.2"):
+        (post,) = reports(head, who)
+        assert isinstance(post.body, CheckSchema)
+        names[who] = post.body.output_type
+    assert names == {"host": "app.Asked", "host.1": "app.kid", "host.2": ""}
 
 
 def test_a_valid_report_ends_the_delegation_and_stops_all_but_its_sender() -> None:

@@ -29,6 +29,7 @@ from callboard.actors.protocol.port_messages import CheckSchema, SchemaChecked
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.models.scripted import Call
+from callboard.runtime.schemas.limits import INLINE_VALUE_BYTES
 from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.testing import simulate
 from tests.runtime import reports
@@ -401,3 +402,41 @@ def test_an_outcome_lists_the_delegations_of_its_ask_in_log_order() -> None:
         assert "Raw" not in repr(first)
 
     asyncio.run(run())
+
+
+# --- the port ---------------------------------------------------------------------
+
+
+def test_a_report_that_a_worker_checks_goes_through_the_validators_too() -> None:
+    long = "x" * (INLINE_VALUE_BYTES + 1)
+    wrong, right = (call("report_back", filePath=long, lines=lines) for lines in (0, 1))
+    outcome, events = asked([wrong, right], Finding)
+    assert outcome.structured_output.path == long
+    assert [one.verdict for one in bodies(events, ReportJudged)] == ["invalid", "accepted"]
+
+
+def test_a_cancel_does_not_wait_for_a_validator_that_hangs() -> None:
+    RELEASE.clear()
+
+    async def run() -> str:
+        model = ScriptedModel([call("report_back", how="hangs")])
+        async with Runtime(":memory:", model=model) as runtime:
+            session = await runtime.open(Agent("host"))
+            asking = asyncio.create_task(session.ask("go", output_schema=Rude))
+            async for event in session.events():
+                if isinstance(event.body, CheckSchema) and event.body.task == "report":
+                    break
+            await session.cancel("enough")
+            return (await asking).kind
+
+    try:
+        assert asyncio.run(asyncio.wait_for(run(), 20)) == "cancelled"
+    finally:
+        RELEASE.set()
+
+
+def test_the_report_is_also_there_as_plain_json_values() -> None:
+    outcome, _ = asked([GOOD], Finding)
+    assert outcome.report == {"filePath": "a.py", "lines": 3, "seen": "2026-01-02"}
+    assert asked([say("hello")])[0].report is None
+    assert "Raw" not in repr(outcome)

@@ -24,6 +24,7 @@ from callboard.actors.protocol.messages import (
 from callboard.actors.protocol.port_messages import (
     ApprovalGiven,
     CallTool,
+    CheckSchema,
     SetTimer,
     ToolReturned,
     ToolStarted,
@@ -118,6 +119,7 @@ DOCTORED: dict[str, Callable[[], Log]] = {
     "usage-is-the-sum": lambda: edited(RICH, of_kind(AskEnded), usage=Usage(1)),
     "narrowing": lambda: limited(RICH, of_kind(Begin, "host.2"), max_agents=5_000),
     "approvals": lambda: edited(RICH, of_kind(ApprovalGiven), verdict="denied"),
+    "checked": lambda: edited(RICH, _report_check, output_type="app.Other"),
     "isolation": lambda: edited(RICH, of_kind(Begin, "host.1"), prompt=text_json("and all I know")),
 }
 
@@ -125,6 +127,11 @@ DOCTORED: dict[str, Callable[[], Log]] = {
 def _reported(event: object) -> bool:
     body = getattr(event, "body", None)
     return isinstance(body, DelegationEnded) and body.kind == "reported"
+
+
+def _report_check(event: object) -> bool:
+    body = getattr(event, "body", None)
+    return isinstance(body, CheckSchema) and body.task == "report"
 
 
 FOLLOWS = {
