@@ -298,7 +298,7 @@ class Runtime(Operations):
 
         agent: the host, as it was recorded. limits: of the session from now on. extend: seconds added to each
         deadline, since time counts also while no process runs the session. accept_changes: True goes on with
-        agents that have changed, and records that, whatever `Runtime(on_agents_changed=...)` says.
+        agents that have changed, and records that; it overrides `on_agents_changed`.
 
         Raises AgentsChanged for agents that differ from the recorded ones, MissingType for an unfinished ask
         whose output type is not given (`Runtime(types=)`), SessionEnded for a closed session,

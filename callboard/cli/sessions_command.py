@@ -37,7 +37,7 @@ def sessions(
 
     ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
     `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did, and then
-    `callboard resume` goes on with it.
+    `callboard resume` goes on with it. `2 failed below` says how many delegations of the prompt failed.
 
     \b
     Examples:
@@ -51,31 +51,35 @@ def sessions(
         found = reader.sessions(
             SessionQuery(status, tag, since_ms, after, None if wanted is None else wanted + 1)  # type: ignore[arg-type]  # click has checked the status
         )
-    rows, has_more = found[:wanted], wanted is not None and len(found) > wanted
+    rows = found[:wanted]
+    following = rows[-1].cursor if rows and len(found) > len(rows) else None
     if as_json:
-        following = rows[-1].cursor if has_more and rows else None
         emit_json({"log": log, "sessions": list(map(_row_json, rows)), "next": following})
-        return
-    if rows:
-        cells = [
-            (row.session_id, local(row.created_ms), f"{row.head:,}", ended(row), _prompt(row)) for row in rows
-        ]
-        emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
+    elif rows:
+        _emit(rows, has_more=following is not None)
+    elif status or tag or since:
+        talk("no session is like that; `callboard sessions` lists all")
+    else:
+        talk("the log holds no session yet; record one with `callboard run`")
+
+
+def _emit(rows: list[SessionRow], *, has_more: bool) -> None:
+    """Print the table."""
+    cells = [
+        (row.session_id, local(row.created_ms), f"{row.head:,}", ended(row), _prompt(row)) for row in rows
+    ]
+    emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
     if has_more:
         talk("there are more; -n 0 shows all")
-    elif not rows and (status or tag or since):
-        talk("no session is like that; `callboard sessions` lists all")
-    elif not rows:
-        talk("the log holds no session yet; record one with `callboard run`")
 
 
 def ended(row: SessionRow) -> str:
     """Return how a session ended, in a word or two."""
     if row.status == "unfinished":
         return "unfinished"
-    if row.status == "closed":
-        return row.kind or "closed"
-    return f"{row.kind}, open" if row.kind else "open"
+    parts = [row.kind, f"{row.failures} failed below" if row.failures else ""]
+    state = row.status if row.status == "open" or not row.kind else ""
+    return ", ".join(filter(None, [*parts, state]))
 
 
 def parse_since(text: str) -> int:
@@ -102,6 +106,7 @@ def _row_json(row: SessionRow) -> dict[str, object]:
         "events": row.head,
         "status": row.status,
         "kind": row.kind or None,
+        "failures": row.failures,
         "outcome": STATUS[row.kind] if row.kind else None,
         "host": row.host,
         "tags": row.tags,

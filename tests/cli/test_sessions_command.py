@@ -57,7 +57,7 @@ def test_a_session_without_an_outcome_is_unfinished_and_one_without_an_end_open(
     text = callboard("sessions", "--log", str(own_log)).stdout
     ended = {line.split()[0]: line.split()[4] for line in text.splitlines()[1:]}
     assert ended["20250104-cut"] == "unfinished"
-    assert "answered, open" in text
+    assert "answered, 1 failed below, open" in text
     assert (ended["20250106-new"], ended["20250107-empty"]) == ("open", "open")
 
 

@@ -5,7 +5,7 @@ import pytest
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Resumed, SessionClosed
+from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, DelegationEnded, Resumed, SessionClosed
 from callboard.runtime.log.session_rows import (
     NO_CHANGE,
     RowChange,
@@ -23,9 +23,14 @@ ASK, ENDED = Ask("a", Json(b'"go"')), AskEnded("a", "answered")
 
 
 def test_events_among_agents_change_nothing() -> None:
-    inner = [Event(1, 1, "supervisor", "host", 0, ASK)]
-    assert change_of(inner) is NO_CHANGE
-    assert of(Cancel()) is NO_CHANGE
+    assert of(Cancel(), DelegationEnded(1, 0, "reported"), DelegationEnded(1, 1, "lost_race")) is NO_CHANGE
+
+
+def test_failures_count_from_the_last_ask_on() -> None:
+    failed = DelegationEnded(1, 0, "budget")
+    assert of(failed, failed).failures_after(3) == 5
+    assert of(failed, ASK, failed).failures_after(3) == 1
+    assert of(ENDED, SessionClosed()).failures_after(3) == 3
 
 
 @pytest.mark.parametrize(
