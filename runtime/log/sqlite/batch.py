@@ -107,6 +107,8 @@ _INSERT: Final = (
     "(:version, :moves, :changes, :rows, :bodies, :digests, :pieces, :data, :names, :uses)"
 )
 
+_NO_PIECES: Final[Chunk] = {"pieces": "[]", "names": b"", "data": b"", "uses": "[]"}
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -152,6 +154,8 @@ class _Pieces:
 
     def chunk(self) -> Chunk:
         """Return the chunk's parameters for large values."""
+        if not self._numbers:
+            return _NO_PIECES
         places, names = _encode(self._places).decode(), b"".join(self._numbers)
         uses = _encode(list(self._uses)).decode()
         return {"pieces": places, "names": names, "data": b"".join(self._data), "uses": uses}
@@ -283,6 +287,8 @@ class BatchPlan:
 
     def changes(self) -> str:
         """Return the number and the change of each session whose row changes, as JSON."""
+        if not self._changes:
+            return "[]"
         found = [(self.heads[name].number, *change[:5]) for name, change in self._changes.items()]
         return _encode(found).decode()
 
