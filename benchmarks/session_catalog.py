@@ -1,13 +1,13 @@
 """The first page of sessions among many, and the commits of live sessions while a large one is deleted.
 
-    python benchmarks/session_catalog.py [--sessions 100000] [--events 200000] [--commits 1000] [--folder F]
+    python benchmarks/session_catalog.py [--sessions 100000] [--events 200000] [--commits 1000]
+        [--per-commit 10] [--folder FOLDER]
 
 List: the first 100 `unfinished` sessions; one in 500 is. The target is 50 ms.
 
-Delete: 100 sessions append 10 events each to common batches, one batch after the other. First so many commits
-with nothing else to do, then as many while a session of `--events` events is removed. The slowest commit with
-it may take 20 ms more than the slowest without. The time of one large transaction, which keeps every commit
-waiting, is measured last, on a second such session.
+Delete: 100 sessions append `--per-commit` events each to common batches, one batch after the other. First so
+many commits with nothing else to do, then as many while a session of `--events` events is removed. The
+slowest commit with it may take 20 ms more than the slowest without.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from callboard.runtime.log.session_rows import SessionQuery
 from callboard.runtime.sessions.removal import Remover
 
 LIST_TARGET_MS, DELETE_TARGET_MS = 50.0, 20.0
-LIVE, EVENTS_PER_COMMIT, PAGE = 100, 10, 100
+LIVE, PAGE = 100, 100
 _FILL = "r" * 140  # bodies of 180 bytes
 
 
@@ -89,18 +89,19 @@ async def large(log: EventLog, name: str, count: int) -> None:
 class Live:
     """The sessions that go on."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, events: int) -> None:
         self._log = log
+        self._events = events
         self._heads = dict.fromkeys((f"live{number}" for number in range(LIVE)), 0)
 
     async def open(self) -> None:
-        """Create the sessions."""
+        """Make the sessions."""
         for name in self._heads:
             await self._log.create(name, 1, "")
 
     async def commit(self) -> None:
         """Append to every session, in one batch."""
-        count, heads = EVENTS_PER_COMMIT, self._heads
+        count, heads = self._events, self._heads
         batch = [
             Append(name, head, 1, [event(seq) for seq in range(head + 1, head + count + 1)])
             for name, head in heads.items()
@@ -110,7 +111,7 @@ class Live:
             heads[name] += count
 
     async def times(self, count: int) -> list[float]:
-        """Return the sorted seconds of so many commits."""
+        """Return the times of so many commits, ascending."""
         return sorted([await timed(self.commit) for _ in range(count)])
 
 
@@ -119,11 +120,10 @@ def shown(what: str, times: list[float]) -> None:
     print(f"{what:<26} median {mid:6.2f} ms   p99 {p99:6.2f} ms   slowest {times[-1]:6.2f} ms")
 
 
-async def delete_one(log: EventLog, events: int, commits: int) -> None:
+async def delete_one(log: EventLog, events: int, commits: int, per_commit: int) -> None:
     """Print the times of commits without and with a deletion."""
-    for name in ("large", "other"):
-        await large(log, name, events)
-    live, remover = Live(log), Remover(log)
+    await large(log, "large", events)
+    live, remover = Live(log, per_commit), Remover(log)
     await live.open()
     await live.times(50)
     without = await live.times(commits)
@@ -151,7 +151,7 @@ async def run(folder: Path, options: argparse.Namespace) -> None:
     await log.close()
     log = open_log(folder / "delete.db")
     await log.open()
-    await delete_one(log, options.events, options.commits)
+    await delete_one(log, options.events, options.commits, options.per_commit)
     await log.close()
 
 
@@ -160,6 +160,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=100_000)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--commits", type=int, default=1_000)
+    parser.add_argument("--per-commit", type=int, default=10)
     parser.add_argument("--folder", type=Path, default=None, help="on the disk to be measured")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:

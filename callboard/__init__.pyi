@@ -73,9 +73,13 @@ from callboard.runtime.models.scripted import say as say
 from callboard.runtime.runtime import Runtime as Runtime
 from callboard.runtime.secrets.refs import SecretPattern as SecretPattern
 from callboard.runtime.secrets.refs import SecretRef as SecretRef
+from callboard.runtime.sessions.agents_policy import AgentsPolicy as AgentsPolicy
 from callboard.runtime.sessions.outcome import DelegationOutcome as DelegationOutcome
 from callboard.runtime.sessions.outcome import Outcome as Outcome
+from callboard.runtime.sessions.resume_many import Resumption as Resumption
 from callboard.runtime.sessions.session import Session as Session
+from callboard.runtime.statistics import CommitStats as CommitStats
+from callboard.runtime.statistics import RuntimeStats as RuntimeStats
 from callboard.runtime.tools.context import ToolContext as ToolContext
 from callboard.runtime.tools.output import Blocks as Blocks
 from callboard.runtime.tools.tool import Tool as Tool
@@ -86,6 +90,7 @@ __version__: str
 __all__ = [
     "Agent",
     "AgentsChanged",
+    "AgentsPolicy",
     "AnthropicModel",
     "Approval",
     "ApprovalAnswer",
@@ -95,6 +100,7 @@ __all__ = [
     "CallboardError",
     "Capacity",
     "CapacityReport",
+    "CommitStats",
     "CorruptLog",
     "DelegationOutcome",
     "Diverged",
@@ -127,7 +133,9 @@ __all__ = [
     "Prices",
     "Recording",
     "Reply",
+    "Resumption",
     "Runtime",
+    "RuntimeStats",
     "SQLiteLog",
     "ScriptError",
     "ScriptedModel",

@@ -77,8 +77,8 @@ class Operations(ABC):
         """Delete a session permanently. Return the number of its events.
 
         No list and no command finds it from now on. Its events, and the large values that no other session
-        has, are removed and overwritten in small steps; what is left when the log is closed, after it is
-        opened again. Raises SessionBusy for one that runs here, SessionNotFound.
+        has, are removed and overwritten in small steps; if the log is closed before the end, the next opening
+        goes on. Raises SessionBusy for one that runs here, SessionNotFound.
         """
         self._usable()
         return await self._catalog.delete(session_id)
@@ -92,7 +92,7 @@ class Operations(ABC):
     ) -> int:
         """Delete the sessions without an event for so long. Return their number.
 
-        status: `"closed"`, `"open"`, `"unfinished"`, or None for all. Sessions that run here stay.
+        status: `"closed"`, `"open"`, `"unfinished"`, or None for every one. Sessions that run here stay.
         """
         self._usable()
         return await self._catalog.prune(older_than, status, tag)

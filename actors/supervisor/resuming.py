@@ -12,7 +12,7 @@ from callboard.actors.protocol.limits import Limits, fill, narrow
 from callboard.actors.protocol.messages import Resumed
 from callboard.actors.protocol.port_messages import ExtendTimer
 from callboard.actors.supervisor.asks import host_budget, read_profiles, take_agents
-from callboard.actors.supervisor.state import Agents
+from callboard.actors.supervisor.state import Agents, SupervisorState
 from callboard.actors.supervisor.unit_of_work import UnitOfWork
 
 
@@ -33,18 +33,24 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
 
 def _replace_agents(work: UnitOfWork, resumed: Resumed) -> None:
     """Take the new agents, now or for the next ask."""
-    profiles = read_profiles(resumed.profiles)
-    if profiles is None or not (resumed.profiles or resumed.model):
+    agents = _changed(work.state, resumed)
+    if agents is None:
         return
-    state = work.state
-    former = state.later or Agents(state.host_name, state.profiles)
-    named = replace(former, host_name=resumed.host, profiles=profiles) if profiles else former
-    agents = replace(named, model=resumed.model or former.model)
-    if resumed.from_next_ask and state.ask is not None:
+    if resumed.from_next_ask and work.state.ask is not None:
         work.update_session(later=agents)
     else:
         work.update_session(later=None)
         take_agents(work, agents)
+
+
+def _changed(state: SupervisorState, resumed: Resumed) -> Agents | None:
+    """Return the new agents; None for no change."""
+    profiles = read_profiles(resumed.profiles)
+    if profiles is None or not (resumed.profiles or resumed.model):
+        return None
+    former = state.later or Agents(state.host_name, state.profiles)
+    named = replace(former, host_name=resumed.host, profiles=profiles) if profiles else former
+    return replace(named, model=resumed.model or former.model)
 
 
 def _bound(work: UnitOfWork, limits: Limits) -> None:

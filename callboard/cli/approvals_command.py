@@ -12,7 +12,6 @@ from callboard.cli.options import json_option, log_flag, log_option
 from callboard.cli.output import emit, emit_json, talk
 from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, keyed_log, open_reader
-from callboard.cli.show_command import end_of
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.approvals import ApprovalAnswer
@@ -94,7 +93,7 @@ def _recorded(log: str) -> list[ShownApproval]:
     found: list[ShownApproval] = []
     with open_reader(log) as reader:
         for row in reversed(reader.sessions()):
-            if not end_of(reader, row).is_closed:
+            if row.status != "closed":
                 rows = Recording.open(reader, row.session_id).rows
                 questions = open_questions(row.session_id, rows, now_ms())
                 found += [shown(row.session_id, question) for question in questions]

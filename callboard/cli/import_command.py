@@ -1,4 +1,4 @@
-"""`callboard import` and `callboard delete`: sessions that come into a log, or leave it."""
+"""`callboard import`: sessions that come into a log."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,11 @@ import click
 
 from callboard.actors.protocol.errors import CorruptLog, SessionExists
 from callboard.actors.protocol.events import Event
-from callboard.cli.errors import misused, not_found, refuse_if
+from callboard.cli.errors import misused, not_found
 from callboard.cli.formats import counted
 from callboard.cli.options import log_option
-from callboard.cli.output import is_terminal, percent_on, talk
-from callboard.cli.recordings import find_session, key_options, keyed_log, log_keys, open_reader
-from callboard.cli.terminal_escape import safe_line
+from callboard.cli.output import percent_on, talk
+from callboard.cli.recordings import key_options, keyed_log, log_keys
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
 from callboard.runtime.log.protocol import Append, EventLog, Head
@@ -68,13 +67,14 @@ def _import(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]
 
 
 async def _write(lines: Iterable[bytes], where: str, address: str) -> tuple[int, int]:
-    async with _opened(address) as log:
+    async with opened_log(address) as log:
         with ExportReader(lines, log_keys()[0], where) as reader:
             return await Importing(log, percent_on(sys.stderr)).run(reader.items())
 
 
 @contextlib.asynccontextmanager
-async def _opened(address: str) -> AsyncIterator[EventLog]:
+async def opened_log(address: str) -> AsyncIterator[EventLog]:
+    """Own a log for a while."""
     log = keyed_log(address)
     await log.open()
     try:
@@ -186,38 +186,3 @@ def _exists(session_id: str) -> SessionExists:
         f"the log has a session {session_id!r} already; an import keeps the id: choose another log with "
         "--log, or delete that session"
     )
-
-
-@click.command("delete")
-@click.argument("session")
-@click.option("--yes", is_flag=True, help="Delete without asking.")
-@log_option
-@key_options
-def delete(session: str, yes: bool, log: str) -> None:
-    """Delete a session permanently: its events, and the large values that no other session uses.
-
-    The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. No other process may have the log open.
-
-    \b
-    Examples:
-      callboard delete 20250101-survey
-      callboard delete 20250101-survey --yes
-    """
-    refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
-    with open_reader(log) as reader:
-        row = find_session(reader, session)
-    if not yes:
-        is_heard = is_terminal(sys.stdin)
-        why = "stdin is not a terminal, so the question cannot be asked; --yes deletes without it"
-        refuse_if(not is_heard, why)
-        what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
-        is_sure = click.confirm(f"Delete session {what} permanently?", err=True)
-        refuse_if(not is_sure, "nothing was deleted")
-    count = asyncio.run(_delete(log, row.session_id))
-    talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
-
-
-async def _delete(address: str, session_id: str) -> int:
-    async with _opened(address) as log:
-        return await erase(log, session_id)

@@ -22,7 +22,7 @@ _SECTIONS: Final = {
         "cancel": ("approvals_command:cancel", "Cancel the running ask of a session in another process."),
     },
     "Look back": {
-        "sessions": ("show_command:sessions", "List the recorded sessions, newest first."),
+        "sessions": ("sessions_command:sessions", "List the recorded sessions, newest first."),
         "show": ("show_command:show", "Sum a session up: prompts, outcomes, usage."),
         "tree": ("show_command:tree", "Draw the tree of delegations, and how each ended."),
         "events": ("events_command:events", "List a session's events, or follow them live."),
@@ -40,7 +40,9 @@ _SECTIONS: Final = {
     "Keep": {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
         "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
-        "delete": ("import_command:delete", "Delete a session permanently."),
+        "delete": ("removal_command:delete", "Delete a session permanently."),
+        "prune": ("removal_command:prune", "Delete the sessions that had no event for so long."),
+        "vacuum": ("removal_command:vacuum", "Give the space of deleted sessions back to the file system."),
     },
 }
 _PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}

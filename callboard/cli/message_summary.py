@@ -35,7 +35,8 @@ def whole_prompt(prompt: Json) -> str:
 def _resumed(body: m.Resumed) -> str:
     changes = []
     if body.profiles:
-        changes.append(f"with {counted(len(body.profiles), 'agent profile')} of now")
+        when = " from the next ask on" if body.from_next_ask else ""
+        changes.append(f"with {counted(len(body.profiles), 'agent profile')} of now{when}")
     if body.model is not None:
         changes.append(f"model {body.model.name}")
     if body.limits is not None:

@@ -15,12 +15,11 @@ from callboard.cli.loading import choose_model, load_agent
 from callboard.cli.options import json_option, log_flag, model_option, quiet_option
 from callboard.cli.output import talk
 from callboard.cli.recordings import find_session, open_reader
-from callboard.cli.show_command import end_of
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.recording import Recording
 from callboard.runtime.agent import Agent
 from callboard.runtime.log.protocol import LogReader
-from callboard.runtime.log.session_rows import SessionRow
+from callboard.runtime.log.session_rows import SessionQuery, SessionRow
 from callboard.runtime.models.protocol import Model
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.resuming import RecordedSession, recorded_of
@@ -109,13 +108,11 @@ def _left(log: str, wanted: str) -> tuple[str, RecordedSession]:
     with open_reader(log) as reader:
         if wanted:
             return _read(reader, find_session(reader, wanted))
-        rows = reader.sessions()
-        for row in rows:
-            if not end_of(reader, row).is_closed and (found := _read(reader, row))[1].last:
-                return found
-    raise not_found(
-        f"nothing is left to resume: all {len(rows)} sessions of the log are closed or have no prompt"
-    )
+        left = reader.sessions(SessionQuery(status="unfinished", limit=1))
+        left += [row for row in reader.sessions(SessionQuery(status="open")) if row.kind]
+        if left:
+            return _read(reader, max(left, key=lambda row: (row.created_ms, row.number)))
+    raise not_found("nothing is left to resume: all sessions of the log are closed or have no prompt")
 
 
 def _read(reader: LogReader, row: SessionRow) -> tuple[str, RecordedSession]:

@@ -1,4 +1,4 @@
-"""`callboard sessions`, `callboard show` and `callboard tree`: recorded sessions as a whole."""
+"""`callboard show` and `callboard tree`: a recorded session as a whole."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,108 +8,25 @@ import msgspec
 from rich.text import Text
 
 from callboard.actors.protocol.addresses import HOST
-from callboard.actors.protocol.codec import UnreadableBody, decode
 from callboard.actors.protocol.endings import STATUS
 from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.messages import Ask, AskEnded, Resumed, SessionClosed, SessionOpened
+from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.messages import Ask, AskEnded, SessionClosed, SessionOpened
 from callboard.actors.protocol.port_messages import CallTool
 from callboard.actors.protocol.usage import ZERO, Usage
 from callboard.cli.formats import counted, duration, local, utc
 from callboard.cli.message_summary import whole_prompt
 from callboard.cli.options import json_option, log_flag, log_option, session_argument
 from callboard.cli.outcomes import ending, head_text, usage_json, usage_text
-from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, table, talk
-from callboard.cli.recordings import open_reader, open_recording
+from callboard.cli.output import attributes, console_on, emit_json, emit_lines, fields, talk
+from callboard.cli.recordings import open_recording
 from callboard.cli.terminal_escape import indented, safe_line, safe_text
 from callboard.cli.tree_view import Space, tree_lines, usage_of
 from callboard.replay.failures import Failure, Failures
 from callboard.replay.recording import Recording
-from callboard.runtime.log.protocol import LogReader
-from callboard.runtime.log.session_rows import SessionRow
 from callboard.runtime.log.tree import Node, Tree
 
-# Events read from the end: after an ask's end only stragglers and the close follow.
-_TAIL_EVENTS = 32
 _FAILURES_SHOWN = 10
-
-
-class End(NamedTuple):
-    """The end of a session. kind: the ending of its last ask, if that is among the last events."""
-
-    is_closed: bool
-    kind: str = ""
-    is_asked: bool = True
-
-    @property
-    def text(self) -> str:
-        """Return it in a word or two."""
-        if self.is_closed:
-            return self.kind or "closed"
-        if self.kind:
-            return f"{self.kind}, open"
-        return "unfinished" if self.is_asked else "open"
-
-
-@click.command("sessions")
-@click.option("-n", "--number", default=20, show_default=True, help="At most so many; 0 for all.")
-@log_option
-@json_option
-def sessions(number: int, log: str, as_json: bool) -> None:
-    """List the recorded sessions, newest first.
-
-    ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
-    `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did, and then
-    `callboard resume` goes on with it.
-
-    \b
-    Examples:
-      callboard sessions
-      callboard sessions -n 0 --json | jq -r '.sessions[].session'
-    """
-    with open_reader(log) as reader:
-        rows = reader.sessions()
-        listed = rows[:number] if number > 0 else rows
-        ends = [end_of(reader, row) for row in listed]
-    if as_json:
-        emit_json({"log": log, "total": len(rows), "sessions": list(map(_row_json, listed, ends))})
-        return
-    if listed:
-        cells = [
-            (row.session_id, local(row.created_ms), f"{row.head:,}", end.text, safe_line(row.title, 200))
-            for row, end in zip(listed, ends, strict=True)
-        ]
-        emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
-    if len(rows) > len(listed):
-        talk(f"{len(rows) - len(listed):,} more; -n 0 shows all")
-    elif not rows:
-        talk("the log holds no session yet; record one with `callboard run`")
-
-
-def end_of(reader: LogReader, row: SessionRow) -> End:
-    """Return how a session ended, from its last few events."""
-    # More events than that follow an ask only: without one there is nothing but the opening.
-    is_closed, kind, is_asked = False, "", row.head > _TAIL_EVENTS
-    for stored in reader.events(row.session_id, max(1, row.head - _TAIL_EVENTS + 1), _TAIL_EVENTS):
-        try:
-            body = decode(stored.body)
-        except UnreadableBody:
-            return End(False, "unreadable")
-        is_closed = isinstance(body, SessionClosed) or (is_closed and not isinstance(body, Resumed))
-        is_asked = is_asked or isinstance(body, Ask)
-        kind = body.kind if isinstance(body, AskEnded) else "" if isinstance(body, Ask) else kind
-    return End(is_closed, kind, is_asked)
-
-
-def _row_json(row: SessionRow, end: End) -> dict[str, object]:
-    return {
-        "session": row.session_id,
-        "title": row.title,
-        "started": utc(row.created_ms),
-        "events": row.head,
-        "is_closed": end.is_closed,
-        "kind": end.kind or None,
-        "status": STATUS.get(end.kind) if end.kind else None,  # type: ignore[call-overload]  # text
-    }
 
 
 class Turn(NamedTuple):
@@ -195,6 +112,8 @@ class _Overview:
     agents: int = 0
     tools: int = 0
     usage: Usage = ZERO
+    tags: tuple[str, ...] = ()
+    metadata: Json | None = None
     failures: Failures = field(default_factory=Failures)
 
     def take(self, event: Event) -> None:
@@ -206,6 +125,7 @@ class _Overview:
         match event.body:
             case SessionOpened(host=host, model=model):
                 self.host, self.model, self.started = host, model.name, event.at
+                self.tags, self.metadata = event.body.tags, event.body.metadata
             case Ask() as ask:
                 self.turns.append(Turn(event.seq, event.at, ask))
             case AskEnded() as end if self.turns:
@@ -233,11 +153,20 @@ def _facts(recording: Recording, found: _Overview) -> dict[str, str]:
         "state": "closed" if found.is_closed else "open: it still runs, or its process ended",
         "host": found.host,
         "model": found.model,
+        **_labels(found),
         "agents": f"{counted(found.agents, 'agent')}, {counted(found.tools, 'tool call')}",
         "usage": usage_text(found.usage),
         "events": f"{recording.head.seq:,}",
         "head": _head(recording),
     }
+
+
+def _labels(found: _Overview) -> dict[str, str]:
+    """Return the lines for tags and metadata, if there are some."""
+    lines = {"tags": ", ".join(map(safe_line, found.tags))} if found.tags else {}
+    if found.metadata not in (None, NULL):
+        lines["metadata"] = safe_line(bytes(found.metadata).decode(), 2_000)
+    return lines
 
 
 def _head(recording: Recording) -> str:
@@ -282,7 +211,7 @@ def _session_json(recording: Recording, title: str, found: _Overview) -> dict[st
         "title": title,
         "started": _utc(found.started),
         "last": _utc(found.last),
-        **attributes(found, "is_closed", "host", "model", "agents", "tools"),
+        **attributes(found, "is_closed", "host", "model", "agents", "tools", "tags", "metadata"),
         "usage": usage_json(found.usage),
         "events": recording.head.seq,
         "head": _head(recording),

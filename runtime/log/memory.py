@@ -57,6 +57,7 @@ class _Session(msgspec.Struct, eq=False):
             last_ms=events[-1].at if events else self.row.last_ms,
             status=change.status_after(self.row.status),
             kind=change.kind or self.row.kind,
+            failures=change.failures_after(self.row.failures),
             host=change.host or self.row.host,
             **details,
         )

@@ -4,13 +4,20 @@ from typing import Final
 
 from callboard.runtime.log.protocol import EventLog
 
-_EVERY_PAGE: Final = 1 << 31  # more free pages than a file can have
+_EVERY_PAGE: Final = 1 << 30  # more free pages than a file can have
 
 
-async def erase(log: EventLog, session_id: str) -> int:
-    """Delete a session, remove all of it, and make the file smaller. Return the number of its events."""
-    count = await log.delete(session_id)
+async def erase(log: EventLog, *session_ids: str) -> int:
+    """Delete sessions, remove all of them, and make the file smaller. Return the number of their events."""
+    count = 0
+    for session_id in session_ids:
+        count += await log.delete(session_id)
+    await cut(log)
+    return count
+
+
+async def cut(log: EventLog) -> None:
+    """Remove what is left of deleted sessions, and give the free space back."""
     while await log.purge():
         pass
     await log.vacuum(_EVERY_PAGE)
-    return count

@@ -12,20 +12,19 @@ in `SessionOpened`.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.addresses import CLIENT
-from callboard.actors.protocol.endings import OutcomeKind
+from callboard.actors.protocol.endings import STATUS, OutcomeKind
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import NULL
 from callboard.actors.protocol.messages import (
-    AnyMessage,
     Ask,
     AskEnded,
+    DelegationEnded,
     Resumed,
     SessionClosed,
     SessionOpened,
@@ -45,7 +44,8 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     created_ms, last_ms: the times of its creation and of its last event, in milliseconds since 1970 UTC;
     last_ms is 0 without an event. title: the start of its first prompt. head: the seq of its last event.
     number: its place in the order in which the log's sessions came. kind: the ending of its last outcome,
-    such as `answered` or `budget`; empty if there is none. host: the name of its host agent.
+    such as `answered` or `budget`; empty if there is none. failures: the number of delegations that failed
+    in the last ask. host: the name of its host agent.
     """
 
     session_id: str
@@ -56,6 +56,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     number: int = 0
     status: SessionStatus = "open"
     kind: OutcomeKind | Literal[""] = ""
+    failures: int = 0
     last_ms: int = 0
     host: str = ""
     tags: tuple[str, ...] = ()
@@ -109,12 +110,15 @@ EVERY_SESSION: Final = SessionQuery()
 class RowChange(NamedTuple):
     """The change that events make to their session's row. status, kind, host: empty for no change.
 
+    failures: of these events. is_asked: True if an ask began, so that failures before it no longer count.
     opened: the message with tags and metadata, if the events hold one that has some.
     """
 
     status: str = ""
     kind: str = ""
     host: str = ""
+    failures: int = 0
+    is_asked: bool = False
     opened: SessionOpened | None = None
 
     def status_after(self, before: str) -> str:
@@ -123,6 +127,10 @@ class RowChange(NamedTuple):
             return "open" if before == "closed" else before
         return self.status or before
 
+    def failures_after(self, before: int) -> int:
+        """Return the session's failures. before: those until now."""
+        return self.failures + (0 if self.is_asked else before)
+
 
 NO_CHANGE: Final = RowChange()
 _REOPENED: Final = {"closed": "open", "": RESUMED}
@@ -130,29 +138,37 @@ _REOPENED: Final = {"closed": "open", "": RESUMED}
 
 def change_of(events: Sequence[Event], change: RowChange = NO_CHANGE) -> RowChange:
     """Return the change that consecutive events make. change: that of the events before."""
+    rules = _RULES
     for event in events:
-        if event.recipient == CLIENT or event.sender == CLIENT:
-            change = _changed(change, event.body)
+        rule = rules.get(type(event.body))
+        if rule is not None:
+            change = rule(change, event.body)
     return change
 
 
-def _changed(change: RowChange, body: AnyMessage) -> RowChange:
-    match body:
-        case Ask():
-            return change._replace(status="unfinished")
-        case AskEnded(kind=kind):
-            return change._replace(status="open", kind=kind)
-        case SessionClosed():
-            return change._replace(status="closed")
-        case Resumed(host=host):
-            return change._replace(
-                status=_REOPENED.get(change.status, change.status), host=host or change.host
-            )
-        case SessionOpened(host=host):
-            has_details = body.tags or body.metadata != NULL
-            return change._replace(host=host, opened=body if has_details else None)
-        case _:
-            return change
+def _opened(change: RowChange, body: SessionOpened) -> RowChange:
+    has_details = body.tags or body.metadata != NULL
+    return change._replace(host=body.host, opened=body if has_details else None)
+
+
+def _resumed(change: RowChange, body: Resumed) -> RowChange:
+    status = _REOPENED.get(change.status, change.status)
+    return change._replace(status=status, host=body.host or change.host)
+
+
+def _failed(change: RowChange, body: DelegationEnded) -> RowChange:
+    is_failure = STATUS[body.kind] == "failed"
+    return change._replace(failures=change.failures + 1) if is_failure else change
+
+
+_RULES: Final[dict[type, Callable[[RowChange, Any], RowChange]]] = {
+    SessionOpened: _opened,
+    Resumed: _resumed,
+    Ask: lambda change, body: change._replace(status="unfinished", failures=0, is_asked=True),
+    DelegationEnded: _failed,
+    AskEnded: lambda change, body: change._replace(status="open", kind=body.kind),
+    SessionClosed: lambda change, body: change._replace(status="closed"),
+}
 
 
 class Details(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ def test_a_file_that_is_no_log_is_refused(callboard: Callboard, tmp_path: Path) 
 def test_an_unexpected_error_is_one_line_and_debug_shows_the_traceback(
     callboard: Callboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.cli.show_command.open_reader", lambda _: 1 / 0)
+    monkeypatch.setattr("callboard.cli.sessions_command.open_reader", lambda _: 1 / 0)
     done = callboard("sessions")
     assert done.exit_code == errors.FAILED
     assert "unexpected ZeroDivisionError" in done.stderr
@@ -89,7 +89,7 @@ def test_ctrl_c_while_looking_is_no_error(callboard: Callboard, monkeypatch: pyt
     def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("callboard.cli.show_command.open_reader", interrupted)
+    monkeypatch.setattr("callboard.cli.sessions_command.open_reader", interrupted)
     assert callboard("sessions").exit_code == errors.INTERRUPTED
 
 

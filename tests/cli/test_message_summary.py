@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from callboard.actors.protocol.immutable import Json
-from callboard.actors.protocol.messages import AnyMessage, Ask, Delegate, ReportJudged, TurnRequested
+from callboard.actors.protocol.messages import AnyMessage, Ask, Delegate, ReportJudged, Resumed, TurnRequested
 from callboard.actors.protocol.port_messages import CallTool, ModelReplied
 from callboard.actors.protocol.usage import Need, Usage
 from callboard.actors.protocol.value_types import ModelFailure, SchemaProblem
@@ -73,3 +73,9 @@ def test_foreign_text_is_safe_and_cut() -> None:
 def test_a_prompt_of_blocks_is_its_texts() -> None:
     assert whole_prompt(raw([{"type": "text", "text": "one"}, {"type": "image"}])) == "one\n[image]"
     assert whole_prompt(raw(None)) == ""
+
+
+def test_a_resume_is_told_with_when_its_agents_hold() -> None:
+    assert summary_of(Resumed(1, "host", (raw({}),))) == "with 1 agent profile of now"
+    later = Resumed(1, "host", (raw({}),), from_next_ask=True)
+    assert summary_of(later) == "with 1 agent profile of now from the next ask on"

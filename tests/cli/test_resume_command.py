@@ -100,7 +100,7 @@ def test_without_a_session_the_newest_that_was_not_closed_is_meant(
     assert (last.exit_code, last.stdout) == (3, "")
     assert lines_with(
         last.stderr,
-        "error: nothing is left to resume: all 3 sessions of the log are closed or have no prompt",
+        "error: nothing is left to resume: all sessions of the log are closed or have no prompt",
     )
 
 
@@ -332,7 +332,7 @@ def test_a_run_that_was_killed_is_resumed_and_ctrl_c_cancels_it(folder: Path) ->
     run.wait(timeout=15)
     run.stderr.close()
     listed = json.loads(piped(folder, "sessions", "--json").stdout)["sessions"]
-    assert [(one["is_closed"], one["kind"]) for one in listed] == [(False, None)]
+    assert [(one["status"], one["kind"]) for one in listed] == [("unfinished", None)]
     assert "unfinished" in piped(folder, "sessions").stdout
     with Terminal(folder, "resume", "survey:waiting") as terminal:
         terminal.until("tool wait")

@@ -14,6 +14,7 @@ from callboard.actors.protocol.messages import (
     AnyMessage,
     Ask,
     AskEnded,
+    DelegationEnded,
     Resumed,
     SessionClosed,
     SessionOpened,
@@ -56,6 +57,19 @@ HOSTS: list[tuple[AnyMessage, str]] = [
     (Resumed(RULES, "other"), "other"),
     (Resumed(RULES), "other"),
 ]
+
+
+_FAILED, _FINE = DelegationEnded(1, 0, "budget"), DelegationEnded(1, 1, "answered")
+FAILURES: list[tuple[AnyMessage, int]] = [
+    (_ASK, 0),
+    (_FAILED, 1),
+    (_FINE, 1),
+    (_FAILED, 2),
+    (_ANSWERED, 2),
+    (_ASK, 0),
+    (_FAILED, 1),
+]
+"""Messages of a session: the number of failures after each."""
 
 
 def opening(*tags: str, **metadata: object) -> SessionOpened:
@@ -140,6 +154,12 @@ class CatalogCases:
             for seq, (body, host) in enumerate(HOSTS, 1):
                 await added(log, "s", 1, [of_client(seq, body)])
                 assert (await log.sessions())[0].host == host
+
+    async def test_failures_below_are_counted_in_each_ask(self, place: StorePlace) -> None:
+        async with opened(place, sessions="s") as log:
+            for seq, (body, count) in enumerate(FAILURES, 1):
+                await added(log, "s", 1, [event(seq, body)])
+                assert (await log.sessions())[0].failures == count
 
     # --- choices and pages --------------------------------------------------------
 

@@ -76,11 +76,12 @@ MOVE_HEADS: Final = (
     "WHERE sessions.id = json_extract(m.value, '$[0]') AND epoch = json_extract(m.value, '$[1]') "
     "AND head = json_extract(m.value, '$[2]')"
 )
-# Changes the rows of sessions: [[number, status, kind, host], ...]. A statement of its own: most batches
+# Changes the rows of sessions: [[number, *RowChange], ...]. A statement of its own: most batches
 # change none, and every write of the column also writes its index.
 CHANGE_ROWS: Final = (
     "UPDATE sessions SET kind = ifnull(nullif(json_extract(c.value, '$[2]'), ''), kind), "
     "host = ifnull(nullif(json_extract(c.value, '$[3]'), ''), host), "
+    "failures = json_extract(c.value, '$[4]') + iif(json_extract(c.value, '$[5]'), 0, failures), "
     "status = CASE json_extract(c.value, '$[1]') WHEN '' THEN status "
     "WHEN 'resumed' THEN CASE status WHEN 'closed' THEN 'open' ELSE status END "
     "ELSE json_extract(c.value, '$[1]') END FROM json_each({}) AS c "
@@ -105,6 +106,8 @@ _INSERT: Final = (
     "INSERT INTO batch VALUES "
     "(:version, :moves, :changes, :rows, :bodies, :digests, :pieces, :data, :names, :uses)"
 )
+
+_NO_PIECES: Final[Chunk] = {"pieces": "[]", "names": b"", "data": b"", "uses": "[]"}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -151,6 +154,8 @@ class _Pieces:
 
     def chunk(self) -> Chunk:
         """Return the chunk's parameters for large values."""
+        if not self._numbers:
+            return _NO_PIECES
         places, names = _encode(self._places).decode(), b"".join(self._numbers)
         uses = _encode(list(self._uses)).decode()
         return {"pieces": places, "names": names, "data": b"".join(self._data), "uses": uses}
@@ -281,8 +286,10 @@ class BatchPlan:
         return _encode(list(self._moves.values())).decode()
 
     def changes(self) -> str:
-        """Return number, new status, kind and host of each session whose row changes, as JSON."""
-        found = [(self.heads[name].number, *change[:3]) for name, change in self._changes.items()]
+        """Return the number and the change of each session whose row changes, as JSON."""
+        if not self._changes:
+            return "[]"
+        found = [(self.heads[name].number, *change[:5]) for name, change in self._changes.items()]
         return _encode(found).decode()
 
     def add(self, part: Append, known: KnownHead) -> Head | Exception:

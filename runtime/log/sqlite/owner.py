@@ -6,15 +6,21 @@ lock file stays when the owner leaves: removing it would let two owners lock two
 Another process may take the log by force from one that hangs: it writes its own name into the log (`meta`),
 by which the former owner's next transaction is refused, and then replaces the lock file (`seize`). The names
 also catch a removed lock file, and file systems that ignore `flock`.
+
+The lock file holds three lines: the owner's process, the name of its control socket or an empty text, and its
+host. Its time of change is when the owner opened the log.
 """
 
 import errno
 import fcntl
 import os
+import platform
+import re
 import weakref
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from callboard.actors.protocol.errors import (
     StoreError,
@@ -24,7 +30,7 @@ from callboard.actors.protocol.errors import (
     StoreUnreadable,
 )
 
-_LOCK_BYTES_MAX: Final = 1_024
+_NOTE_BYTES_MAX: Final = 1_024
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
 
 _live: "weakref.WeakSet[Owner]" = weakref.WeakSet()
@@ -51,9 +57,9 @@ class Owner:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                other = os.pread(descriptor, 32, 0).decode("ascii", "replace").partition("\n")[0].strip()
+                other = _read(descriptor)
                 os.close(descriptor)
-                if force and error.errno in _HELD and other != str(os.getpid()):
+                if force and error.errno in _HELD and not other.is_this_process:
                     self.is_contested, self._process = True, os.getpid()
                     return
                 raise _refused(self.path, other, error) from error
@@ -86,14 +92,14 @@ class Owner:
 
     def _hold(self, descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        os.pwrite(descriptor, _written(), 0)
         self._descriptor, self._process = descriptor, os.getpid()
         _live.add(self)
 
     def announce(self, address: str) -> None:
         """Write the name of the owner's control socket below its process id."""
         if self.is_here:
-            os.pwrite(self._descriptor, b"%d\n%s\n" % (os.getpid(), os.fsencode(address)), 0)
+            os.pwrite(self._descriptor, _written(address), 0)
 
     def check(self) -> None:
         """Raise StoreLocked in a process that was forked from the owner."""
@@ -126,13 +132,51 @@ def read_lock(path: Path) -> tuple[str, str]:
 
     A dead owner leaves both behind.
     """
-    lock = path.with_name(path.name + ".lock")
     try:
-        with lock.open("rb") as file:
-            process, _, rest = file.read(_LOCK_BYTES_MAX).partition(b"\n")
+        descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return "", ""
-    return process.decode("ascii", "replace").strip(), os.fsdecode(rest.partition(b"\n")[0])
+    try:
+        note = _read(descriptor)
+    finally:
+        os.close(descriptor)
+    return note.process, note.socket
+
+
+class OwnerNote(NamedTuple):
+    """The content of a lock file: who wrote it last, and when. since_s: seconds since 1970 UTC."""
+
+    process: str
+    socket: str
+    host: str
+    since_s: float
+
+    @property
+    def is_this_process(self) -> bool:
+        """Return whether this process wrote it."""
+        return (self.process, self.host) == (str(os.getpid()), platform.node())
+
+    def __str__(self) -> str:
+        if self.is_this_process:
+            return "this process"
+        if not self.process:
+            return "another process"
+        where = f" on {self.host}" if self.host and self.host != platform.node() else ""
+        since = datetime.fromtimestamp(self.since_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        return f"process {self.process}{where} since {since}"
+
+
+def _written(address: str = "") -> bytes:
+    """Return the content of this process's lock file. address: the name of its control socket."""
+    return b"%d\n%s\n%s\n" % (os.getpid(), os.fsencode(address), os.fsencode(platform.node()))
+
+
+def _read(descriptor: int) -> OwnerNote:
+    """Return the content of a lock file. Another program may have written anything into it."""
+    lines = [*os.pread(descriptor, _NOTE_BYTES_MAX, 0).split(b"\n"), b"", b"", b""]
+    # Printed in a message, so no control characters.
+    process, socket, host = (re.sub(r"[^ -~]", "?", os.fsdecode(line)) for line in lines[:3])
+    return OwnerNote(process.strip(), socket, host, os.fstat(descriptor).st_mtime)
 
 
 def check_place(path: Path) -> None:
@@ -147,13 +191,13 @@ def check_place(path: Path) -> None:
         raise StoreUnreadable(f"{path}: the folder {path.parent} does not exist; make it first")
 
 
-def _refused(path: Path, other: str, error: OSError) -> StoreError:
+def _refused(path: Path, other: OwnerNote, error: OSError) -> StoreError:
     if error.errno not in _HELD:
         return StoreFailed(f"{path}: this file system refuses locks ({error.strerror}); use a local one")
-    who = "this process" if other == str(os.getpid()) else f"process {other}" if other else "another process"
     return StoreLocked(
-        f"{path} is owned by {who}; close it there first, or read it with open_reader "
-        f"(open_log(..., force=True) takes it from a process that hangs)"
+        f"{path} is owned by {other}: one process writes a log. Close it there first, give each worker a log "
+        f"of its own, or read it with open_reader; if that process hangs, end it, or take the log from it "
+        f"with open_log(..., force=True)"
     )
 
 

@@ -46,6 +46,7 @@ _TABLES: Final = (
     last_ms INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL DEFAULT 'open',
     kind TEXT NOT NULL DEFAULT '',
+    failures INTEGER NOT NULL DEFAULT 0,
     host TEXT NOT NULL DEFAULT '',
     details TEXT)""",
     """CREATE INDEX sessions_by_age ON sessions(created_ms)""",

@@ -7,7 +7,7 @@ that stays open keeps SQLite from reusing the WAL (118 MiB after 20,000 inserts,
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -28,8 +28,9 @@ _SESSION: Final = (
 )
 _SESSIONS: Final = (
     f"SELECT id, CAST(session_id AS BLOB), {_EPOCH}, {_HEAD}, {typed('created_ms', 'integer')}, "
-    f"CAST(title AS BLOB), CAST(status AS BLOB), CAST(kind AS BLOB), {typed('last_ms', 'integer')}, "
-    "CAST(host AS BLOB), CAST(details AS BLOB) FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
+    f"CAST(title AS BLOB), CAST(status AS BLOB), CAST(kind AS BLOB), {typed('failures', 'integer')}, "
+    f"{typed('last_ms', 'integer')}, CAST(host AS BLOB), CAST(details AS BLOB) "
+    "FROM {} ORDER BY created_ms DESC, id DESC LIMIT ?"
 )
 # `CROSS JOIN` makes SQLite begin with the tag, of which few sessions are, and not with the newest sessions.
 _OF_TAG: Final = "tags CROSS JOIN sessions ON id = tags.session WHERE tag = ?"
@@ -58,6 +59,7 @@ _SessionRow: TypeAlias = tuple[
     bytes | None,
     bytes | None,
     bytes | None,
+    int | None,
     int | None,
     bytes | None,
     bytes | None,
@@ -129,22 +131,22 @@ class Tables:
 
     def sessions(self, query: SessionQuery) -> list[SessionRow]:
         """Return the chosen sessions, newest first."""
-        chosen, bounds = "sessions WHERE true", list[str | int]()
-        if query.tag is not None:
-            chosen = _OF_TAG
-            bounds.append(self.stored_tag(query.tag))
-        if query.status is not None:
-            chosen += " AND status = ?"
-            bounds.append(query.status)
-        if query.since_ms is not None:
-            chosen += " AND last_ms >= ?"
-            bounds.append(query.since_ms)
-        if query.place is not None:
-            chosen += " AND created_ms <= ? AND (created_ms, id) < (?, ?)"
-            bounds += [query.place[0], *query.place]
-        bounds.append(-1 if query.limit is None else query.limit)
+        # Only the wanted conditions: `? IS NULL OR status = ?` would use no index.
+        wanted = [(clause, values) for clause, values in self._conditions(query) if None not in values]
+        source = "sessions WHERE true" if query.tag is None else _OF_TAG
+        chosen = "".join([source, *(clause for clause, _ in wanted)])
+        limit = -1 if query.limit is None else query.limit
+        bounds = [*chain.from_iterable(values for _, values in wanted), limit]
         rows = self._connection.execute(_SESSIONS.format(chosen), bounds).fetchall()
         return [self._session_row(row) for row in rows]
+
+    def _conditions(self, query: SessionQuery) -> Iterator[tuple[str, tuple[str | int | None, ...]]]:
+        """Yield each condition with its values; None in them says that it is not wanted."""
+        at, number = query.place or (None, None)
+        yield "", (None if query.tag is None else self.stored_tag(query.tag),)
+        yield " AND status = ?", (query.status,)
+        yield " AND last_ms >= ?", (query.since_ms,)
+        yield " AND created_ms <= ? AND (created_ms, id) < (?, ?)", (at, at, number)
 
     def stored_tag(self, tag: str) -> str:
         """Return the form in which a tag stands in the file."""
@@ -178,7 +180,7 @@ class Tables:
             execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (self.stored_tag(tag), entry.number))
 
     def _session_row(self, row: _SessionRow) -> SessionRow:
-        number, name, epoch, head, created_ms, title, status, kind, last_ms, host, details = row
+        number, name, epoch, head, created_ms, title, status, kind, failures, last_ms, host, details = row
         try:
             session_id = str(name or b"\xff", "utf-8")
         except UnicodeDecodeError:
@@ -187,7 +189,8 @@ class Tables:
             raise _damaged_session(session_id)
         found = self.details(session_id, details)
         texts = (self._title(session_id, title), number, _text(status), _text(kind))
-        values = (session_id, epoch, head, created_ms, *texts, last_ms, _text(host), *structs.astuple(found))
+        state = (failures, last_ms, _text(host))
+        values = (session_id, epoch, head, created_ms, *texts, *state, *structs.astuple(found))
         try:
             return msgspec.convert(dict(zip(_FIELDS, values, strict=True)), SessionRow)
         except msgspec.ValidationError:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,36 @@ def test_the_lock_is_a_file_beside_the_log_and_names_the_owner(path: Path) -> No
     owner = Owner(path)
     owner.acquire()
     lock = path.with_name("log.db.lock")
-    assert lock.read_text() == f"{os.getpid()}\n"
+    assert lock.read_text() == f"{os.getpid()}\n\n{platform.node()}\n"
     assert not path.exists()
     owner.release()
     assert lock.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("note", "named"),
+    [
+        (b"4711\n\nbox-7\n", "process 4711 on box-7 since 2023-11-1"),
+        (f"4711\n/run/x.sock\n{platform.node()}\n".encode(), "process 4711 since 2023-11-1"),
+        (b"4711\n", "process 4711 since 2023-11-1"),
+        (b"\x1b[31m\n\xff\n\x00\n", r"process \?\[31m on \? since"),
+        (b"", "another process"),
+    ],
+)
+def test_a_second_worker_reads_who_has_the_log_since_when_and_what_to_do(
+    path: Path, note: bytes, named: str
+) -> None:
+    lock = path.with_name("log.db.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT)
+    os.pwrite(descriptor, note, 0)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.utime(lock, (1_700_000_000, 1_700_000_000))
+    with pytest.raises(StoreLocked, match=named) as refused:
+        Owner(path).acquire()
+    assert "a log of its own" in str(refused.value)
+    assert "open_reader" in str(refused.value)
+    assert str(refused.value).isprintable()
+    os.close(descriptor)
 
 
 def test_ownership_can_be_given_up_and_taken_again(path: Path) -> None:
@@ -110,7 +137,7 @@ def test_force_replaces_the_lock_of_another_process(path: Path) -> None:
     assert owner.is_here
     assert not owner.is_contested
     assert [one.name for one in path.parent.iterdir()] == ["log.db.lock"]
-    assert path.with_name("log.db.lock").read_text() == f"{os.getpid()}\n"
+    assert path.with_name("log.db.lock").read_text().startswith(f"{os.getpid()}\n")
     with pytest.raises(StoreLocked, match="this process"):
         Owner(path).acquire()
     os.close(other)
@@ -152,7 +179,7 @@ def test_a_lock_file_that_is_seized_while_it_is_being_locked_is_not_taken(
         os.close(seized[0])
     else:
         owner.acquire()
-        assert lock.read_text() == f"{os.getpid()}\n"
+        assert lock.read_text().startswith(f"{os.getpid()}\n")
         owner.release()
 
 

@@ -1,0 +1,120 @@
+"""`callboard delete`, `prune` and `vacuum`: sessions that leave a log without an owner."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import click
+
+from callboard.cli.errors import refuse_if
+from callboard.cli.formats import counted
+from callboard.cli.import_command import opened_log
+from callboard.cli.options import log_option
+from callboard.cli.output import is_terminal, talk
+from callboard.cli.recordings import find_session, key_options, open_reader
+from callboard.cli.sessions_command import parse_since
+from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.log.removal import cut, erase
+from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow
+
+_yes_option = click.option("--yes", is_flag=True, help="Delete without asking.")
+
+
+@click.command("delete")
+@click.argument("session")
+@_yes_option
+@log_option
+@key_options
+def delete(session: str, yes: bool, log: str) -> None:
+    """Delete a session permanently: its events, and the large values that no other session uses.
+
+    The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
+    touched. No other process may have the log open; a program deletes with `runtime.delete`.
+
+    \b
+    Examples:
+      callboard delete 20250101-survey
+      callboard delete 20250101-survey --yes
+    """
+    refuse_if(not session, "name the session to delete; `callboard sessions` lists them")
+    with open_reader(log) as reader:
+        row = find_session(reader, session)
+    what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
+    _confirm(f"Delete session {what} permanently?", yes)
+    count = asyncio.run(_erase(log, [row]))
+    talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
+
+
+@click.command("prune")
+@click.option(
+    "--older-than", metavar="WHEN", required=True, help="Without an event since: 30d, 12h, or a date."
+)
+@click.option(
+    "--status", type=click.Choice([*STATUSES, "any"]), default="closed", show_default=True, help="Only these."
+)
+@click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
+@_yes_option
+@log_option
+@key_options
+def prune(older_than: str, status: str, tag: str | None, yes: bool, log: str) -> None:
+    """Delete the sessions that had no event for so long.
+
+    It deletes as `callboard delete` does, all in one go.
+
+    \b
+    Examples:
+      callboard prune --older-than 90d
+      callboard prune --older-than 2026-01-01 --status any --tag test --yes
+    """
+    before_ms = parse_since(older_than)
+    with open_reader(log) as reader:
+        rows = reader.sessions(SessionQuery(None if status == "any" else status, tag))  # type: ignore[arg-type]  # click has checked it
+    old = [row for row in rows if max(row.last_ms, row.created_ms) < before_ms]
+    if not old:
+        talk("no session is that old")
+        return
+    _confirm(f"Delete {counted(len(old), 'session')} permanently?", yes)
+    count = asyncio.run(_erase(log, old))
+    talk(f"{counted(len(old), 'session')} deleted, {counted(count, 'event')}")
+
+
+@click.command("vacuum")
+@click.option("--full", is_flag=True, help="Write the whole file again, in its smallest form.")
+@log_option
+@key_options
+def vacuum(full: bool, log: str) -> None:
+    """Give the space of deleted sessions back to the file system.
+
+    Without --full, free pages are cut off the file. With it the whole log is written again, which needs as
+    much free space as the log has. No other process may have the log open; a program calls `runtime.vacuum`.
+
+    \b
+    Examples:
+      callboard vacuum
+      callboard vacuum --full
+    """
+    with open_reader(log):  # so that a wrong name makes no new log
+        pass
+    before, after = asyncio.run(_vacuum(log, full))
+    talk(f"{log} has {after:,} bytes, {max(0, before - after):,} less than before")
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if not yes:
+        why = "stdin is not a terminal, so the question cannot be asked; --yes deletes without it"
+        refuse_if(not is_terminal(sys.stdin), why)
+        refuse_if(not click.confirm(question, err=True), "nothing was deleted")
+
+
+async def _erase(address: str, rows: Sequence[SessionRow]) -> int:
+    async with opened_log(address) as log:
+        return await erase(log, *(row.session_id for row in rows))
+
+
+async def _vacuum(address: str, full: bool) -> tuple[int, int]:
+    async with opened_log(address) as log:
+        before = log.size_bytes()
+        await cut(log)
+        if full:
+            await log.vacuum(None)
+        return before, log.size_bytes()

@@ -1,0 +1,114 @@
+"""`callboard sessions`: the list of recorded sessions, from their rows alone."""
+
+import re
+from datetime import datetime
+from typing import Final
+
+import click
+
+from callboard.actors.protocol.endings import STATUS
+from callboard.cli.errors import misused
+from callboard.cli.formats import local, utc
+from callboard.cli.options import json_option, log_option
+from callboard.cli.output import emit_json, emit_lines, table, talk
+from callboard.cli.recordings import open_reader
+from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.clock import now_ms
+from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow
+
+_AGO: Final = re.compile(r"(\d{1,9})(s|m|h|d)", re.ASCII)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+@click.command("sessions")
+@click.option("-n", "--number", default=20, show_default=True, help="At most so many; 0 for all.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only these.")
+@click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
+@click.option("--since", metavar="WHEN", help="Only those with an event since then: 30m, 12h, 7d, or a date.")
+@click.option(
+    "--after", metavar="CURSOR", default="", help="The next page: `next` of the page before (--json)."
+)
+@log_option
+@json_option
+def sessions(
+    number: int, status: str | None, tag: str | None, since: str | None, after: str, log: str, as_json: bool
+) -> None:
+    """List the recorded sessions, newest first.
+
+    ENDED tells how the last prompt of a session ended; a session that was not closed is `open`, and
+    `unfinished` while a prompt has no outcome: it still runs, or its process ended before it did, and then
+    `callboard resume` goes on with it. `2 failed below` says how many delegations of the prompt failed.
+
+    \b
+    Examples:
+      callboard sessions
+      callboard sessions --status unfinished --since 7d
+      callboard sessions -n 0 --tag user:42 --json | jq -r '.sessions[].session'
+    """
+    since_ms = None if since is None else parse_since(since)
+    wanted = None if number <= 0 else number
+    with open_reader(log) as reader:
+        found = reader.sessions(
+            SessionQuery(status, tag, since_ms, after, None if wanted is None else wanted + 1)  # type: ignore[arg-type]  # click has checked the status
+        )
+    rows = found[:wanted]
+    following = rows[-1].cursor if rows and len(found) > len(rows) else None
+    if as_json:
+        emit_json({"log": log, "sessions": list(map(_row_json, rows)), "next": following})
+    elif rows:
+        _emit(rows, has_more=following is not None)
+    elif status or tag or since:
+        talk("no session is like that; `callboard sessions` lists all")
+    else:
+        talk("the log holds no session yet; record one with `callboard run`")
+
+
+def _emit(rows: list[SessionRow], *, has_more: bool) -> None:
+    """Print the table."""
+    cells = [
+        (row.session_id, local(row.created_ms), f"{row.head:,}", ended(row), _prompt(row)) for row in rows
+    ]
+    emit_lines(table(cells, ("SESSION", "STARTED", "EVENTS", "ENDED", "PROMPT"), right=(2,)))
+    if has_more:
+        talk("there are more; -n 0 shows all")
+
+
+def ended(row: SessionRow) -> str:
+    """Return how a session ended, in a word or two."""
+    if row.status == "unfinished":
+        return "unfinished"
+    parts = [row.kind, f"{row.failures} failed below" if row.failures else ""]
+    state = row.status if row.status == "open" or not row.kind else ""
+    return ", ".join(filter(None, [*parts, state]))
+
+
+def parse_since(text: str) -> int:
+    """Return the moment in milliseconds since 1970. text: `30m`, `12h`, `7d`, or a date, maybe a time."""
+    if ago := _AGO.fullmatch(text):
+        return now_ms() - int(ago[1]) * _SECONDS[ago[2]] * 1_000
+    try:
+        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1_000)
+    except (ValueError, OverflowError, OSError):
+        raise misused(f"{safe_line(text, 80)!r}: write 30m, 12h, 7d, or a date such as 2026-01-31") from None
+
+
+def _prompt(row: SessionRow) -> str:
+    tags = " ".join(f"[{tag}]" for tag in row.tags)
+    return safe_line(f"{tags} {row.title}".strip(), 200)
+
+
+def _row_json(row: SessionRow) -> dict[str, object]:
+    return {
+        "session": row.session_id,
+        "title": row.title,
+        "started": utc(row.created_ms),
+        "last": utc(row.last_ms) if row.last_ms else None,
+        "events": row.head,
+        "status": row.status,
+        "kind": row.kind or None,
+        "failures": row.failures,
+        "outcome": STATUS[row.kind] if row.kind else None,
+        "host": row.host,
+        "tags": row.tags,
+        "metadata": row.metadata,
+    }

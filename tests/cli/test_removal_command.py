@@ -1,0 +1,149 @@
+"""`callboard delete`, `prune` and `vacuum`."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from callboard.cli import removal_command
+from callboard.replay.testing.stores.events import large
+from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.sqlite.log import SQLiteLog
+from tests.cli.conftest import Callboard
+
+
+def test_a_session_is_deleted_for_good_and_the_others_are_whole(callboard: Callboard, own_log: Path) -> None:
+    done = callboard("delete", "20250101-survey", "--yes", "--log", str(own_log))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "session 20250101-survey deleted, 28 events" in done.stderr
+    assert callboard("show", "20250101-survey", "--log", str(own_log)).exit_code == 3
+    assert callboard("verify", "--all", "--log", str(own_log)).exit_code == 0
+    assert b"How many files" not in own_log.read_bytes()
+    assert callboard("delete", "20250101-survey", "--yes", "--log", str(own_log)).exit_code == 3
+
+
+@pytest.mark.parametrize(("answer", "is_deleted"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_on_a_terminal_it_asks_first(
+    callboard: Callboard, own_log: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool
+) -> None:
+    monkeypatch.setattr(removal_command, "is_terminal", lambda stream: True)
+    done = callboard("delete", "20250102", "--log", str(own_log), text=answer)
+    assert "Delete session 20250102-report (" in done.stderr
+    assert done.exit_code == (0 if is_deleted else 2)
+    left = callboard("show", "20250102", "--log", str(own_log)).exit_code
+    assert left == (3 if is_deleted else 0)
+
+
+def test_off_a_terminal_it_needs_the_option(callboard: Callboard, own_log: Path) -> None:
+    before = own_log.read_bytes()
+    done = callboard("delete", "20250102", "--log", str(own_log))
+    assert done.exit_code == 2
+    assert "--yes" in done.stderr
+    assert callboard("delete", "", "--yes", "--log", str(own_log)).exit_code == 2
+    assert own_log.read_bytes() == before
+
+
+def test_a_log_that_is_open_elsewhere_is_left_alone(callboard: Callboard, own_log: Path) -> None:
+    async def work() -> None:
+        log = SQLiteLog(own_log, "process")
+        await log.open()
+        done = await asyncio.to_thread(callboard, "delete", "20250102", "--yes", "--log", str(own_log))
+        assert done.exit_code == 1
+        assert "is owned by" in done.stderr
+        assert len(await log.sessions()) == 3
+        await log.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("cuts", ["[[1", '["x"]', "[5, [0, 9]]"])
+def test_a_session_whose_places_of_large_values_are_damaged_takes_its_values_along(
+    callboard: Callboard, own_log: Path, cuts: str
+) -> None:
+    connection = sqlite3.connect(own_log)
+    with connection:
+        connection.execute("UPDATE events SET cuts = ? WHERE id = (SELECT max(id) FROM events)", (cuts,))
+    connection.close()
+    for session in ("20250103", "20250101", "20250102"):
+        assert callboard("delete", session, "--yes", "--log", str(own_log)).exit_code == 0
+    connection = sqlite3.connect(own_log)
+    for table in ("sessions", "events", "blobs", "uses", "tags", "removals"):
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+    connection.close()
+
+
+def test_a_session_that_was_marked_only_is_removed_by_the_next_command(
+    callboard: Callboard, own_log: Path
+) -> None:
+    async def mark() -> None:
+        log = SQLiteLog(own_log)
+        await log.open()
+        await log.delete("20250101-survey")
+        await log.close()
+
+    asyncio.run(mark())
+    assert "20250101" not in callboard("sessions", "--log", str(own_log)).stdout
+    for command in ("show", "events", "verify", "export", "delete"):
+        assert callboard(command, "20250101-survey", "--log", str(own_log)).exit_code == 3, command
+    assert callboard("vacuum", "--log", str(own_log)).exit_code == 0
+    connection = sqlite3.connect(own_log)
+    assert connection.execute("SELECT count(*) FROM removals").fetchone() == (0,)
+    assert connection.execute("SELECT count(DISTINCT id >> 32) FROM events").fetchone() == (2,)
+    connection.close()
+
+
+def test_old_sessions_are_pruned_by_age_status_and_tag(callboard: Callboard, own_log: Path) -> None:
+    log = ("--log", str(own_log))
+    assert "no session is that old" in callboard("prune", "--older-than", "9999d", *log).stderr
+    assert callboard("prune", "--older-than", "0s", *log).exit_code == 2  # not a terminal: it cannot ask
+    assert "no session" in callboard("prune", "--older-than", "0s", "--tag", "x", "--yes", *log).stderr
+    done = callboard("prune", "--older-than", "0s", "--status", "unfinished", "--yes", *log)
+    assert "no session is that old" in done.stderr
+    done = callboard("prune", "--older-than", "0s", "--yes", *log)
+    assert "3 sessions deleted" in done.stderr
+    assert callboard("sessions", *log).stdout == ""
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_vacuum_makes_the_file_smaller(callboard: Callboard, own_log: Path, full: bool) -> None:
+    async def fill() -> None:
+        log = SQLiteLog(own_log)
+        await log.open()
+        await log.create("large", 1, "")
+        await log.append([Append("large", 0, 1, [large(seq, 50_000 + seq) for seq in range(1, 40)])])
+        await log.delete("large")
+        while await log.purge():
+            pass
+        await log.close()
+
+    asyncio.run(fill())
+    before = own_log.stat().st_size
+    done = callboard("vacuum", *(["--full"] if full else []), "--log", str(own_log))
+    assert done.exit_code == 0, done.stderr
+    assert "less than before" in done.stderr
+    assert own_log.stat().st_size < before / 2
+    assert callboard("verify", "--all", "--log", str(own_log)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "command", [("vacuum",), ("vacuum", "--full"), ("prune", "--older-than", "0s", "--yes")]
+)
+def test_a_log_with_an_owner_is_not_touched_and_the_owner_is_named(
+    callboard: Callboard, own_log: Path, command: tuple[str, ...]
+) -> None:
+    async def work() -> None:
+        log = SQLiteLog(own_log)
+        await log.open()
+        done = await asyncio.to_thread(callboard, *command, "--log", str(own_log))
+        assert done.exit_code == 1
+        assert "is owned by" in done.stderr
+        assert "Traceback" not in done.stderr
+        await log.close()
+
+    asyncio.run(work())
+
+
+def test_a_missing_log_is_not_made(callboard: Callboard, tmp_path: Path) -> None:
+    assert callboard("vacuum", "--log", str(tmp_path / "no.db")).exit_code == 3
+    assert list(tmp_path.iterdir()) == []

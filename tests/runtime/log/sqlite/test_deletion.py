@@ -1,0 +1,130 @@
+"""The removal of sessions in steps: bounded, complete, and continued after any of them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from callboard.actors.protocol.messages import Cancel
+from callboard.replay.testing.stores.events import event, events, large, same
+from callboard.runtime.log.hash_chain import HashChain
+from callboard.runtime.log.protocol import GENESIS, Append
+from callboard.runtime.log.sqlite.deletion import BYTES_MAX, EVENTS_MAX, is_pending, remove_some
+from callboard.runtime.log.sqlite.meta import prepare
+from callboard.runtime.log.sqlite.store import SQLiteStore
+from callboard.runtime.log.sqlite.tables import Tables
+
+COUNTED = ("events", "blobs", "uses", "tags", "removals")
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as made:
+        yield made
+
+
+@pytest.fixture
+def store(connection: sqlite3.Connection, path: Path) -> SQLiteStore:
+    owner = prepare(connection, path, "process", HashChain())
+    return SQLiteStore(connection, path, HashChain(), owner)
+
+
+def counts(connection: sqlite3.Connection) -> list[int]:
+    return [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in COUNTED]
+
+
+def test_a_step_removes_so_many_events_and_no_more(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.create("s", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, events(1, 2 * EVENTS_MAX + 10))])
+    store.delete("s")
+    left = []
+    while is_pending(connection):
+        assert store.purge() == is_pending(connection)
+        left.append(counts(connection)[0])
+    assert left == [EVENTS_MAX + 10, 10, 0]
+    assert counts(connection) == [0] * 5
+
+
+def test_a_step_with_large_values_ends_earlier(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    store.create("s", 1, "", GENESIS)
+    half = BYTES_MAX // 2 + 1
+    store.append([Append("s", 0, 1, [large(seq, half + seq) for seq in range(1, 6)])])
+    store.append([Append("s", 5, 1, [event(6, Cancel("r" * BYTES_MAX)), *events(7, 8)])])
+    store.delete("s")
+    left = []
+    while store.purge():
+        left.append(counts(connection)[:2])
+    assert left == [[6, 3], [4, 1], [2, 0]]
+    assert counts(connection) == [0] * 5
+
+
+def test_a_value_that_is_as_large_as_ten_steps_is_removed(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.create("s", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, [large(1, 10 * BYTES_MAX), *events(2, 3)])])
+    store.delete("s")
+    while store.purge():
+        pass
+    assert counts(connection) == [0] * 5
+
+
+def test_a_session_without_events_is_removed_too(store: SQLiteStore, connection: sqlite3.Connection) -> None:
+    store.create("s", 1, "", GENESIS)
+    assert store.delete("s") == 0
+    assert not store.purge()
+    assert counts(connection) == [0] * 5
+
+
+def test_the_number_of_a_session_is_free_only_once_its_events_are_gone(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    for name in "ab":
+        store.create(name, 1, "", GENESIS)
+        store.append([Append(name, 0, 1, events(1, 3))])
+    store.delete("b")  # it has the highest number
+    store.create("c", 1, "", GENESIS)
+    assert store.read("c", 1, 10) == []
+    store.append([Append("c", 0, 1, events(1, 5))])
+    while store.purge():
+        pass
+    assert same(store.read("c", 1, 10), events(1, 5))
+    assert same(store.read("a", 1, 10), events(1, 3))
+
+
+def test_every_step_can_be_the_last_of_a_process(store: SQLiteStore, path: Path) -> None:
+    """Undo each step in the middle; what is left is then removed by another connection."""
+    for name in "ab":
+        store.create(name, 1, "", GENESIS)
+        store.append(
+            [Append(name, 0, 1, [*events(1, 600), *(large(seq, 3_000 + seq) for seq in range(601, 700))])]
+        )
+    store.delete("a")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        while is_pending(other):
+            before = counts(other)
+            other.execute("BEGIN IMMEDIATE")
+            remove_some(other)
+            other.execute("ROLLBACK")
+            assert counts(other) == before
+            other.execute("BEGIN IMMEDIATE")
+            remove_some(other)
+            other.execute("COMMIT")
+            assert len(Tables(other).events("b", 1, 1_000)) == 699
+        assert counts(other)[:2] == [699, 99]
+
+
+def test_events_behind_the_head_of_a_damaged_session_are_removed_too(
+    store: SQLiteStore, connection: sqlite3.Connection
+) -> None:
+    store.create("s", 1, "", GENESIS)
+    store.append([Append("s", 0, 1, events(1, 9))])
+    connection.execute("UPDATE sessions SET head = 4")
+    store.delete("s")
+    while store.purge():
+        pass
+    assert counts(connection) == [0] * 5
