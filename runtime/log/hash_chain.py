@@ -170,6 +170,8 @@ def _check(events: Sequence[Event]) -> None:
 def _cut_large(events: Sequence[Event], bodies: list[bytes]) -> dict[int, tuple[Cut, ...]]:
     """Cut large values out of the bodies. Return the values by the place of their body."""
     found: dict[int, tuple[Cut, ...]] = {}
+    if max(map(len, bodies), default=0) <= BODY_BYTES_MAX:  # as in most batches
+        return found
     for at, body in enumerate(bodies):
         if len(body) > BODY_BYTES_MAX:
             bodies[at], cuts = cut(events[at].body, body)
