@@ -4,6 +4,8 @@ The events of ports and clients are not computed, so they are held to the protoc
 """
 
 from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, CLOCK, SUPERVISOR, TOOLS
@@ -33,7 +35,7 @@ class OpenRequests:
     """The requests without an answer at one point of the log. Holds no more than is in flight there."""
 
     def __init__(self) -> None:
-        self._open: dict[int, tuple[Event, tuple[object, ...]]] = {}
+        self._open: dict[int, tuple[Event, object]] = {}
         self._timers: dict[int, int] = {}
         self._turns: dict[str, Event] = {}
         self._permissions = Permissions()
@@ -83,7 +85,7 @@ class OpenRequests:
         self._open[event.seq] = event, _values(source.body, row.repeats)
 
     def _timer(self, event: Event, body: SetTimer) -> None:
-        self._open[event.seq] = event, (body.timer,)
+        self._open[event.seq] = event, body.timer
         self._timers[body.timer] = event.seq
 
     def _timer_ended(self, event: Event, body: TimerFired | CancelTimer) -> None:
@@ -113,5 +115,10 @@ _TAKES: Final[dict[type, Callable[[OpenRequests, Event, Any], object]]] = {
 }
 
 
-def _values(body: object, names: tuple[str, ...]) -> tuple[object, ...]:
-    return tuple(getattr(body, name) for name in names)
+def _values(body: object, names: tuple[str, ...]) -> object:
+    return _getter(names)(body)
+
+
+@cache
+def _getter(names: tuple[str, ...]) -> Callable[[object], object]:
+    return attrgetter(*names)

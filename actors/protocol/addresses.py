@@ -43,7 +43,6 @@ def parent_of(address: str) -> str:
     return address.rpartition(".")[0] or CLIENT
 
 
-@lru_cache(maxsize=65_536)
 def place_of(address: str) -> tuple[str, int]:
     """Return a sub-agent's parent and its ordinal there."""
     parent, _, ordinal = address.rpartition(".")

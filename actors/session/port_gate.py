@@ -188,8 +188,9 @@ class PortGate:
     def on_events(self, events: Iterable[Event]) -> list[Action]:
         """Note posted events, in their order. Return the actions that they call for."""
         actions: list[Action] = []
+        handler_of = _HANDLERS.get
         for event in events:
-            handler = _HANDLERS.get(type(event.body))
+            handler = handler_of(type(event.body))
             if handler is not None:
                 handler(self, event, actions)
         return actions
@@ -253,7 +254,8 @@ class PortGate:
             actions.append(Refuse(event, event.recipient, answer))
             return
         if owner != SUPERVISOR:
-            self._of[owner] = (*self._of.get(owner, ()), seq)
+            others = self._of.get(owner)
+            self._of[owner] = (seq,) if others is None else (*others, seq)
         actions.append(self.start_of(event))
 
     def _granted(self, grant: Event, owner: str, wish: int) -> TurnRequested:

@@ -34,10 +34,9 @@ def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
     """
     kept = need  # and room for each ancestor's closing turn, in its own scope and in all above it
     exhausted: list[str] = []
-    for place in range(len(ancestry) - 1, -1, -1):
-        record = ancestry[place]
+    for record in reversed(ancestry):
         budget = record.budget
-        if budget.closing is not NOTHING and place < len(ancestry) - 1:
+        if budget.closing is not NOTHING and record is not ancestry[-1]:
             kept = add(kept, budget.closing)
         if budget.tokens is None and budget.cost is None:
             continue

@@ -19,6 +19,7 @@ docs/log.md says which changes are found.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import msgspec
@@ -73,26 +74,22 @@ class HashChain:
     def seal_all(self, session_id: str, previous: bytes, events: Sequence[Event]) -> Sealing:
         """Return the sealing of consecutive events. Raises one of `UNWRITABLE`."""
         _check(events)
-        bodies: list[bytes] = []
+        bodies = [encode(event.body) for event in events]
+        cuts = _cut_large(events, bodies)
+        places = (
+            (_places(cuts[at]) if at in cuts else () for at in range(len(bodies))) if cuts else repeat(())
+        )
         digests: list[bytes] = []
-        all_cuts: dict[int, tuple[Cut, ...]] = {}
         fresh = self._empty.copy  # a new one with parameters and key takes 1.0 us
-        for event in events:
-            body = encode(event.body)
-            places: list[tuple[int, bytes]] | tuple[()] = ()
-            if len(body) > BODY_BYTES_MAX:
-                body, cuts = cut(event.body, body)
-                if cuts:
-                    all_cuts[len(bodies)], places = cuts, _places(cuts)
+        for event, body, cut_out in zip(events, bodies, places, strict=False):
             state = fresh()
             sender, recipient, cause = event.sender, event.recipient, event.cause
             state.update(
-                _pack((session_id, event.seq, previous, event.at, sender, recipient, cause, body, places))
+                _pack((session_id, event.seq, previous, event.at, sender, recipient, cause, body, cut_out))
             )
             previous = state.digest()
-            bodies.append(body)
             digests.append(previous)
-        return Sealing(bodies, digests, all_cuts)
+        return Sealing(bodies, digests, cuts)
 
     def digest(self, session_id: str, previous: bytes, row: Sealed) -> bytes:
         """Return the digest of a row behind `previous`. Its cuts need no data; its own digest is not read."""
@@ -168,6 +165,19 @@ def _check(events: Sequence[Event]) -> None:
     for address in {event.sender for event in events} | {event.recipient for event in events}:
         if "\0" in address:
             raise ValueError(f"there is NUL in the address {address!r:.100}")
+
+
+def _cut_large(events: Sequence[Event], bodies: list[bytes]) -> dict[int, tuple[Cut, ...]]:
+    """Cut large values out of the bodies. Return the values by the place of their body."""
+    found: dict[int, tuple[Cut, ...]] = {}
+    if max(map(len, bodies), default=0) <= BODY_BYTES_MAX:  # as in most batches
+        return found
+    for at, body in enumerate(bodies):
+        if len(body) > BODY_BYTES_MAX:
+            bodies[at], cuts = cut(events[at].body, body)
+            if cuts:
+                found[at] = cuts
+    return found
 
 
 def _compare(session_id: str, head: Head, known: Head) -> None:

@@ -207,6 +207,8 @@ class Script:
 class _Later:
     """The coming answer of an async policy. Closing it closes the policy too."""
 
+    __slots__ = ("_answer", "_step")
+
     def __init__(self, answer: Coroutine[Any, Any, ModelAnswer], step: Awaitable[object]) -> None:
         self._answer = answer
         self._step = step

@@ -27,13 +27,16 @@ logger = logging.getLogger("callboard.ports")
 
 
 class _Piece(msgspec.Struct, eq=False):
-    """Work for one request. task: the one that steps it, once there is one."""
+    """Work for one request.
+
+    task: the one that steps it, once there is one. context: of work in a shared task.
+    """
 
     seq: int
     work: Coroutine[Any, Any, None]
     inner: Awaitable[Any]
-    context: contextvars.Context = msgspec.field(default_factory=contextvars.copy_context)
     task: asyncio.Task[Any] | None = None
+    context: contextvars.Context | None = None
     is_given_up: bool = False
 
 
@@ -90,7 +93,8 @@ class Tasks:
         pieces behind it get another. A piece does not notice that: `asyncio.current_task()` is a task, each
         piece has its own copy of the context variables, and a cancellation reaches the piece it is meant for.
         """
-        piece = self._pieces[seq] = _Piece(seq, work, inner)
+        context = contextvars.copy_context()
+        piece = self._pieces[seq] = _Piece(seq, work, inner, context=context)
         self._line.append(piece)
         self._step_on()
 
@@ -211,6 +215,7 @@ class Tasks:
 
     def _step(self, piece: _Piece, step: Callable[[Any], object], value: object) -> object:
         """Step a piece to its next wait. Return the object that it waits for, or _ENDED."""
+        assert piece.context is not None
         try:
             return piece.context.run(step, value)
         except BaseException as error:

@@ -20,6 +20,8 @@ _OPEN_BLOCK: Final = re.compile(r"-----BEGIN (?![\s\S]*-----END [A-Z0-9 ]+-----)
 class StreamBuffer:
     """The buffer of one stream of text. show: gets the safe text. by_line: keep the unfinished line."""
 
+    __slots__ = ("_redactor", "_show", "_tail", "_waiting")  # one for each model call in flight
+
     def __init__(self, redactor: Redactor, show: Callable[[str], object], *, by_line: bool = False) -> None:
         self._redactor = redactor
         self._show = show

@@ -50,17 +50,23 @@ class Delegations:
     """The ends of the delegations of the running ask."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, int, int], tuple[str, bool]] = {}
+        # Open ones by turn and call. Ten thousand may be open, of few kinds: equal kinds are one object.
+        self._open: dict[tuple[str, int], dict[int, tuple[str, bool]]] = {}
+        self._kinds: dict[tuple[str, bool], tuple[str, bool]] = {}
         self._ended: list[EndedDelegation] = []
 
     def add(self, event: Event) -> None:
         """Add a `Delegate` or a `DelegationEnded`."""
         body = event.body
         if isinstance(body, Delegate):
-            profile = next(iter(body.profiles), "")
-            self._open[event.sender, body.turn, body.call] = profile, body.schema == NULL
+            kind = next(iter(body.profiles), ""), body.schema == NULL
+            calls = self._open.setdefault((event.sender, body.turn), {})
+            calls[body.call] = self._kinds.setdefault(kind, kind)
         elif isinstance(body, DelegationEnded):
-            opened = self._open.pop((event.recipient, body.turn, body.call), ("", False))
+            turn = event.recipient, body.turn
+            opened = self._open.get(turn, {}).pop(body.call, ("", False))
+            if not self._open.get(turn, True):
+                del self._open[turn]
             self._ended.append(EndedDelegation(event.seq, *opened, body))
 
     def taken(self, end: int) -> tuple[EndedDelegation, ...]:

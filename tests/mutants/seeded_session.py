@@ -68,8 +68,8 @@ BUDGETS: Final = (
         "closing-ignored",
         "A call of a child need not leave room for the closing turns of the agents above it.",
         "supervisor.budgets",
-        " and place < len(ancestry) - 1:",
-        " and place > len(ancestry):",
+        " and record is not ancestry[-1]:",
+        " and record is None:",
     ),
     Mutant(
         "closing-in-its-own-scope-only",
