@@ -27,6 +27,7 @@ FOLLOWED = [
             "limit-cost",
             "typed-reports",
             "approvals",
+            "streaming",
             "look-back",
             "export",
             "write-a-store",
@@ -38,6 +39,7 @@ FOLLOWED = [
 WITH_EXAMPLES = [
     "callboard.runtime.agent",
     "callboard.runtime.models.scripted",
+    "callboard.runtime.sessions.stream_items",
     "callboard.runtime.tools.context",
     "callboard.runtime.tools.output",
     "callboard.runtime.tools.tool",
