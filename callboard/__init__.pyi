@@ -78,6 +78,19 @@ from callboard.runtime.sessions.outcome import DelegationOutcome as DelegationOu
 from callboard.runtime.sessions.outcome import Outcome as Outcome
 from callboard.runtime.sessions.resume_many import Resumption as Resumption
 from callboard.runtime.sessions.session import Session as Session
+from callboard.runtime.sessions.snapshots import AgentView as AgentView
+from callboard.runtime.sessions.snapshots import ApprovalView as ApprovalView
+from callboard.runtime.sessions.snapshots import AskView as AskView
+from callboard.runtime.sessions.snapshots import ReplyView as ReplyView
+from callboard.runtime.sessions.stream_items import AnyStreamItem as AnyStreamItem
+from callboard.runtime.sessions.stream_items import Snapshot as Snapshot
+from callboard.runtime.sessions.stream_items import StreamCut as StreamCut
+from callboard.runtime.sessions.stream_items import StreamEvent as StreamEvent
+from callboard.runtime.sessions.stream_items import StreamItem as StreamItem
+from callboard.runtime.sessions.stream_items import TextDelta as TextDelta
+from callboard.runtime.sessions.stream_items import TextReset as TextReset
+from callboard.runtime.sessions.stream_items import ToolProgress as ToolProgress
+from callboard.runtime.sessions.streaming import SessionStream as SessionStream
 from callboard.runtime.statistics import CommitStats as CommitStats
 from callboard.runtime.statistics import RuntimeStats as RuntimeStats
 from callboard.runtime.tools.context import ToolContext as ToolContext
@@ -89,12 +102,16 @@ __version__: str
 
 __all__ = [
     "Agent",
+    "AgentView",
     "AgentsChanged",
     "AgentsPolicy",
     "AnthropicModel",
+    "AnyStreamItem",
     "Approval",
     "ApprovalAnswer",
+    "ApprovalView",
     "Approver",
+    "AskView",
     "Blocks",
     "Call",
     "CallboardError",
@@ -133,6 +150,7 @@ __all__ = [
     "Prices",
     "Recording",
     "Reply",
+    "ReplyView",
     "Resumption",
     "Runtime",
     "RuntimeStats",
@@ -150,6 +168,8 @@ __all__ = [
     "SessionQuery",
     "SessionRow",
     "SessionStatus",
+    "SessionStream",
+    "Snapshot",
     "Status",
     "StoreError",
     "StoreFailed",
@@ -158,9 +178,15 @@ __all__ = [
     "StoreReadOnly",
     "StoreTooNew",
     "StoreUnreadable",
+    "StreamCut",
+    "StreamEvent",
+    "StreamItem",
+    "TextDelta",
+    "TextReset",
     "Tool",
     "ToolContext",
     "ToolError",
+    "ToolProgress",
     "UnknownName",
     "Usage",
     "Verification",

@@ -28,6 +28,7 @@ FOLLOWED = [
             "capacity",
             "typed-reports",
             "approvals",
+            "streaming",
             "look-back",
             "operate",
             "export",
@@ -40,6 +41,7 @@ FOLLOWED = [
 WITH_EXAMPLES = [
     "callboard.runtime.agent",
     "callboard.runtime.models.scripted",
+    "callboard.runtime.sessions.stream_items",
     "callboard.runtime.tools.context",
     "callboard.runtime.tools.output",
     "callboard.runtime.tools.tool",

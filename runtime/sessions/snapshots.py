@@ -1,7 +1,8 @@
 """A picture of a session, built event by event, from which snapshots are taken."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -94,28 +95,31 @@ class Picture:
         """Add the next event."""
         self.seq = event.seq
         self._tree.add(event)
-        match event.body:
-            case Ask() as body:
-                self._latest = body.request_id
-                self._replies[self._latest] = []
-                self._asks[body.request_id] = AskView(event.seq, body.request_id, _value(body.prompt))
-            case ModelReplied(status="ok") as body if event.recipient == HOST and self._latest:
-                if text := text_of_reply(body.content):
-                    self._replies[self._latest].append(ReplyView(event.seq, body.turn, text))
-            case AskEnded() as body if body.request_id in self._asks:
-                self._end(body)
-            case RequestApproval() as body:
-                self._approvals[event.sender, body.turn, body.call] = ApprovalView(
-                    event.seq, event.sender, body.tool, body.effect, _value(body.arguments), body.is_repeat
-                )
-            case ApprovalGiven() as body:
-                self._approvals.pop((event.recipient, body.turn, body.call), None)
-            case SessionClosed():
-                self.is_closed = True
-            case _:
-                pass
+        if handler := _HANDLERS.get(type(event.body)):
+            handler(self, event, event.body)
 
-    def _end(self, body: AskEnded) -> None:
+    def _ask(self, event: Event, body: Ask) -> None:
+        self._latest = body.request_id
+        self._replies[self._latest] = []
+        self._asks[self._latest] = AskView(event.seq, body.request_id, _value(body.prompt))
+
+    def _reply(self, event: Event, body: ModelReplied) -> None:
+        is_shown = event.recipient == HOST and body.status == "ok" and bool(self._latest)
+        if is_shown and (text := text_of_reply(body.content)):
+            self._replies[self._latest].append(ReplyView(event.seq, body.turn, text))
+
+    def _approval(self, event: Event, body: RequestApproval) -> None:
+        self._approvals[event.sender, body.turn, body.call] = ApprovalView(
+            event.seq, event.sender, body.tool, body.effect, _value(body.arguments), body.is_repeat
+        )
+
+    def _approved(self, event: Event, body: ApprovalGiven) -> None:
+        self._approvals.pop((event.recipient, body.turn, body.call), None)
+
+    def _close(self, event: Event, body: SessionClosed) -> None:
+        self.is_closed = True
+
+    def _end(self, event: Event, body: AskEnded) -> None:
         self._asks[body.request_id] = replace(
             self._asks[body.request_id],
             kind=body.kind,
@@ -167,3 +171,13 @@ def _agent(node: Node) -> AgentView:
 
 def _value(json: Json) -> object:
     return msgspec.json.decode(json)
+
+
+_HANDLERS: Final[dict[type, Callable[[Picture, Event, Any], None]]] = {
+    Ask: Picture._ask,
+    ModelReplied: Picture._reply,
+    AskEnded: Picture._end,
+    RequestApproval: Picture._approval,
+    ApprovalGiven: Picture._approved,
+    SessionClosed: Picture._close,
+}

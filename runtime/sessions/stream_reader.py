@@ -53,7 +53,7 @@ class Reader:
             self._wake()
 
     def take(self) -> AnyStreamItem | None:
-        """Take the next item; None if there is none, or if it must be read from the log."""
+        """Take the next item; None if the queue is empty, or if the item must be read from the log."""
         if self._starts:
             return self._starts.popleft()()
         if not self._items or isinstance(item := self._items[0], int):
@@ -83,15 +83,21 @@ class Reader:
         self.is_due = True
         self._wake()
 
-    async def wait(self) -> None:
-        """Wait for an item, the end, or a sign of life."""
-        if self._items or self.is_over or self.is_due:
-            return
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+    @property
+    def is_done(self) -> bool:
+        """Return True if it has taken all items that it will ever get."""
+        return self.is_over and not self._items and not self._starts
+
+    async def wait(self) -> bool:
+        """Wait for an item, the end, or a sign of life. Return True if a sign of life is due."""
+        if not (self._items or self.is_over or self.is_due):
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        was_due, self.is_due = self.is_due, False
+        return was_due
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

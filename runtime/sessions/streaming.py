@@ -2,12 +2,12 @@
 
 Rules
   - A reader gets an event once it is durable, and each event once: those of the past from the log, at its own
-    pace, then those to come. It is attached before the last page is read, so none falls between.
+    pace, then those to come. It is attached before the last page is read, so no event falls between.
   - Live text of a model call waits until the event of its grant was sent, and progress until that of its
     call. All text of a reply is sent before the event of the reply.
   - A new reader gets the text so far of each reply under way, with offset 0.
   - Before the event of a model call that gave no reply comes a reset: a reader that has the event has both.
-  - An item is made and encoded once, whatever the number of its readers.
+  - An item is made and encoded once for all of its readers.
   - Nothing polls. Without readers a session only keeps the text of the replies under way.
 """
 
@@ -235,18 +235,13 @@ class StreamHub:
             async with aclosing(self._begun(reader)) as past:
                 async for item in past:
                     yield item
-            while True:
-                while (new := reader.take()) is not None:
+            while not reader.is_done:
+                if (new := reader.take()) is not None:
                     yield new
-                if (seq := reader.take_large()) is not None:
+                elif (seq := reader.take_large()) is not None:
                     yield await self._large(seq)
-                elif reader.is_over:
-                    break
-                elif reader.is_due:
-                    reader.is_due = False
+                elif await reader.wait():
                     yield None
-                else:
-                    await reader.wait()
             if reader.is_cut:
                 yield StreamCut(reader.last)
             elif self.board.error is not None:

@@ -1,4 +1,4 @@
-"""A model that types its replies, a log that is slow, and a client that checks what it is sent."""
+"""A model that types its replies, a slow log, and a client that checks each item."""
 
 import asyncio
 from collections.abc import Callable, Sequence

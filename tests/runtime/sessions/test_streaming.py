@@ -1,4 +1,4 @@
-"""The stream of a session: what its readers get, in which order, and what is left of them."""
+"""The stream of a session: its items, their order, and the end of its readers."""
 
 import asyncio
 import gc
