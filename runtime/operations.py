@@ -1,10 +1,13 @@
 """The part of a runtime that looks after all sessions of its log, running here or not."""
 
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from callboard.runtime.agent import Agent
+from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
@@ -22,6 +25,12 @@ class Operations(ABC):
         self._sessions: dict[str, Session] = {}
         self._resuming: set[str] = set()  # ids that another call is about to resume or delete
         self._catalog = SessionCatalog(log, self._sessions, self._resuming)
+        self._control = ControlServer(weakref.ref(self))
+
+    @property
+    def live_sessions(self) -> Mapping[str, Session]:
+        """Return the sessions that run here, by id."""
+        return MappingProxyType(self._sessions)
 
     @abstractmethod
     def _usable(self) -> GroupWriter: ...

@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
@@ -21,7 +19,6 @@ from callboard.runtime.agent import Agent, checked_name, limits_of, prompt_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
 from callboard.runtime.clock import new_session_id, now_ms
-from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
@@ -114,12 +111,6 @@ class Runtime(Operations):
         self._tools = ToolRunner()
         self._checker = SchemaChecker()
         self._capacity = SharedCapacity(capacity)
-        self._control = ControlServer(weakref.ref(self))
-
-    @property
-    def live_sessions(self) -> Mapping[str, Session]:
-        """Return the sessions that run here, by id."""
-        return MappingProxyType(self._sessions)
 
     @property
     def log(self) -> EventLog:
@@ -139,7 +130,6 @@ class Runtime(Operations):
         await loaded
         self._process = os.getpid()
         self._writer = GroupWriter(self._log)
-        self._control = ControlServer(weakref.ref(self))
         await self._control.open(self._log)
         self._tools, self._checker = ToolRunner(), checker  # `aclose` ended those before, if any
         self._is_closing = False

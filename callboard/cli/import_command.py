@@ -14,10 +14,12 @@ from callboard.cli.errors import misused, not_found, refuse_if
 from callboard.cli.formats import counted
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, percent_on, talk
+from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, keyed_log, log_keys, open_reader
 from callboard.cli.terminal_escape import safe_line
 from callboard.replay.exports.lines import Header
 from callboard.replay.exports.parsing import ExportReader, Item
+from callboard.runtime.control.wire import DeleteSession
 from callboard.runtime.log.protocol import Append, EventLog, Head
 from callboard.runtime.log.reading import file_of
 from callboard.runtime.log.removal import erase
@@ -197,7 +199,8 @@ def delete(session: str, yes: bool, log: str) -> None:
     """Delete a session permanently: its events, and the large values that no other session uses.
 
     The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. No other process may have the log open.
+    touched. If a process owns the log, that process deletes the session in small steps beside its work; a
+    session that it runs is not deleted.
 
     \b
     Examples:
@@ -214,7 +217,10 @@ def delete(session: str, yes: bool, log: str) -> None:
         what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
         is_sure = click.confirm(f"Delete session {what} permanently?", err=True)
         refuse_if(not is_sure, "nothing was deleted")
-    count = asyncio.run(_delete(log, row.session_id))
+    try:
+        count = ask_owner(log, DeleteSession(row.session_id), int)
+    except NoOwner:
+        count = asyncio.run(_delete(log, row.session_id))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 

@@ -41,6 +41,7 @@ _SECTIONS: Final = {
         "export": ("export_command:export_sessions", "Write sessions to a file, to keep or to send."),
         "import": ("import_command:import_file", "Put exported sessions into a log, their digests checked."),
         "delete": ("import_command:delete", "Delete a session permanently."),
+        "prune": ("prune_command:prune", "Delete the sessions without an event for so many days."),
     },
 }
 _PLACES: Final = {name: place for commands in _SECTIONS.values() for name, (place, _) in commands.items()}
