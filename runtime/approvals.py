@@ -33,7 +33,7 @@ class Approval:
     address, profile: the agent that makes the call.
     arguments: the arguments as the model wrote them, not checked yet.
     is_repeat: a crash interrupted the call; its effect is unknown, and it would run again.
-    seq, digest: the request in the log. The logged answer names this digest, so it proves what was shown.
+    seq, digest: the request in the log. The logged answer names this digest: it proves the shown arguments.
     expires_at_ms: the call is denied then, in milliseconds since 1970 UTC; None for never.
     """
 

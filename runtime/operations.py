@@ -1,10 +1,13 @@
 """The part of a runtime that looks after all sessions of its log, running here or not."""
 
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from callboard.runtime.agent import Agent
+from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.session_rows import SessionRow, SessionStatus
 from callboard.runtime.log.writer import GroupWriter
@@ -23,6 +26,12 @@ class Operations(ABC):
         self._log = log
         self._live = live_sessions_of(log)
         self._catalog = SessionCatalog(log, self._live)
+        self._control = ControlServer(weakref.ref(self))
+
+    @property
+    def live_sessions(self) -> Mapping[str, Session]:
+        """Return the sessions that run here, by id."""
+        return MappingProxyType({session.id: session for session in self._live})
 
     @abstractmethod
     def _usable(self) -> GroupWriter: ...

@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.errors import InsideLoop, MisuseError
@@ -16,7 +14,6 @@ from callboard.runtime import event_loop
 from callboard.runtime.agent import Agent, limits_of, model_or_name, prompt_json
 from callboard.runtime.approvals import Approver
 from callboard.runtime.capacity import CapacityReport, SharedCapacity
-from callboard.runtime.control.server import ControlServer
 from callboard.runtime.log.opening import open_log
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
@@ -32,7 +29,6 @@ from callboard.runtime.sessions.detaching import DETACH_GRACE_S, Grace, ProcessL
 from callboard.runtime.sessions.opening import Opening
 from callboard.runtime.sessions.outcome import Outcome, with_head
 from callboard.runtime.sessions.resuming import Continuing
-from callboard.runtime.sessions.session import Session
 from callboard.runtime.sessions.session_agents import refuse_unasked
 from callboard.runtime.sessions.session_types import schema_of_ask
 from callboard.runtime.sessions.starting import NewSession, SessionStarter, Settings, closed
@@ -112,12 +108,6 @@ class Runtime(Operations):
         self._process = os.getpid()
         self._starter: SessionStarter | None = None
         self._capacity = SharedCapacity(capacity)
-        self._control = ControlServer(weakref.ref(self))
-
-    @property
-    def live_sessions(self) -> Mapping[str, Session]:
-        """Return the sessions that run here, by id."""
-        return MappingProxyType({session.id: session for session in self._live.of(self._life)})
 
     @property
     def log(self) -> EventLog:
@@ -136,7 +126,6 @@ class Runtime(Operations):
         await self._log.open()
         await loaded
         self._process = os.getpid()
-        self._control = ControlServer(weakref.ref(self))
         await self._control.open(self._log)
         self._starter = SessionStarter(
             self._settings,

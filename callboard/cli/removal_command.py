@@ -1,4 +1,4 @@
-"""`callboard delete`, `prune` and `vacuum`: sessions that leave a log without an owner."""
+"""`callboard delete`, `prune` and `vacuum`: sessions that leave a log, through its owner if there is one."""
 
 import asyncio
 import sys
@@ -11,9 +11,12 @@ from callboard.cli.formats import counted
 from callboard.cli.import_command import opened_log
 from callboard.cli.options import log_option
 from callboard.cli.output import is_terminal, talk
+from callboard.cli.owner_client import NoOwner, ask_owner
 from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
+from callboard.runtime.clock import now_ms
+from callboard.runtime.control.wire import DeleteSession, PruneSessions
 from callboard.runtime.log.removal import cut, erase
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow
 
@@ -29,7 +32,8 @@ def delete(session: str, yes: bool, log: str) -> None:
     """Delete a session permanently: its events, and the large values that no other session uses.
 
     The deleted data is overwritten in the file, and the file then gets smaller. Copies and exports are not
-    touched. No other process may have the log open; a program deletes with `runtime.delete`.
+    touched. If a process owns the log, that process deletes the session in small steps beside its work; a
+    session that it runs is not deleted.
 
     \b
     Examples:
@@ -41,7 +45,10 @@ def delete(session: str, yes: bool, log: str) -> None:
         row = find_session(reader, session)
     what = f"{safe_line(row.session_id)} ({counted(row.head, 'event')}: {safe_line(row.title, 60)})"
     _confirm(f"Delete session {what} permanently?", yes)
-    count = asyncio.run(_erase(log, [row]))
+    try:
+        count = ask_owner(log, DeleteSession(row.session_id), int)
+    except NoOwner:
+        count = asyncio.run(_erase(log, [row]))
     talk(f"session {safe_line(row.session_id)} deleted, {counted(count, 'event')}")
 
 
@@ -59,7 +66,7 @@ def delete(session: str, yes: bool, log: str) -> None:
 def prune(older_than: str, status: str, tag: str | None, yes: bool, log: str) -> None:
     """Delete the sessions that had no event for so long.
 
-    It deletes as `callboard delete` does, all in one go.
+    It deletes as `callboard delete` does. Sessions that a process runs stay.
 
     \b
     Examples:
@@ -67,15 +74,20 @@ def prune(older_than: str, status: str, tag: str | None, yes: bool, log: str) ->
       callboard prune --older-than 2026-01-01 --status any --tag test --yes
     """
     before_ms = parse_since(older_than)
+    query = SessionQuery(None if status == "any" else status, tag)  # type: ignore[arg-type]  # click has checked it
     with open_reader(log) as reader:
-        rows = reader.sessions(SessionQuery(None if status == "any" else status, tag))  # type: ignore[arg-type]  # click has checked it
+        rows = reader.sessions(query)
     old = [row for row in rows if max(row.last_ms, row.created_ms) < before_ms]
     if not old:
         talk("no session is that old")
         return
     _confirm(f"Delete {counted(len(old), 'session')} permanently?", yes)
-    count = asyncio.run(_erase(log, old))
-    talk(f"{counted(len(old), 'session')} deleted, {counted(count, 'event')}")
+    order = PruneSessions((now_ms() - before_ms) / 1_000, query.status, tag)
+    try:
+        talk(f"{counted(ask_owner(log, order, int), 'session')} deleted")
+    except NoOwner:
+        count = asyncio.run(_erase(log, old))
+        talk(f"{counted(len(old), 'session')} deleted, {counted(count, 'event')}")
 
 
 @click.command("vacuum")

@@ -4,11 +4,21 @@ To add a command: its message in wire.py, its function here, and its row in `HAN
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from callboard.actors.protocol.errors import UnknownName
 from callboard.runtime.approvals import Approval, ApprovalAnswer
-from callboard.runtime.control.wire import AnswerApproval, CancelAsk, Command, ListApprovals, ShownApproval
+from callboard.runtime.control.wire import (
+    AnswerApproval,
+    CancelAsk,
+    Command,
+    DeleteSession,
+    ListApprovals,
+    PruneSessions,
+    ShownApproval,
+)
+from callboard.runtime.log.session_rows import SessionStatus
 from callboard.runtime.sessions.session import Session
 
 
@@ -18,6 +28,12 @@ class Controlled(Protocol):
     @property
     def live_sessions(self) -> Mapping[str, Session]:
         """Return the sessions that run here, by id."""
+
+    async def delete(self, session_id: str) -> int:
+        """Delete a session that does not run here. Return the number of its events."""
+
+    async def prune(self, *, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
+        """Delete the sessions without an event for so long. Return their number."""
 
 
 async def carry_out(runtime: Controlled, command: Command) -> object:
@@ -59,6 +75,15 @@ async def _cancel(runtime: Controlled, command: CancelAsk) -> str:
     return outcome.kind if outcome else ""
 
 
+async def _delete(runtime: Controlled, command: DeleteSession) -> int:
+    return await runtime.delete(command.session)
+
+
+async def _prune(runtime: Controlled, command: PruneSessions) -> int:
+    older_than = timedelta(seconds=command.older_than_s)
+    return await runtime.prune(older_than=older_than, status=command.status, tag=command.tag)
+
+
 def _session(runtime: Controlled, wanted: str) -> Session:
     session = runtime.live_sessions.get(wanted)
     if session is None:
@@ -73,5 +98,7 @@ HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] =
     ListApprovals: _list,
     AnswerApproval: _answer,
     CancelAsk: _cancel,
+    DeleteSession: _delete,
+    PruneSessions: _prune,
 }
 """The function of each command."""

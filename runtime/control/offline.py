@@ -80,13 +80,16 @@ async def append_answer(log: EventLog, session_id: str, seq: int, answer: Approv
         return False
     given = _given(question, answer)
     _refuse_torn(session_id, events, now)
+    await _append(log, session_id, now, question.request, given)
+    return True
+
+
+async def _append(log: EventLog, session_id: str, now: int, request: Event, given: ApprovalGiven) -> None:
     epoch, head = await log.take_over(session_id)
-    request = question.request
     event = Event(head.seq + 1, now, APPROVALS, request.sender, request.seq, given)
     (end,) = await log.append([Append(session_id, head.seq, epoch, [event])])
     if isinstance(end, Exception):
         raise end
-    return True
 
 
 def _given(question: OpenQuestion, answer: ApprovalAnswer) -> ApprovalGiven:

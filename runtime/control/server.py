@@ -41,7 +41,7 @@ class Announcing(Protocol):
 
 
 class ControlServer:
-    """The socket of one runtime. runtime: returns it, or None once it is gone."""
+    """The socket of one runtime. runtime: returns that runtime; None after its end."""
 
     # By a weak reference: the event loop keeps the server, and must not keep a runtime that was forgotten.
     def __init__(self, runtime: Callable[[], Controlled | None]) -> None:

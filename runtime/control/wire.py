@@ -2,15 +2,19 @@
 
 {"command":"approvals"}
 {"command":"answer","session":"...","seq":7,"is_approved":true,"note":"","by":"ann","is_always":false}
+    {"command":"delete","session":"..."}
+    {"command":"prune","older_than_s":2592000,"status":"closed","tag":null}
 {"command":"cancel","session":"...","reason":""}
 
 {"value":...}
 {"error":"...","kind":"UnknownName"}
 """
 
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+
+from callboard.runtime.log.session_rows import SessionStatus
 
 LINE_BYTES_MAX: Final = 64 * 1024
 """The longest request. Answers have no such limit: they come from our own process."""
@@ -42,7 +46,21 @@ class CancelAsk(Base, frozen=True, tag="cancel"):
     reason: str = ""
 
 
-Command: TypeAlias = ListApprovals | AnswerApproval | CancelAsk
+class DeleteSession(Base, frozen=True, tag="delete"):
+    """An order to delete a session that does not run."""
+
+    session: str
+
+
+class PruneSessions(Base, frozen=True, tag="prune"):
+    """An order to delete the sessions without an event for so long, as `Runtime.prune` does."""
+
+    older_than_s: Annotated[float, msgspec.Meta(ge=0, le=1e10)]
+    status: SessionStatus | None = "closed"
+    tag: str | None = None
+
+
+Command: TypeAlias = ListApprovals | AnswerApproval | CancelAsk | DeleteSession | PruneSessions
 
 
 class ShownApproval(msgspec.Struct, frozen=True):

@@ -148,16 +148,21 @@ class ApprovalPort:
             return False
         if self._answered_alone(request):  # its time was over before its timer had fired
             return False
-        assert isinstance(request.body, RequestApproval)
-        given = given_by(request, digest, answer, board.secrets.redactor)
-        if answer.arguments is not None and answer.is_approved:
-            given = replace(given, arguments=self._arguments(request.body, answer.arguments))
+        given = self._message(request, digest, answer)
         board.answer(request, Post(request.sender, given))
         self._close(seq)
         if given.is_always:
             board.flush()  # the permission holds from its event on
             self._answer_covered()
         return True
+
+    def _message(self, request: Event, digest: str, answer: ApprovalAnswer) -> ApprovalGiven:
+        """Return the message of an answer. Raises InvalidPrompt, MisuseError for one that cannot be given."""
+        given = given_by(request, digest, answer, self._board.secrets.redactor)
+        if answer.arguments is None or not answer.is_approved:
+            return given
+        assert isinstance(request.body, RequestApproval)
+        return replace(given, arguments=self._arguments(request.body, answer.arguments))
 
     def _arguments(self, asked: RequestApproval, arguments: Mapping[str, object]) -> Json:
         agent = self._agents.get(asked.profile)

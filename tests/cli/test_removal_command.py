@@ -9,8 +9,12 @@ import pytest
 from callboard.cli import removal_command
 from callboard.replay.testing.stores.events import large
 from callboard.runtime.log.protocol import Append
+from callboard.runtime.log.reading import open_reader
 from callboard.runtime.log.sqlite.log import SQLiteLog
+from callboard.runtime.sessions.session import Session
 from tests.cli.conftest import Callboard
+from tests.cli.test_approvals_command import Run, beside
+from tests.runtime.ports.test_approval_port import NAME
 
 
 def test_a_session_is_deleted_for_good_and_the_others_are_whole(callboard: Callboard, own_log: Path) -> None:
@@ -147,3 +151,26 @@ def test_a_log_with_an_owner_is_not_touched_and_the_owner_is_named(
 def test_a_missing_log_is_not_made(callboard: Callboard, tmp_path: Path) -> None:
     assert callboard("vacuum", "--log", str(tmp_path / "no.db")).exit_code == 3
     assert list(tmp_path.iterdir()) == []
+
+
+def names(log: Path) -> list[str]:
+    with open_reader(log) as reader:
+        return sorted(row.session_id for row in reader.sessions())
+
+
+def test_a_session_that_runs_is_neither_deleted_nor_pruned_by_its_owner(
+    callboard: Callboard, own_log: Path
+) -> None:
+    async def talk(session: Session, run: Run) -> None:
+        busy = await run("delete", NAME, "--yes")
+        assert busy.exit_code == 2
+        assert "runs here and is not deleted" in busy.stderr
+        done = await run("delete", "20250101-survey", "--yes")
+        assert done.exit_code == 0, done.stderr
+        assert names(own_log).count(NAME) == 1
+        assert "20250101-survey" not in names(own_log)
+        pruned = await run("prune", "--older-than", "0h", "--status", "any", "--yes")
+        assert pruned.stderr == "2 sessions deleted\n"
+
+    beside(callboard, own_log, talk)
+    assert names(own_log) == [NAME]

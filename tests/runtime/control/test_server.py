@@ -1,4 +1,4 @@
-"""The control socket of a live runtime: what it does, and what a hostile client or file can do to it."""
+"""The control socket of a live runtime: its commands, hostile clients, and foreign files in its place."""
 
 import asyncio
 import json

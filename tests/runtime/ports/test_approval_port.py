@@ -47,7 +47,7 @@ class Till:
 
 
 def plan(*steps: object) -> Callable[[ModelRequest], Step]:
-    """Return a policy that makes these calls one turn after the other, and then repeats what it read."""
+    """Return a policy that makes these calls one turn after the other, and then repeats the last result."""
 
     def policy(request: ModelRequest) -> Step:
         if request.turn <= len(steps):
