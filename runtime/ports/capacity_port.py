@@ -106,8 +106,9 @@ class PlacedModelPort:
         await self._models.aclose()
 
     def _start_placed(self, request: Event, agent: str) -> None:
-        if request.seq not in self._waiting:
-            return
         self._waiting.discard(request.seq)
-        self._board.gate.places.add(agent)
-        self._models.start(request)
+        if self._board.gate.may_start(request):
+            self._board.gate.places.add(agent)
+            self._models.start(request)
+        else:  # the process detaches: no port starts anything any more
+            self._capacity.free(agent)

@@ -196,8 +196,8 @@ def continuation(
         now.model,
         limits,
         extend_ms,
-        policy == "next_ask" and bool(recorded.running),
-        capacity,
+        from_next_ask=policy == "next_ask" and bool(recorded.running),
+        capacity=capacity,
     )
 
 

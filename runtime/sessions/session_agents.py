@@ -52,7 +52,7 @@ def agents_of_session(
     secrets.learn_early(models.values())
     profiles = tuple(Json(encode(other.profile())) for other in agents.values())
     limited = limited_among(capacity, models)
-    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits, limited))
+    opened = secrets.admitted(SessionOpened(RULES, host.name, profiles, model.spec, limits, capacity=limited))
     assert isinstance(opened, SessionOpened)
     return SessionAgents(agents, models, opened, unpriced)
 

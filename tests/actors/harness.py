@@ -136,7 +136,7 @@ class SessionHarness:
     def opens(self) -> "SessionHarness":
         packed = tuple(Json(encode(one)) for one in self.profiles)
         model = ModelSpec("scripted")
-        opened = SessionOpened(1, "host", packed, model, self.limits, self.capacity)
+        opened = SessionOpened(1, "host", packed, model, self.limits, capacity=self.capacity)
         self.hears("client", opened)
         return self
 

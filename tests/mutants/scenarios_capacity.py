@@ -19,6 +19,7 @@ from tests.mutants.scripts import BUSY, DONE, by_place, race, script
 
 ONE_CALL: Final = {"scripted": Capacity(calls=1)}
 CANCEL: Final = faults("cancel", most=1, fault_mixes=0)
+DETACH: Final = faults("detach", most=1, fault_mixes=0)
 CRASH: Final = faults("crash", most=1, fault_mixes=0)
 KIDS: Final = script(host=[calls(task("kid"), task("kid")), DONE])
 PEOPLE: Final = (profile("host", ["kid"]), profile("kid"))
@@ -55,6 +56,11 @@ def crash_of_one() -> SharedScenario:
 
 
 def detach() -> SharedScenario:
+    """Build a session that may be detached at any moment, and come back, beside one that is not."""
+    return SharedScenario({"a": alone(DETACH), "b": alone()}, ONE_CALL)
+
+
+def leave() -> SharedScenario:
     """Build a session that may leave the runtime at any moment, with all of its log, and come back."""
     return SharedScenario({"a": alone(), "b": alone()}, ONE_CALL, leaves=("a",))
 
@@ -82,7 +88,7 @@ def above_the_bucket() -> SharedScenario:
     return SharedScenario({"a": large, "b": small}, {"scripted": Capacity(tokens_per_minute=150)})
 
 
-SMALL: Final = (pair, stop_while_waiting, detach, crash_of_all, two_models, above_the_bucket)
+SMALL: Final = (pair, stop_while_waiting, detach, leave, crash_of_all, two_models, above_the_bucket)
 """Scenarios of two sessions in which every order can be tried."""
 
 
@@ -123,7 +129,7 @@ def retries() -> SharedScenario:
 
 def crashes() -> SharedScenario:
     """Build families whose processes die, alone or together, with all that they hold and wait for."""
-    chosen = faults("crash", "fence", "refuse", "crashes", most=2, fault_mixes=7, seed=5)
+    chosen = faults("crash", "detach", "fence", "refuse", "crashes", most=2, fault_mixes=7, seed=5)
     return SharedScenario(
         {"a": family(chosen), "b": family(chosen), "c": family()}, {"scripted": Capacity(calls=2)}, crashes=1
     )

@@ -47,20 +47,17 @@ class EachSession:
 
     def _of(self, name: str) -> list[SessionMonitor]:
         """Return the monitors of a session, which keep what they know from run to run."""
-        if name not in self._monitors:
+        if name and name not in self._monitors:
             self._monitors[name] = session_monitors(self._every)
             for monitor in self._monitors[name]:
                 monitor.begin(self._steps)
-        return self._monitors[name]
+        return self._monitors.get(name, [])
 
     def after(self, world: CapacityWorld, at: int, fair_steps: int) -> Violation | None:
-        """Look at the sessions that the last step changed."""
+        """Look at the session whose move the last step was."""
         name = world.made[-1][0] if world.made else ""
-        for one in [name] if name else world.sessions:
-            for monitor in self._of(one):
-                if found := monitor.after(world.sessions[one], at, fair_steps):
-                    return found
-        return None
+        found = (monitor.after(world.sessions[name], at, fair_steps) for monitor in self._of(name) if name)
+        return next(filter(None, found), None)
 
     def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
         """Look at all sessions when nothing more is going to happen."""

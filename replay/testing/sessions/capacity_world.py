@@ -117,6 +117,9 @@ class PlacedSession(SessionWorld):
         strand = self.held.pop(agent)
         request = self.requests[strand].event
         if isinstance(request.body, CallModel):
+            if not self.gate.may_start(request):  # the process detaches
+                self.port.give_back(self.name, agent, 0)
+                return
             self.gate.places.add(agent)
         else:
             self.late[request.seq] = "finished"  # posted as given, also if its agent is stopped meanwhile

@@ -150,10 +150,9 @@ class Scenario:
     def first(self) -> SessionOpened:
         """Return the client's first message."""
         raw = tuple(Json(encode(one)) for one in self.profiles)
-        host = self.profiles[0]
-        return SessionOpened(
-            RULES, host.name, raw, host.model or self.model, self.limits, tuple(self.capacity)
-        )
+        host, limited = self.profiles[0], tuple(self.capacity)
+        model = host.model or self.model
+        return SessionOpened(RULES, host.name, raw, model, self.limits, capacity=limited)
 
     @cached_property
     def opened(self) -> tuple[Event, ActorState]:

@@ -344,6 +344,30 @@ def test_a_resumed_call_that_is_cancelled_before_its_new_place_never_starts() ->
     assert service.made == 1
 
 
+def test_a_place_that_comes_when_no_port_may_start_any_more_is_given_back() -> None:
+    events = recorded(Service())
+    end = next(event.seq for event in events if isinstance(event.body, CapacityGiven))
+    log = asyncio.run(cut(events, end, "s"))
+    service = Service(waits=True)
+
+    async def body(runtime: Runtime) -> None:
+        host = host_of(service)
+        other = asyncio.create_task(runtime.run(host, "go", session_id="other"))
+        await settled(lambda: service.in_flight)
+        session = await runtime.resume("s", host)
+        await settled(lambda: runtime.capacity().waiting)
+        session._board.gate.is_closed = True
+        service.answer()
+        assert (await other).status == "ok"
+        assert (runtime.capacity().waiting, runtime.capacity().lines[0].in_flight) == ((), 0)
+        session._board.gate.is_closed = False
+        await session.cancel()
+        await session.close()
+
+    run(body, {"m": Capacity(calls=1)}, log)
+    assert service.made == 1
+
+
 @pytest.mark.parametrize("last", [SessionOpened, RequestCapacity, CapacityGiven])
 @pytest.mark.parametrize(("capacity", "told"), [({}, ()), ({"m": Capacity(calls=2)}, None)])
 def test_a_resume_records_only_other_limited_models(
