@@ -1,7 +1,7 @@
 """The capacity that all sessions of one runtime share: the live side of the policy, with clock and timer.
 
-The policy (`actors/session/capacity.py`) decides who is next. This object tells it the time, calls back when
-a place is given, and wakes it when a bucket has enough tokens for the head of its line.
+The policy (`actors/session/capacity.py`) chooses the next call. This object tells it the time, calls back
+when a place is given, and wakes it when a bucket has enough tokens for the head of its line.
 """
 
 import asyncio

@@ -25,6 +25,7 @@ FOLLOWED = [
             "tutorial",
             "guide",
             "limit-cost",
+            "capacity",
             "typed-reports",
             "approvals",
             "look-back",

@@ -31,6 +31,16 @@ def api_page(notice: str) -> str:
     )
 
 
+_CAPACITY: Final = (
+    ("`calls`", "none", "calls of the model in flight"),
+    (
+        "`tokens_per_minute`",
+        "none",
+        "tokens of its calls; the size of the bucket, and the rate at which it fills",
+    ),
+)
+
+
 def limits_page(notice: str) -> str:
     """Write docs/limits.md: every limit with its default."""
     rows = [(f"`{name}`", _number(getattr(DEFAULTS, name)), row.text) for name, row in TABLE.items()]
@@ -42,6 +52,13 @@ def limits_page(notice: str) -> str:
         "[Limit cost](limit-cost.md) shows how to choose them.",
         "",
         *_table(("limit", "default", "bounds"), rows),
+        "",
+        "## Limits over all sessions",
+        "",
+        "Pass `capacity={name: Capacity(...)}` to a runtime, by the name of a model.",
+        "[Share a model's capacity](capacity.md) shows how sessions take turns.",
+        "",
+        *_table(("limit", "default", "bounds"), _CAPACITY),
     )
 
 

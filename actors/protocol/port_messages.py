@@ -20,7 +20,7 @@ ToolStatus: TypeAlias = Literal["ok", "error", "cancelled", "interrupted"]
 
 @final
 class CallModel(Message, frozen=True):
-    """The grant: the only way to a model call. What is needed is reserved until the answer is settled.
+    """The grant: the only way to a model call. Its need is reserved until the answer is settled.
 
     request: the seq of the `TurnRequested` that is granted; it says turn, attempt, need and digest.
     """

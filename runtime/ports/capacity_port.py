@@ -3,8 +3,8 @@
 Rules
   - A place is given once, and given back once: with the answer of its call, with the Stop of its agent, or
     when the session leaves this runtime or fails in it.
-  - A call whose place went with an earlier process, or whose model was not limited there, first takes one
-    anew. Until then its port has not heard of it, so a stopped one is `cancelled`.
+  - A call whose place went with an earlier process, or whose model was not limited there, first takes a new
+    place. Until then its port has not heard of it, so a stopped one is `cancelled`.
 """
 
 from functools import partial

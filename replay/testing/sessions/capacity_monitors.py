@@ -46,7 +46,7 @@ class EachSession:
         return (monitor for monitors in self._monitors.values() for monitor in monitors)
 
     def _of(self, name: str) -> list[SessionMonitor]:
-        """Return the monitors of a session, which keep what they know from run to run."""
+        """Return the monitors of a session. Their caches last for all runs."""
         if name and name not in self._monitors:
             self._monitors[name] = session_monitors(self._every)
             for monitor in self._monitors[name]:
@@ -245,7 +245,7 @@ class CapacityBooks:
 
 
 class CapacityTurns:
-    """The rule of fairness: it counts places, whoever is next by the line."""
+    """The rule of fairness: it counts places, and knows nothing of the line."""
 
     def __init__(self) -> None:
         self.begin(0)
