@@ -160,14 +160,17 @@ class Line:
     def waiting(self, model: str, now: int) -> list[Waiting]:
         """Return the requests that wait, in the order in which they are given places."""
         self._refill(now)
-        found: list[Waiting] = []
-        rest = [(session, list(requests.items())) for session, requests in self._ring.items()]
-        for turn in range(max((len(requests) for _, requests in rest), default=0)):
-            for session, requests in rest:
-                if turn < len(requests):
-                    want = (self._want() or "calls") if not found else "line"
-                    found.append(Waiting(model, session, *requests[turn], want, len(found)))
-        return found
+        requests = [
+            (turn, session, agent, tokens)
+            for session, own in self._ring.items()
+            for turn, (agent, tokens) in enumerate(own.items())
+        ]
+        requests.sort(key=lambda request: request[0])  # stable: the sessions stay in the order of the ring
+        head: Reason = (self._want() if requests else None) or "calls"
+        return [
+            Waiting(model, session, agent, tokens, head if not ahead else "line", ahead)
+            for ahead, (_, session, agent, tokens) in enumerate(requests)
+        ]
 
 
 class CapacityPolicy:

@@ -135,6 +135,12 @@ def crashes() -> SharedScenario:
     )
 
 
+def families_leave() -> SharedScenario:
+    """Build families that may leave the runtime with several requests and places, and come back."""
+    many = script(host=[calls(*[task("kid")] * 4), DONE])
+    return SharedScenario({"a": family(policy=many), "b": alone()}, ONE_CALL, leaves=("a",))
+
+
 def buckets() -> SharedScenario:
     """Build three sessions that wait for tokens and for calls, with a need above the bucket among them."""
     used = script(
@@ -166,9 +172,9 @@ def parked() -> SharedScenario:
 
 def one_ask_after_the_other() -> SharedScenario:
     """Build sessions that ask again after an ask that is cancelled anywhere."""
-    chosen = faults("cancel", most=2, fault_mixes=0)
-    again = Scenario([profile("host")], script(), [ask(), ask(request_id="r2")], faults=chosen)
-    return SharedScenario({"a": again, "b": alone()}, ONE_CALL)
+    chosen = faults("cancel", most=4, fault_mixes=0)
+    asks = [ask(request_id=f"r{n}") for n in range(4)]
+    return SharedScenario({"a": Scenario([profile("host")], script(), asks, faults=chosen)}, ONE_CALL)
 
 
 SHARED: Final[Mapping[str, SharedScenario]] = {
@@ -180,6 +186,7 @@ SHARED: Final[Mapping[str, SharedScenario]] = {
         stops,
         retries,
         crashes,
+        families_leave,
         buckets,
         parked,
         one_ask_after_the_other,

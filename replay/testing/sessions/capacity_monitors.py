@@ -140,9 +140,9 @@ class CapacityBooks:
 
     def at_rest(self, world: CapacityWorld, at: int) -> Violation | None:
         """Check that nothing is left."""
-        is_left = any(line.waiting or line.held for line in self._lines.values())
-        is_left = is_left or any(line.waiting or line.in_flight for line in world.policy.states(world.now))
-        return Violation(LEFT, at) if is_left else None
+        left = sum(len(line.waiting) + len(line.held) for line in self._lines.values())
+        left += sum(line.waiting + line.in_flight for line in world.policy.states(world.now))
+        return Violation(LEFT, at) if left else None
 
     def _line(self, world: CapacityWorld, model: str, at: int) -> _Line:
         line = self._lines.get(model)
@@ -228,10 +228,9 @@ class CapacityBooks:
         """Compare the calls that were started with the places."""
         for model, limits in world.scenario.capacity.items():
             calls = sum(session.in_flight(model) for session in world.sessions.values())
-            if limits.calls is not None and calls > limits.calls:
-                return CALLS
-            if calls > (len(self._lines[model].held) if model in self._lines else 0):
-                return PLACED
+            held = self._lines[model].held if model in self._lines else {}
+            if calls > len(held):
+                return CALLS if calls > (limits.calls or calls) else PLACED
         return ""
 
     def _idle(self, world: CapacityWorld) -> str:

@@ -19,18 +19,12 @@ from typing import Final, Literal, NamedTuple, Self
 
 from msgspec.structs import replace as changed
 
-from callboard.actors.agent.state import AgentState
-from callboard.actors.protocol.events import Event
-from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
-from callboard.actors.protocol.usage import Usage
 from callboard.actors.session.capacity import Capacity, CapacityPolicy
-from callboard.actors.session.port_gate import Start
-from callboard.actors.session.port_table import owner_of
-from callboard.replay.testing.sessions.board import RESCUES
 from callboard.replay.testing.sessions.injection import crash, resume
 from callboard.replay.testing.sessions.memory import Memory
+from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.scenario import START_MS, Scenario
-from callboard.replay.testing.sessions.world import STEPS_MAX, SessionWorld
+from callboard.replay.testing.sessions.world import STEPS_MAX
 from callboard.replay.testing.world import Move, Step
 
 CRASH_ALL: Final = "fault crash all"
@@ -77,100 +71,6 @@ class SharedScenario:
     def moves(self) -> dict[tuple[str, Move], Move]:
         """Return the moves by session and by the session's own move, kept for all runs."""
         return {}
-
-
-class PlacedSession(SessionWorld):
-    """A session on a shared capacity port. name: among the sessions of its world."""
-
-    def __init__(self, scenario: Scenario, memory: Memory | None, name: str, port: "CapacityWorld") -> None:
-        self.name = name
-        self.port = port
-        self.held: dict[str, str] = {}  # the strands that wait for a place, by agent
-        self.late: dict[int, str] = {}  # the faults that tell how an aborted request is answered
-        super().__init__(scenario, memory)
-
-    def start(self, start: Start) -> None:
-        """Start a request, or let it wait for its place."""
-        super().start(start)
-        request, agent = start.request, owner_of(start.request)
-        body = request.body
-        if isinstance(body, RequestCapacity):
-            self._hold(request, agent, body.model, body.need.tokens)
-        elif isinstance(body, CallModel) and agent not in self.gate.places:
-            state = self.states.get(agent)
-            if isinstance(state, AgentState) and state.model.name in self.port.scenario.capacity:
-                self._hold(request, agent, state.model.name, self.gate.wish_of(request).need.tokens)
-
-    def _hold(self, request: Event, agent: str, model: str, tokens: int) -> None:
-        strand = next(one.strand for one in self.requests.values() if one.event.seq == request.seq)
-        self.offers.pop(strand, None)
-        self.held[agent] = strand
-        self.port.request(self.name, agent, model, tokens)
-
-    @property
-    def can_leave(self) -> bool:
-        """Return whether the session runs in the process."""
-        return self.failure is None and self.down is None and not self.is_closed
-
-    def placed(self, agent: str) -> None:
-        """Let the request of an agent act: its place is given."""
-        strand = self.held.pop(agent)
-        request = self.requests[strand].event
-        if isinstance(request.body, CallModel):
-            if not self.gate.may_start(request):  # the process detaches
-                self.port.give_back(self.name, agent, 0)
-                return
-            self.gate.places.add(agent)
-        else:
-            self.late[request.seq] = "finished"  # posted as given, also if its agent is stopped meanwhile
-        self.offer(strand, self.actor_of(strand), "port")
-
-    def in_flight(self, model: str) -> int:
-        """Return the number of started calls of a model."""
-        started = [one for one in self.requests.values() if one.strand not in self.held.values()]
-        agents = [one.event.body.agent for one in started if isinstance(one.event.body, CallModel)]
-        return sum(self.agent(agent).model.name == model for agent in agents)
-
-    def abort(self, request: Event) -> None:
-        """Make the port give up a request; its place, if it has one, is free."""
-        agent = owner_of(request)
-        if isinstance(request.body, RequestCapacity) or agent in self.held:
-            self.port.give_back(self.name, agent, 0)
-            if self.held.pop(agent, None) and isinstance(request.body, CallModel):
-                self.late[request.seq] = "unstarted"
-        super().abort(request)
-
-    def reply(self, strand: str, fault: str = "") -> None:
-        """Answer the request of a strand."""
-        request = self.requests.get(strand)
-        if request is not None and request.event.seq in self.aborted:
-            fault = fault or self.late.get(request.event.seq, "")
-        super().reply(strand, fault)
-
-    def give_back(self, agent: str, usage: Usage | None) -> None:
-        """Give back an agent's place."""
-        self.port.give_back(self.name, agent, None if usage is None else usage.tokens)
-
-    def withdraw_all(self) -> None:
-        """Forget all moves, and leave the lines."""
-        super().withdraw_all()
-        self.held.clear()
-        self.late.clear()
-        self.port.leave(self.name)
-
-    def look_ahead(self) -> None:
-        """Do nothing: the world advances the clock of all sessions."""
-
-    def jump(self) -> None:
-        """Advance the clock of all sessions to the next due time of this one."""
-        if self.later:
-            self.port.advance(min(self.later.values()))
-
-    def wake_at(self, now: int) -> None:
-        """Set the clock and offer the moves that are due."""
-        self.now = now
-        for strand in [strand for strand, due in self.later.items() if due <= now]:
-            self._due(strand)
 
 
 class CapacityWorld:
@@ -230,23 +130,22 @@ class CapacityWorld:
     def _note(self, name: str, move: Move, before: int) -> None:
         """Give the places that are free now, and record the step."""
         self._serve()
-        touched: set[str] = set()
-        if name:
-            session = self.sessions[name]
-            touched = {f"{name}/{one}" for one in session.touched()}
-            if (
-                session.is_faulty or name in self.scenario.leaves or self.scenario.crashes
-            ):  # a crash changes all that its session does
-                touched.add(f"{name}/process")
+        touched = self._touched_by(name)
         if len(self.history) > before or "/capacity " in move.strand:
             touched.add(CAPACITY)
-        if not name:
-            touched |= {f"{one}/process" for one in self.sessions}
         self.made.append((name, move))
         self._places.append(len(self.sessions[name].made) if name else 0)
         self._touches.append(tuple(sorted(touched)))
-        if not any(session.offers for session in self.sessions.values()):
-            self._jump()
+        self._jump()
+
+    def _touched_by(self, name: str) -> set[str]:
+        """Return the things that the last move of a session touches, or one of the world itself."""
+        if not name:
+            return {f"{one}/process" for one in self.sessions}
+        touched = {f"{name}/{one}" for one in self.sessions[name].touched()}
+        # A crash changes all that its session does.
+        may_crash = self.sessions[name].is_faulty or name in self.scenario.leaves
+        return touched | {f"{name}/process"} if may_crash or self.scenario.crashes else touched
 
     def touched(self) -> Collection[str]:
         """Return the things that the order of the last move decides apart from its actor's state."""
@@ -263,32 +162,36 @@ class CapacityWorld:
     def _crash_all(self) -> None:
         """End the process, and resume every session that can go on in a new one."""
         self._crashes -= 1
-        going = [one for one in self.sessions.values() if one.can_leave or one.down is not None]
-        for session in going:
-            if session.down is None:
-                crash(session)
+        running = [one for one in self.sessions.values() if one.can_leave]
+        for session in running:
+            crash(session)
         self.policy = CapacityPolicy(self.scenario.capacity, self.now)
         self.history.append(Entry("restart", self.now))
-        for session in going:
-            resume(session)
+        for session in self.sessions.values():
+            if session.down is not None:
+                resume(session)
 
     def _jump(self) -> None:
         """Advance the clock until something can happen."""
         for _ in range(JUMPS_MAX):
-            if any(session.offers for session in self.sessions.values()):
+            due = self._next_due()
+            if due is None:
                 return
-            wait = self.policy.wait_ms(self.now)
-            due = {at: strand for one in self.sessions.values() for strand, at in one.later.items()}
-            if wait is None and not due:
-                return
-            ends = [*due, *([] if wait is None else [self.now + wait])]
-            for session in self.sessions.values():
-                is_last_hope = session.later and all(one.startswith(RESCUES) for one in session.later)
-                if wait is None and is_last_hope and session.running and not session.rescued:
-                    session.rescued = min(session.later)
-            self.advance(min(ends))
+            self.advance(due)
             self._serve()
         raise AssertionError(ENDLESS)
+
+    def _next_due(self) -> int | None:
+        """Return the next time at which something can happen; None if that is now or never."""
+        if any(session.offers for session in self.sessions.values()):
+            return None
+        wait = self.policy.wait_ms(self.now)
+        due = [at for session in self.sessions.values() for at in session.later.values()]
+        if wait is not None:
+            return min([self.now + wait, *due])
+        for session in self.sessions.values():
+            session.note_rescue()
+        return min(due, default=None)
 
     def advance(self, now: int) -> None:
         """Advance the clock of all sessions, and offer the moves that are due."""
@@ -342,6 +245,10 @@ class CapacityWorld:
         )
 
     # --- the port -------------------------------------------------------------------
+
+    def is_limited(self, model: str) -> bool:
+        """Return whether the calls of a model need places."""
+        return model in self.scenario.capacity
 
     def request(self, session: str, agent: str, model: str, tokens: int) -> None:
         """Take a request into the line of its model."""

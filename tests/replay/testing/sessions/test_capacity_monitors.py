@@ -11,7 +11,8 @@ from callboard.replay.testing.explore import Plan, explore
 from callboard.replay.testing.run import Bounds
 from callboard.replay.testing.sessions import capacity_monitors as rules
 from callboard.replay.testing.sessions.capacity_monitors import CapacityBooks, CapacityTurns, EachSession
-from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, PlacedSession, SharedScenario
+from callboard.replay.testing.sessions.capacity_world import CapacityWorlds, SharedScenario
+from callboard.replay.testing.sessions.placed_session import PlacedSession
 from callboard.replay.testing.sessions.replies import calls, task
 from tests.mutants.scenarios_capacity import ONE_CALL, SHARED, above_the_bucket, alone, family, pair, turns
 from tests.mutants.scripts import DONE, script

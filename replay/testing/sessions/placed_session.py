@@ -1,0 +1,137 @@
+"""A simulated session that shares places with others: a request becomes a move once it has its place."""
+
+from typing import Protocol
+
+from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.port_messages import CallModel, RequestCapacity
+from callboard.actors.protocol.usage import Usage
+from callboard.actors.session.port_gate import Start
+from callboard.actors.session.port_table import owner_of
+from callboard.replay.testing.sessions.board import RESCUES
+from callboard.replay.testing.sessions.memory import Memory
+from callboard.replay.testing.sessions.scenario import Scenario
+from callboard.replay.testing.sessions.world import SessionWorld
+
+
+class CapacityLines(Protocol):
+    """The lines of all models, and the clock of all sessions."""
+
+    def is_limited(self, model: str) -> bool:
+        """Return whether the calls of a model need places."""
+        ...
+
+    def request(self, session: str, agent: str, model: str, tokens: int) -> None:
+        """Take a request into the line of its model."""
+        ...
+
+    def give_back(self, session: str, agent: str, used: int | None) -> None:
+        """End an agent's request or place. used: the tokens of its call; None if not known."""
+        ...
+
+    def leave(self, session: str) -> None:
+        """End all requests and places of a session."""
+        ...
+
+    def advance(self, now: int) -> None:
+        """Advance the clock of all sessions, and offer the moves that are due."""
+        ...
+
+
+class PlacedSession(SessionWorld):
+    """A session on a shared capacity port. name: among the sessions of its world."""
+
+    def __init__(self, scenario: Scenario, memory: Memory | None, name: str, port: CapacityLines) -> None:
+        self.name = name
+        self.port = port
+        self.held: dict[str, str] = {}  # the strands that wait for a place, by agent
+        self.late: dict[int, str] = {}  # the faults that tell how an aborted request is answered
+        super().__init__(scenario, memory)
+
+    def start(self, start: Start) -> None:
+        """Start a request, or let it wait for its place."""
+        super().start(start)
+        request, agent = start.request, owner_of(start.request)
+        body = request.body
+        if isinstance(body, RequestCapacity):
+            self._hold(request, agent, body.model, body.need.tokens)
+        elif isinstance(body, CallModel) and agent not in self.gate.places:
+            model = self.agent(agent).model.name
+            if self.port.is_limited(model):
+                self._hold(request, agent, model, self.gate.wish_of(request).need.tokens)
+
+    def _hold(self, request: Event, agent: str, model: str, tokens: int) -> None:
+        strand = next(one.strand for one in self.requests.values() if one.event.seq == request.seq)
+        self.offers.pop(strand, None)
+        self.held[agent] = strand
+        self.port.request(self.name, agent, model, tokens)
+
+    @property
+    def can_leave(self) -> bool:
+        """Return whether the session runs in the process."""
+        return self.failure is None and self.down is None and not self.is_closed
+
+    def placed(self, agent: str) -> None:
+        """Let the request of an agent act: its place is given."""
+        strand = self.held.pop(agent)
+        request = self.requests[strand].event
+        if isinstance(request.body, CallModel):
+            if not self.gate.may_start(request):  # the process detaches
+                self.port.give_back(self.name, agent, 0)
+                return
+            self.gate.places.add(agent)
+        else:
+            self.late[request.seq] = "finished"  # posted as given, also if its agent is stopped meanwhile
+        self.offer(strand, self.actor_of(strand), "port")
+
+    def in_flight(self, model: str) -> int:
+        """Return the number of started calls of a model."""
+        started = [one for one in self.requests.values() if one.strand not in self.held.values()]
+        agents = [one.event.body.agent for one in started if isinstance(one.event.body, CallModel)]
+        return sum(self.agent(agent).model.name == model for agent in agents)
+
+    def abort(self, request: Event) -> None:
+        """Make the port give up a request; its place, if it has one, is free."""
+        agent = owner_of(request)
+        if isinstance(request.body, RequestCapacity) or agent in self.held:
+            self.port.give_back(self.name, agent, 0)
+            if self.held.pop(agent, None) and isinstance(request.body, CallModel):
+                self.late[request.seq] = "unstarted"
+        super().abort(request)
+
+    def reply(self, strand: str, fault: str = "") -> None:
+        """Answer the request of a strand."""
+        request = self.requests.get(strand)
+        if request is not None and request.event.seq in self.aborted:
+            fault = fault or self.late.get(request.event.seq, "")
+        super().reply(strand, fault)
+
+    def give_back(self, agent: str, usage: Usage | None) -> None:
+        """Give back an agent's place."""
+        self.port.give_back(self.name, agent, None if usage is None else usage.tokens)
+
+    def withdraw_all(self) -> None:
+        """Forget all moves, and leave the lines."""
+        super().withdraw_all()
+        self.held.clear()
+        self.late.clear()
+        self.port.leave(self.name)
+
+    def look_ahead(self) -> None:
+        """Do nothing: the world advances the clock of all sessions."""
+
+    def jump(self) -> None:
+        """Advance the clock of all sessions to the next due time of this one."""
+        if self.later:
+            self.port.advance(min(self.later.values()))
+
+    def note_rescue(self) -> None:
+        """Record that only a deadline can end the session, if that is so."""
+        is_last_hope = self.later and all(one.startswith(RESCUES) for one in self.later)
+        if is_last_hope and self.running and not self.rescued:
+            self.rescued = min(self.later)
+
+    def wake_at(self, now: int) -> None:
+        """Set the clock and offer the moves that are due."""
+        self.now = now
+        for strand in [strand for strand, due in self.later.items() if due <= now]:
+            self._due(strand)
