@@ -52,6 +52,7 @@ _HOMES = {
     "actors.protocol.usage": ("Usage",),
     "actors.protocol.value_types": ("ModelFailure",),
     "actors.session.capacity": ("Capacity",),
+    "actors.session.permissions": ("Permission",),
     "replay.divergence": ("Divergence",),
     "replay.recording": ("Recording", "Verification"),
     "runtime.agent": ("Agent",),

@@ -42,6 +42,7 @@ from callboard.actors.protocol.request import ModelRequest as ModelRequest
 from callboard.actors.protocol.usage import Usage as Usage
 from callboard.actors.protocol.value_types import ModelFailure as ModelFailure
 from callboard.actors.session.capacity import Capacity as Capacity
+from callboard.actors.session.permissions import Permission as Permission
 from callboard.replay.divergence import Divergence as Divergence
 from callboard.replay.recording import Recording as Recording
 from callboard.replay.recording import Verification as Verification
@@ -146,6 +147,7 @@ __all__ = [
     "Outcome",
     "OutcomeError",
     "OutcomeKind",
+    "Permission",
     "Policy",
     "Prices",
     "Recording",

@@ -125,8 +125,10 @@ def ask_to_repeat(state: AgentState, call: int) -> Post | None:
 
 def _question(state: AgentState, call: int, use: ToolUse, *, is_repeat: bool = False) -> Post:
     """Return the question to a person about a call."""
-    prefix, timeout_ms = prefix_of(state), millis(state.limits.approval_timeout_s)
+    prefix, limit = prefix_of(state), millis(state.limits.approval_timeout_s)
     effect, profile = prefix.effects[use.name], prefix.profile.name
+    own = next(spec.approval_timeout_ms for spec in prefix.profile.tools if spec.name == use.name)
+    timeout_ms = min(own or limit, limit or own)
     body = RequestApproval(state.turn, call, use.name, effect, use.input, is_repeat, profile, timeout_ms)
     return Post(APPROVALS, body)
 

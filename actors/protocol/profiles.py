@@ -17,6 +17,7 @@ class ToolSpec(Part, frozen=True):
     """A tool, as the model and the runtime know it.
 
     input_schema: the JSON schema of its arguments. extra: further keys for the model (`strict`, ...).
+    approval_timeout_ms: milliseconds that a question about it waits for a person; 0 for the agent's limit.
     """
 
     name: str
@@ -25,6 +26,7 @@ class ToolSpec(Part, frozen=True):
     effect: Effect = "write"
     extra: Json = NULL
     approval: Approval = "never"
+    approval_timeout_ms: int = 0
 
 
 class Prices(Value, frozen=True):

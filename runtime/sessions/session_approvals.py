@@ -67,6 +67,7 @@ class SessionApprovals:
         if permission not in [one.seq for one in self.permissions()]:
             return False
         self.check_open()
-        self._board.submit_for_client(RevokePermission(permission, clean_text(by)[:BY_CHARS_MAX]))
+        name = self._board.secrets.redactor.cut(clean_text(by), BY_CHARS_MAX)
+        self._board.submit_for_client(RevokePermission(permission, name))
         await self._board.durable()
         return True

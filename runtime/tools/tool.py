@@ -20,6 +20,7 @@ import msgspec
 
 from callboard.actors.protocol.errors import InvalidAgent, InvalidPrompt
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.limits import millis
 from callboard.actors.protocol.profiles import Approval, Effect, ToolSpec
 from callboard.actors.protocol.prompts import RESERVED
 from callboard.runtime.sanitize import check_json, clean_text, to_json
@@ -53,6 +54,7 @@ class Tool:
     timeout_s: seconds that a call may take, where that is less than the agent's `tool_timeout_s`.
     approval: the calls that a person has to approve: each one (`before`), an interrupted one before it runs
         again (`interrupted`, since a crash left its effect unknown), both (`always`), or none (`never`).
+    approval_timeout_s: seconds that the question waits, where that is less than `Limits.approval_timeout_s`.
     extra: further keys of the tool's definition (`{"strict": True}`).
     signature: checks and passes arguments instead; `@tool` makes one from the annotations.
 
@@ -70,6 +72,7 @@ class Tool:
         extra: Mapping[str, object] | Json | None = None,
         *,
         approval: Approval = "never",
+        approval_timeout_s: float | None = None,
         signature: Signature | None = None,
     ) -> None:
         _check_name(name)
@@ -78,8 +81,9 @@ class Tool:
             if word not in get_args(words):
                 *most, last = get_args(words)
                 raise InvalidAgent(f"tool {name}: {key} is {', '.join(most)} or {last}, not {word!r}")
-        if not 0 < (1.0 if timeout_s is None else timeout_s) < math.inf:
-            raise InvalidAgent(f"tool {name}: timeout_s is a positive number of seconds, not {timeout_s!r}")
+        for key, seconds in (("timeout_s", timeout_s), ("approval_timeout_s", approval_timeout_s)):
+            if not 0 < (1.0 if seconds is None else seconds) < math.inf:
+                raise InvalidAgent(f"tool {name}: {key} is a positive number of seconds, not {seconds!r}")
         if not isinstance(description, str):
             raise InvalidAgent(f"tool {name}: description is text, not {description!r:.100}")
         schema = _object_of(name, "input_schema", input_schema)
@@ -93,7 +97,9 @@ class Tool:
         self._signature = signature or DictSignature(
             name, _checked_schema(name, schema), context_parameter(function)
         )
-        self._spec = ToolSpec(name, self.description, schema, effect, _extra(name, extra), approval)
+        wait_ms = millis(approval_timeout_s)
+        own = (_extra(name, extra), approval, wait_ms)
+        self._spec = ToolSpec(name, self.description, schema, effect, *own)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
@@ -130,6 +136,7 @@ def tool(
     timeout_s: float | None = None,
     extra: Mapping[str, object] | Json | None = None,
     approval: Approval = "never",
+    approval_timeout_s: float | None = None,
 ) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
@@ -143,6 +150,7 @@ def tool(
     timeout_s: float | None = None,
     extra: Mapping[str, object] | Json | None = None,
     approval: Approval = "never",
+    approval_timeout_s: float | None = None,
 ) -> FunctionTool[P, R_co] | Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]:
     """Turn a typed function, sync or async, into a tool.
 
@@ -153,7 +161,7 @@ def tool(
 
     name, description: instead of the function's own; one without a docstring warns. effect: after a crash,
     `read` and `idempotent` calls run again and `write` calls do not. timeout_s: seconds that a call may take.
-    approval: see `Tool`. Raises InvalidAgent with the correction.
+    approval, approval_timeout_s: see `Tool`. Raises InvalidAgent with the correction.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:
@@ -173,7 +181,9 @@ def tool(
         refuse_result(function, own_name)
         told = _summary(own_name, function, level) if description is None else description
         given = (own_name, told, signature.schema, function, effect, timeout_s, extra)
-        made: FunctionTool[P, R_co] = FunctionTool(*given, approval=approval, signature=signature)
+        made: FunctionTool[P, R_co] = FunctionTool(
+            *given, approval=approval, approval_timeout_s=approval_timeout_s, signature=signature
+        )
         functools.update_wrapper(made, function, updated=())
         return made
 

@@ -146,7 +146,9 @@ class Live:
         await asyncio.sleep(0)
         await session.cancel(f"because of {CANARY}")
         await cancelled
-        for file in path.parent.iterdir():  # the WAL is there while the log is open
+        files = [file for file in path.parent.iterdir() if not file.is_socket()]
+        assert f"{path.name}-wal" in [file.name for file in files], "the WAL is there while the log is open"
+        for file in files:
             assert not is_leaked(file.read_bytes()), file.name
         self.said += [encode(event.body).decode() async for event in _until_cancelled(session.events())]
         await session.close()
@@ -345,6 +347,28 @@ def test_l6_the_words_of_an_approval_do_not_hold_the_canary(
     assert not is_leaked(repr(given) + caplog.text)
     assert "[secret:1]" in caplog.text
     assert not is_leaked((tmp_path / "log.db").read_bytes())
+
+
+def test_l6_the_names_of_people_do_not_hold_the_canary(tmp_path: Path) -> None:
+    name = f"{'.' * 190}{CANARY}"  # it would be cut inside the secret
+
+    @tool(approval="before")
+    async def pay(euros: int) -> str:
+        """Return a receipt."""
+        return "paid"
+
+    async def main() -> None:
+        model = ScriptedModel([call("pay", euros=1), say("done")])
+        async with Runtime(tmp_path / "log.db", model=model, secrets=[CANARY]) as runtime:
+            session = await runtime.open(Agent("host", tools=[pay]))
+            asking = asyncio.create_task(session.ask("go"))
+            assert (await anext(session.approvals())).approve(by=name, always=True)
+            assert await session.revoke(session.permissions()[0].seq, by=name)
+            await asking
+
+    asyncio.run(main())
+    assert not is_leaked((tmp_path / "log.db").read_bytes())
+    assert CANARY[:10].encode() not in (tmp_path / "log.db").read_bytes()
 
 
 def test_l6_a_logged_name_may_not_hold_the_canary(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from callboard.actors.protocol.addresses import APPROVALS, TOOLS
@@ -307,3 +308,25 @@ def test_a_repeat_is_shown_to_a_person_in_spite_of_a_permission() -> None:
     made = go_on(scenario("always", always), interrupted("always", always)).run()
     assert [(one.is_repeat, one.permission) for one in made.of(ApprovalGiven)] == [(False, 0), (True, 0)]
     assert breaches_of(made) == []
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "limit_s", "timeout_ms"), [(0, None, 0), (500, None, 500), (0, 9, 9_000), (500, 9, 500)]
+)
+def test_the_shorter_time_of_tool_and_limit_counts(
+    own_ms: int, limit_s: float | None, timeout_ms: int
+) -> None:
+    plain = who("before")
+    spec = msgspec.structs.replace(plain.tools[0], approval_timeout_ms=own_ms)
+    asking = msgspec.structs.replace(plain, tools=(spec,))
+    made = SessionWorld(Scenario([asking], pays, [ask()], Limits(approval_timeout_s=limit_s))).run()
+    assert [asked.timeout_ms for asked in made.of(RequestApproval)] == [timeout_ms]
+    assert breaches_of(made) == []
+
+
+def test_a_limit_below_the_tools_own_time_counts() -> None:
+    plain = who("before")
+    spec = msgspec.structs.replace(plain.tools[0], approval_timeout_ms=9_000)
+    asking = msgspec.structs.replace(plain, tools=(spec,))
+    made = SessionWorld(Scenario([asking], pays, [ask()], Limits(approval_timeout_s=1))).run()
+    assert [asked.timeout_ms for asked in made.of(RequestApproval)] == [1_000]

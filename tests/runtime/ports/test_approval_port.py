@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, calls, say, tool
-from callboard.actors.protocol.errors import InvalidPrompt, MisuseError, SessionEnded, UnknownName
+from callboard.actors.protocol.errors import (
+    InvalidAgent,
+    InvalidPrompt,
+    MisuseError,
+    SessionEnded,
+    UnknownName,
+)
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import RevokePermission
 from callboard.actors.protocol.port_messages import ApprovalGiven, CallTool, RequestApproval, ToolStarted
@@ -459,3 +465,18 @@ def test_the_next_process_asks_the_questions_of_one_that_has_left(tmp_path: Path
     assert "paid 5" in asyncio.run(come_back(seq)).text
     kinds = [e.kind for e in Recording.open(tmp_path / "a.db", NAME).events if isinstance(e.body, CallTool)]
     assert kinds == ["CallTool"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+def test_a_time_for_approval_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(InvalidAgent, match="approval_timeout_s is a positive number"):
+        tool(name="rest", approval="before", approval_timeout_s=seconds)(lambda: None)
+
+
+def test_a_tool_states_its_own_time_for_approval() -> None:
+    @tool(approval="before", approval_timeout_s=0.5)
+    async def send(text: str) -> str:
+        """Send a text."""
+        return text
+
+    assert send.spec().approval_timeout_ms == 500
