@@ -19,7 +19,6 @@ import asyncio
 import contextlib
 import contextvars
 import heapq
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -38,74 +37,13 @@ from callboard.runtime.clock import now_ms
 from callboard.runtime.failure_text import failure_text
 from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.log.writer import GroupWriter
-from callboard.runtime.scheduling.loop_actor import LoopActor
-from callboard.runtime.scheduling.run_queue import LeanInbox, run_queue_of
+from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.sessions.decider_actor import DeciderActor
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
 
-logger = logging.getLogger("callboard.board")
-
 PATIENCE_S: Final = 10.0  # seconds that cancelled work may take to end, before a session leaves it behind
-
-
-class DeciderActor(LoopActor):
-    """The shell around a decider: receive, decide, post. The session core keeps the decider's state."""
-
-    use_registry = False
-    actor_inbox: LeanInbox
-    _create_actor_inbox = LeanInbox
-
-    def __init__(self, board: "Board", address: str) -> None:
-        super().__init__(urn=address)
-        self.board = board
-        self.address = address
-
-    def on_receive(self, message: Event) -> None:
-        """Handle one event."""
-        board = self.board
-        core = board.core
-        try:
-            posts = core.decide(message)
-        except Exception as error:
-            posts = self._replace_decision(message, error)
-        if posts:  # an agent that comes to rest says so
-            board.submit(self.address, message.seq, posts)
-            if self.address not in core.mailboxes:
-                board.dismiss(self.address)
-
-    def _replace_decision(self, message: Event, error: Exception) -> tuple[Post, ...]:
-        """Return the posts for an event on which the decider raised. Fail the session for the supervisor."""
-        board = self.board
-        logger.error(
-            "session %s: %s failed on event %d", board.session_id, self.address, message.seq, exc_info=error
-        )
-        if self.address != SUPERVISOR:
-            return board.core.decide(message, type(error).__name__)
-        board.flush()  # the decisions before this event stand
-        board.fail(error)
-        return ()
-
-    def on_receive_together(self, messages: list[Event]) -> None:
-        """Handle consecutive events; one by one if the decider raises, to find the event at fault."""
-        core = self.board.core
-        try:
-            decisions = core.decide_together(messages)
-        except Exception:
-            decisions = None
-        if decisions is None:
-            for message in messages:
-                self.on_receive(message)
-            return
-        for message, posts in zip(messages, decisions, strict=True):
-            if posts:
-                self.board.submit(self.address, message.seq, posts)
-        if self.address not in core.mailboxes:
-            self.board.dismiss(self.address)
-
-    def on_crash(self, error: BaseException) -> None:
-        """Fail the session: the actor has ended unasked, so its state can no longer be trusted."""
-        self.board.fail(error)
 
 
 class Board:
