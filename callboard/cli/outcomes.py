@@ -1,6 +1,7 @@
 """Outcomes as text and as JSON."""
 
 from pathlib import Path
+from typing import Final
 
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind
 from callboard.actors.protocol.usage import Usage
@@ -8,6 +9,8 @@ from callboard.cli.formats import counted, dollars, duration, tokens
 from callboard.cli.output import attributes
 from callboard.cli.terminal_escape import indented, safe_line
 from callboard.runtime.sessions.outcome import Outcome
+
+_FAILED_SHOWN: Final = 5
 
 
 def head_text(head: tuple[int, str]) -> str:
@@ -61,7 +64,13 @@ def ending(kind: OutcomeKind, detail: str = "") -> str:
 
 def summary(outcome: Outcome, log: str, elapsed_ms: int) -> str:
     """Summarise an outcome for stderr, with its partial work if it failed."""
+    failed = [one for one in outcome.delegations if STATUS[one.kind] == "failed"]
     lines = [ending(outcome.kind, outcome.detail)]
+    if outcome.is_ok and failed:
+        names = ", ".join(f"{one.profile or one.address} ({one.kind})" for one in failed[:_FAILED_SHOWN])
+        more = f", {len(failed) - _FAILED_SHOWN} more" if len(failed) > _FAILED_SHOWN else ""
+        count = counted(len(outcome.delegations), "delegation")
+        lines[0] += f"; below it {len(failed):,} of {count} failed: {safe_line(names)}{more}"
     if not outcome.is_ok and outcome.text:
         lines += ["partial work:", indented(outcome.text)]
     if outcome.in_doubt:
