@@ -108,7 +108,12 @@ class AskReader:
 
     def needed(self) -> tuple[TypeName, ...]:
         """Return the types that the running ask and its agents need to go on."""
-        return (self.running, *(_type_of(_profile(raw)) for raw in self._begun.values()))
+        return (self.running, *types_of_profiles(self._begun.values()))
+
+
+def types_of_profiles(profiles: Iterable[Json]) -> Iterator[TypeName]:
+    """Yield the types of the reports of agents with these profiles."""
+    return (_type_of(_profile(raw)) for raw in profiles)
 
 
 def _profile(raw: Json) -> Profile:
