@@ -12,7 +12,8 @@ from pydantic_core import SchemaValidator
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.json_text import pointer
 
-_WITH_INNER: Final = ("function-before", "function-after", "function-wrap")
+_FUNCTIONS: Final = ("function-before", "function-after", "function-wrap", "function-plain")
+_ANY: Final = {"type": "any"}  # in place of a function that wraps no schema
 # Values of users under these keys may look like schemas.
 _OPAQUE: Final = frozenset({"metadata", "serialization", "cls", "default", "expected", "members"})
 
@@ -57,13 +58,10 @@ def _without_functions(schema: Any) -> Any:
         return type(schema)(map(_without_functions, schema))
     if not isinstance(schema, dict):
         return schema
-    kind = schema.get("type")
-    if kind in _WITH_INNER and not _is_pydantics_own(schema["function"]):
-        return _as_place(schema, _without_functions(schema["schema"]))
-    if kind == "function-plain" and not _is_pydantics_own(schema["function"]):
-        return _as_place(schema, {"type": "any"})
+    if schema.get("type") in _FUNCTIONS and not _is_pydantics_own(schema["function"]):
+        return _as_place(schema, _without_functions(schema.get("schema", _ANY)))
     kept = {key: part if key in _OPAQUE else _without_functions(part) for key, part in schema.items()}
-    return {**kept, "custom_init": False} if kind == "model" else kept
+    return {**kept, "custom_init": False} if "custom_init" in kept else kept
 
 
 def _is_pydantics_own(step: Any) -> bool:
