@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, MissingType
+from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, MissingExtra, MissingType
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
@@ -108,6 +108,8 @@ def _described(given: object) -> OutputType:
     try:
         form = _form_of(given)
         schema = form.schema()
+    except MissingExtra:
+        raise
     except Exception as error:  # of msgspec, of pydantic, or of the type's own code
         raise InvalidSchema(
             f"output_schema={name}: no JSON schema describes it ({_why(error)}); {_ADVICE}"

@@ -6,12 +6,15 @@ The only module that imports pydantic. It is imported when a caller passes such 
 from functools import cached_property
 from typing import Any, Final
 
+import pydantic
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
+from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.json_text import pointer
 
+_OLDEST: Final = (2, 13)  # the first version whose SchemaValidator knows `_use_prebuilt`
 _FUNCTIONS: Final = ("function-before", "function-after", "function-wrap", "function-plain")
 _ANY: Final = {"type": "any"}  # in place of a function that wraps no schema
 # Values of users under these keys may look like schemas.
@@ -22,6 +25,10 @@ class PydanticForm:
     """A type as pydantic sees it. Reports use the aliases of its fields."""
 
     def __init__(self, kind: Any) -> None:
+        if tuple(map(int, pydantic.VERSION.split(".")[:2])) < _OLDEST:
+            raise MissingExtra(
+                f"pydantic {pydantic.VERSION} is too old for typed results: pip install 'callboard[pydantic]'"
+            )
         self._adapter: TypeAdapter[object] = TypeAdapter(kind)
 
     def schema(self) -> dict[str, object]:
