@@ -11,13 +11,13 @@ that passed, without validators, so that a process which resumes the session nee
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, MissingType
+from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, MissingExtra, MissingType
 from callboard.actors.protocol.immutable import NULL, Json
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.failure_text import failure_text
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _DEFS: Final = "#/$defs/"
 _UNIONS: Final = (typing.Union, types.UnionType)
+_SHORT: Final[dict[object, str]] = {None: "None", types.NoneType: "None", Ellipsis: "..."}
 _BARE_MODULES: Final = ("builtins", "typing")
 _ADVICE: Final = (
     "pass a JSON schema as a dict, a pydantic model, a dataclass, a msgspec Struct, or a type "
@@ -107,6 +108,8 @@ def _described(given: object) -> OutputType:
     try:
         form = _form_of(given)
         schema = form.schema()
+    except MissingExtra:
+        raise
     except Exception as error:  # of msgspec, of pydantic, or of the type's own code
         raise InvalidSchema(
             f"output_schema={name}: no JSON schema describes it ({_why(error)}); {_ADVICE}"
@@ -180,10 +183,6 @@ def name_of(kind: object) -> str:
     >>> name_of(list[int]), name_of(int | None)
     ('list[int]', 'int | None')
     """
-    if kind is None or kind is types.NoneType:
-        return "None"
-    if kind is Ellipsis:
-        return "..."
     if model := getattr(kind, "__pydantic_generic_metadata__", {}).get("origin"):
         return _with_arguments(model, getattr(kind, "__pydantic_generic_metadata__", {})["args"])
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -201,6 +200,8 @@ def _with_arguments(origin: object, arguments: tuple[object, ...]) -> str:
 
 
 def _plain_name(kind: object) -> str:
+    if isinstance(kind, Hashable) and kind in _SHORT:
+        return _SHORT[kind]
     name = getattr(kind, "__qualname__", "") or getattr(kind, "__name__", "")
     module = getattr(kind, "__module__", "")
     if not isinstance(name, str) or not name:

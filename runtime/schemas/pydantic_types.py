@@ -6,13 +6,17 @@ The only module that imports pydantic. It is imported when a caller passes such 
 from functools import cached_property
 from typing import Any, Final
 
+import pydantic
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
+from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.protocol.value_types import SchemaProblem
 from callboard.runtime.schemas.json_text import pointer
 
-_WITH_INNER: Final = ("function-before", "function-after", "function-wrap")
+_OLDEST: Final = (2, 13)  # the first version whose SchemaValidator knows `_use_prebuilt`
+_FUNCTIONS: Final = ("function-before", "function-after", "function-wrap", "function-plain")
+_ANY: Final = {"type": "any"}  # in place of a function that wraps no schema
 # Values of users under these keys may look like schemas.
 _OPAQUE: Final = frozenset({"metadata", "serialization", "cls", "default", "expected", "members"})
 
@@ -21,6 +25,10 @@ class PydanticForm:
     """A type as pydantic sees it. Reports use the aliases of its fields."""
 
     def __init__(self, kind: Any) -> None:
+        if tuple(map(int, pydantic.VERSION.split(".")[:2])) < _OLDEST:
+            raise MissingExtra(
+                f"pydantic {pydantic.VERSION} is too old for typed results: pip install 'callboard[pydantic]'"
+            )
         self._adapter: TypeAdapter[object] = TypeAdapter(kind)
 
     def schema(self) -> dict[str, object]:
@@ -57,13 +65,10 @@ def _without_functions(schema: Any) -> Any:
         return type(schema)(map(_without_functions, schema))
     if not isinstance(schema, dict):
         return schema
-    kind = schema.get("type")
-    if kind in _WITH_INNER and not _is_pydantics_own(schema["function"]):
-        return _as_place(schema, _without_functions(schema["schema"]))
-    if kind == "function-plain" and not _is_pydantics_own(schema["function"]):
-        return _as_place(schema, {"type": "any"})
+    if schema.get("type") in _FUNCTIONS and not _is_pydantics_own(schema["function"]):
+        return _as_place(schema, _without_functions(schema.get("schema", _ANY)))
     kept = {key: part if key in _OPAQUE else _without_functions(part) for key, part in schema.items()}
-    return {**kept, "custom_init": False} if kind == "model" else kept
+    return {**kept, "custom_init": False} if "custom_init" in kept else kept
 
 
 def _is_pydantics_own(step: Any) -> bool:

@@ -4,8 +4,8 @@ An outcome needs the end of its ask, the type of its report, and the ends of the
 live session collects these as they are posted, a resumed one reads them from its log.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -87,28 +87,42 @@ class AskReader:
 
     def read(self, event: Event) -> EndedAsk | None:
         """Take the next event. Return the ask that it ends, if it ends one."""
-        body = event.body
-        if isinstance(body, SessionOpened | Resumed) and body.profiles:
+        take = _READERS.get(type(event.body))
+        return take(self, event, event.body) if take else None
+
+    def _on_agents(self, event: Event, body: SessionOpened | Resumed) -> None:
+        if body.profiles:
             profiles = {profile.name: profile for profile in map(_profile, body.profiles)}
             self._host = _type_of(profiles.get(body.host))
-        elif isinstance(body, Ask):
-            self.running = TypeName(body.output_type, body.schema) if body.schema != NULL else self._host
-            self._begun = {}
-        elif isinstance(body, AskEnded):
-            return EndedAsk(event.seq, body, self.running, self.delegations.taken(event.seq))
-        elif isinstance(body, Begin):
-            self._begun[event.recipient] = body.profile
-        elif isinstance(body, Finished | Stopped):
-            self._begun.pop(event.sender, None)
-        elif isinstance(body, Delegate | DelegationEnded):
-            self.delegations.add(event)
-            if isinstance(body, DelegationEnded):
-                self._begun.pop(body.address, None)  # it may have to drain, and needs no type for that
-        return None
+
+    def _on_ask(self, event: Event, body: Ask) -> None:
+        self.running = TypeName(body.output_type, body.schema) if body.schema != NULL else self._host
+        self._begun = {}
+
+    def _on_begin(self, event: Event, body: Begin) -> None:
+        self._begun[event.recipient] = body.profile
+
+    def _on_agent_end(self, event: Event, body: Finished | Stopped) -> None:
+        self._begun.pop(event.sender, None)
+
+    def _on_delegate(self, event: Event, body: Delegate) -> None:
+        self.delegations.add(event)
+
+    def _on_delegation_end(self, event: Event, body: DelegationEnded) -> None:
+        self.delegations.add(event)
+        self._begun.pop(body.address, None)  # it may have to drain, and needs no type for that
+
+    def _on_ask_end(self, event: Event, body: AskEnded) -> EndedAsk:
+        return EndedAsk(event.seq, body, self.running, self.delegations.taken(event.seq))
 
     def needed(self) -> tuple[TypeName, ...]:
         """Return the types that the running ask and its agents need to go on."""
-        return (self.running, *(_type_of(_profile(raw)) for raw in self._begun.values()))
+        return (self.running, *types_of_profiles(self._begun.values()))
+
+
+def types_of_profiles(profiles: Iterable[Json]) -> Iterator[TypeName]:
+    """Yield the types of the reports of agents with these profiles."""
+    return (_type_of(_profile(raw)) for raw in profiles)
 
 
 def _profile(raw: Json) -> Profile:
@@ -117,6 +131,19 @@ def _profile(raw: Json) -> Profile:
 
 def _type_of(profile: Profile | None) -> TypeName:
     return TypeName(profile.output_type, profile.schema) if profile else TypeName()
+
+
+_READERS: Final[Mapping[type, Callable[[AskReader, Event, Any], EndedAsk | None]]] = {
+    SessionOpened: AskReader._on_agents,
+    Resumed: AskReader._on_agents,
+    Ask: AskReader._on_ask,
+    Begin: AskReader._on_begin,
+    Finished: AskReader._on_agent_end,
+    Stopped: AskReader._on_agent_end,
+    Delegate: AskReader._on_delegate,
+    DelegationEnded: AskReader._on_delegation_end,
+    AskEnded: AskReader._on_ask_end,
+}
 
 
 def ended_asks(events: Iterable[Event]) -> Iterator[EndedAsk]:

@@ -22,7 +22,7 @@ from callboard.runtime.log.protocol import EventLog, Head, Stored, check_rules, 
 from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.detaching import seconds
-from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk
+from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_profiles
 from callboard.runtime.sessions.session_types import SessionTypes
 
 _PAGE: Final = 2_000
@@ -182,7 +182,8 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules:
         raise refuse_changes(session_id, found)
     if recorded.running:
         rules.types.refuse_missing(recorded.reader.needed(), accept_changes=rules.policy == "accept")
-    if recorded.running and rules.policy == "next_ask":
+    if recorded.running and rules.policy == "next_ask":  # until then it goes on with the agents of before
+        rules.types.refuse_missing(types_of_profiles(recorded.in_force), accept_changes=False)
         check_models(session_id, recorded.in_force, recorded.models, rules.models)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from callboard.actors.protocol.errors import InvalidAgent
+from callboard.actors.protocol.errors import InvalidAgent, MissingExtra
 from callboard.runtime.schemas.output_types import pydantic_form
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def models_of(hints: Mapping[str, object], tool: str) -> Models:
     for name, hint in hints.items():
         try:
             form = pydantic_form(hint)
+        except MissingExtra:
+            raise
         except Exception as error:  # of pydantic, or of the type's own code
             raise _no_json(tool, name, error) from None
         if form is not None:

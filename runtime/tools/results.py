@@ -64,37 +64,41 @@ def _why_no_json(hint: object, above: tuple[object, ...]) -> str:
 
 
 def _why_not_a(kind: type, arguments: tuple[object, ...], above: tuple[object, ...]) -> str:
-    for refused, why in _REFUSED:
-        if issubclass(kind, refused) and not issubclass(kind, str):
-            return why
-    if issubclass(kind, _PLAIN) or _is_open(kind):
-        return ""
-    if issubclass(kind, _DICTS) and not typing.is_typeddict(kind):
-        return _why_not_keys(arguments[:1]) or _first(arguments[1:], above)
-    if issubclass(kind, _LISTS) and not hasattr(kind, "_fields"):
-        return _first((each for each in arguments if each is not Ellipsis), above)
-    if hasattr(kind, "__pydantic_serializer__"):
-        return ""  # its own serializer knows
+    refused = next((why for kinds, why in _REFUSED if issubclass(kind, kinds)), "")
+    if refused or issubclass(kind, _PLAIN) or _is_open(kind):
+        return refused
+    parts = _parts_of(kind, arguments)
+    if parts is None:
+        return f"{name_of(kind)} is no JSON: {_ADVICE}"
+    return _why_not_keys(kind, arguments) or _first(parts, above)
+
+
+def _parts_of(kind: type, arguments: tuple[object, ...]) -> Iterable[object] | None:
+    """Return the types inside a type; None for one whose values are no JSON."""
     if _has_fields(kind):
-        return _first(_fields(kind), above)
-    return f"{name_of(kind)} is no JSON: {_ADVICE}"
+        return _fields(kind)
+    if issubclass(kind, _DICTS):
+        return arguments[1:]
+    return [each for each in arguments if each is not Ellipsis] if issubclass(kind, _LISTS) else None
 
 
 def _first(hints: Iterable[object], above: tuple[object, ...]) -> str:
     return next((why for hint in hints if (why := _why_no_json(hint, above))), "")
 
 
-def _why_not_keys(keys: tuple[object, ...]) -> str:
-    key = next(iter(keys), str)
-    is_plain = isinstance(key, type) and not issubclass(key, str) and key is not object
-    return f"its keys are {name_of(key)}, and JSON keys are text: write str(key)" if is_plain else ""
+def _why_not_keys(kind: type, arguments: tuple[object, ...]) -> str:
+    key = arguments[0] if arguments and issubclass(kind, _DICTS) else str
+    if not isinstance(key, type) or issubclass(key, str) or key in (object, typing.Any):
+        return ""
+    return f"its keys are {name_of(key)}, and JSON keys are text: write str(key)"
 
 
 def _is_open(kind: type) -> bool:
-    """Return True for a class whose instances may be of any other: a protocol, an abstract class."""
+    """Return True for a class whose instances say more: a protocol, an abstract class, a pydantic model."""
     if kind.__module__ == "collections.abc":
         return not issubclass(kind, _LISTS + _DICTS)
-    return getattr(kind, "_is_protocol", False) or inspect.isabstract(kind)
+    says_nothing = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind)
+    return says_nothing or hasattr(kind, "__pydantic_serializer__")
 
 
 def _has_fields(kind: type) -> bool:

@@ -8,7 +8,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 
+from callboard import tool
+from callboard.actors.protocol.errors import MissingExtra
 from callboard.actors.protocol.value_types import SchemaProblem
+from callboard.runtime.schemas.output_types import output_type
 from callboard.runtime.schemas.pydantic_types import PydanticForm
 from tests.runtime.reports import Finding, Located, Page, Shouted, Sized, Span, Tree
 
@@ -100,3 +103,15 @@ def test_a_value_without_validators_equals_one_with_them() -> None:
     form = PydanticForm(Located)
     assert form.problems(report) == ()
     assert form.build(report) == Located(Finding(filePath="a", lines=1), [Span(1, 2)])
+
+
+def test_a_pydantic_that_is_too_old_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pydantic, "VERSION", "2.12.5")
+    with pytest.raises(MissingExtra, match=r"pydantic 2\.12\.5 is too old .*callboard\[pydantic\]"):
+        output_type(list[Cat])
+    with pytest.raises(MissingExtra, match="too old"):
+        tool(description="Keep.")(keep)
+
+
+def keep(cat: Cat) -> None:
+    """Keep a cat."""

@@ -336,6 +336,24 @@ def test_a_running_sub_agents_type_is_needed_until_it_has_ended() -> None:
         assert outcome.structured_output == Span(1, 2)
 
 
+def test_agents_that_are_kept_until_the_next_ask_need_their_types_until_then() -> None:
+    _, events, _ = ended_and_asked()
+    asked_at = next(event.seq for event in events if event.kind == "Ask")
+
+    async def run(*types: object) -> Outcome:
+        log = await log_of(events[:asked_at], NAME)
+        model = ScriptedModel(script_of)
+        async with Runtime(log, model=model, types=types, on_agents_changed="next_ask") as runtime:
+            outcome = await (await runtime.resume(NAME, hosts(Tree))).outcome
+        events_of(log)
+        return outcome
+
+    with pytest.raises(MissingType, match=r"reports\.Finding"):
+        asyncio.run(run(Span))
+    outcome = asyncio.run(run(Span, Finding))
+    assert outcome.structured_output == Span(1, 2)
+
+
 def test_an_ended_ask_needs_its_type_only_where_its_outcome_is_read() -> None:
     async def run() -> None:
         log = MemoryLog()
