@@ -101,7 +101,7 @@ class Operations(ABC):
     ) -> int:
         """Delete the sessions without an event for so long. Return their number.
 
-        status: `"closed"`, `"open"`, `"unfinished"`, or None for every one. Sessions that run here stay.
+        status: `"closed"`, `"open"`, `"unfinished"`, or None to ignore it. Sessions that run here stay.
         """
         self._usable()
         return await self._catalog.prune(older_than, status, tag)

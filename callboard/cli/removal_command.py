@@ -16,7 +16,7 @@ from callboard.cli.recordings import find_session, key_options, open_reader
 from callboard.cli.sessions_command import parse_since
 from callboard.cli.terminal_escape import safe_line
 from callboard.runtime.clock import now_ms
-from callboard.runtime.control.wire import DeleteSession, PruneSessions
+from callboard.runtime.control.wire import DeleteSession, PruneSessions, Vacuum
 from callboard.runtime.log.removal import cut, erase
 from callboard.runtime.log.session_rows import STATUSES, SessionQuery, SessionRow
 
@@ -97,8 +97,8 @@ def prune(older_than: str, status: str, tag: str | None, yes: bool, log: str) ->
 def vacuum(full: bool, log: str) -> None:
     """Give the space of deleted sessions back to the file system.
 
-    Without --full, free pages are cut off the file. With it the whole log is written again, which needs as
-    much free space as the log has. No other process may have the log open; a program calls `runtime.vacuum`.
+    Without --full, free pages are cut off the file, by the process that owns the log if there is one. With
+    it the whole log is written again, which needs as much free space as the log has, and no owner.
 
     \b
     Examples:
@@ -107,8 +107,7 @@ def vacuum(full: bool, log: str) -> None:
     """
     with open_reader(log):  # so that a wrong name makes no new log
         pass
-    before, after = asyncio.run(_vacuum(log, full))
-    talk(f"{log} has {after:,} bytes, {max(0, before - after):,} less than before")
+    talk(f"{log} has {_cut(log, full):,} bytes less than before")
 
 
 def _confirm(question: str, yes: bool) -> None:
@@ -123,10 +122,20 @@ async def _erase(address: str, rows: Sequence[SessionRow]) -> int:
         return await erase(log, *(row.session_id for row in rows))
 
 
-async def _vacuum(address: str, full: bool) -> tuple[int, int]:
+def _cut(log: str, full: bool) -> int:
+    """Make a log smaller, through its owner if there is one. Return the bytes."""
+    try:
+        if full:
+            raise NoOwner
+        return ask_owner(log, Vacuum(), int)
+    except NoOwner:
+        return asyncio.run(_vacuum(log, full))
+
+
+async def _vacuum(address: str, full: bool) -> int:
     async with opened_log(address) as log:
         before = log.size_bytes()
         await cut(log)
         if full:
             await log.vacuum(None)
-        return before, log.size_bytes()
+        return max(0, before - log.size_bytes())

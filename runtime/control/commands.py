@@ -17,6 +17,7 @@ from callboard.runtime.control.wire import (
     ListApprovals,
     PruneSessions,
     ShownApproval,
+    Vacuum,
 )
 from callboard.runtime.log.session_rows import SessionStatus
 from callboard.runtime.sessions.session import Session
@@ -34,6 +35,9 @@ class Controlled(Protocol):
 
     async def prune(self, *, older_than: timedelta, status: SessionStatus | None, tag: str | None) -> int:
         """Delete the sessions without an event for so long. Return their number."""
+
+    async def vacuum(self) -> int:
+        """Give free space back. Return the number of bytes."""
 
 
 async def carry_out(runtime: Controlled, command: Command) -> object:
@@ -84,6 +88,10 @@ async def _prune(runtime: Controlled, command: PruneSessions) -> int:
     return await runtime.prune(older_than=older_than, status=command.status, tag=command.tag)
 
 
+async def _vacuum(runtime: Controlled, command: Vacuum) -> int:
+    return await runtime.vacuum()
+
+
 def _session(runtime: Controlled, wanted: str) -> Session:
     session = runtime.live_sessions.get(wanted)
     if session is None:
@@ -100,5 +108,6 @@ HANDLERS: Final[Mapping[type, Callable[[Controlled, Any], Awaitable[object]]]] =
     CancelAsk: _cancel,
     DeleteSession: _delete,
     PruneSessions: _prune,
+    Vacuum: _vacuum,
 }
 """The function of each command."""

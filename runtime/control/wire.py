@@ -2,8 +2,9 @@
 
 {"command":"approvals"}
 {"command":"answer","session":"...","seq":7,"is_approved":true,"note":"","by":"ann","is_always":false}
-    {"command":"delete","session":"..."}
-    {"command":"prune","older_than_s":2592000,"status":"closed","tag":null}
+{"command":"delete","session":"..."}
+{"command":"prune","older_than_s":2592000,"status":"closed","tag":null}
+{"command":"vacuum"}
 {"command":"cancel","session":"...","reason":""}
 
 {"value":...}
@@ -60,7 +61,11 @@ class PruneSessions(Base, frozen=True, tag="prune"):
     tag: str | None = None
 
 
-Command: TypeAlias = ListApprovals | AnswerApproval | CancelAsk | DeleteSession | PruneSessions
+class Vacuum(Base, frozen=True, tag="vacuum"):
+    """An order to give the space of deleted sessions back."""
+
+
+Command: TypeAlias = ListApprovals | AnswerApproval | CancelAsk | DeleteSession | PruneSessions | Vacuum
 
 
 class ShownApproval(msgspec.Struct, frozen=True):

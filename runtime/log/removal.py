@@ -17,7 +17,7 @@ async def erase(log: EventLog, *session_ids: str) -> int:
 
 
 async def cut(log: EventLog) -> None:
-    """Remove what is left of deleted sessions, and give the free space back."""
+    """Finish the removal of deleted sessions, and give the free space back."""
     while await log.purge():
         pass
     await log.vacuum(_EVERY_PAGE)

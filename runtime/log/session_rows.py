@@ -44,7 +44,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     created_ms, last_ms: the times of its creation and of its last event, in milliseconds since 1970 UTC;
     last_ms is 0 without an event. title: the start of its first prompt. head: the seq of its last event.
     number: its place in the order in which the log's sessions came. kind: the ending of its last outcome,
-    such as `answered` or `budget`; empty if there is none. failures: the number of delegations that failed
+    such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed
     in the last ask. host: the name of its host agent.
     """
 

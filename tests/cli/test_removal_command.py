@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard import Agent, Runtime, ScriptedModel, say
 from callboard.cli import removal_command
 from callboard.replay.testing.stores.events import large
 from callboard.runtime.log.protocol import Append
@@ -174,3 +175,25 @@ def test_a_session_that_runs_is_neither_deleted_nor_pruned_by_its_owner(
 
     beside(callboard, own_log, talk)
     assert names(own_log) == [NAME]
+
+
+def test_with_an_owner_vacuum_is_done_by_the_owner_and_a_full_one_refused(
+    callboard: Callboard, tmp_path: Path
+) -> None:
+    log = tmp_path / "live.db"
+
+    async def work() -> None:
+        async with Runtime(log, model=ScriptedModel(lambda _: say("hi"))) as runtime:
+            await runtime.run(Agent("host"), "words " * 60_000, session_id="large")
+            live = await runtime.open(Agent("host"), session_id="live")
+            await runtime.delete("large")
+            done = await asyncio.to_thread(callboard, "vacuum", "--log", str(log))
+            assert "bytes less than before" in done.stderr, done.stderr
+            assert runtime.stats().log_bytes < 250_000
+            refused = await asyncio.to_thread(callboard, "vacuum", "--full", "--log", str(log))
+            assert refused.exit_code == 1
+            assert "is owned by" in refused.stderr
+            assert (await live.ask("go")).is_ok
+            await live.close()
+
+    asyncio.run(work())

@@ -99,7 +99,9 @@ class Owner:
     def announce(self, address: str) -> None:
         """Write the name of the owner's control socket below its process id."""
         if self.is_here:
-            os.pwrite(self._descriptor, _written(address), 0)
+            content = _written(address)
+            os.pwrite(self._descriptor, content, 0)
+            os.ftruncate(self._descriptor, len(content))
 
     def check(self) -> None:
         """Raise StoreLocked in a process that was forked from the owner."""

@@ -1,4 +1,4 @@
-"""Tags and metadata: what a log takes, and what it refuses."""
+"""Tags and metadata: accepted values, refused ones, secrets."""
 
 import msgspec
 import pytest

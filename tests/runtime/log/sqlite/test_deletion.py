@@ -97,7 +97,7 @@ def test_the_number_of_a_session_is_free_only_once_its_events_are_gone(
 
 
 def test_every_step_can_be_the_last_of_a_process(store: SQLiteStore, path: Path) -> None:
-    """Undo each step in the middle; what is left is then removed by another connection."""
+    """Undo each step in the middle; another connection then removes the rest."""
     for name in "ab":
         store.create(name, 1, "", GENESIS)
         store.append(
