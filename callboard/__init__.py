@@ -29,6 +29,7 @@ _HOMES = {
         "OutcomeError",
         "ScriptError",
         "SessionBusy",
+        "SessionDetached",
         "SessionEnded",
         "SessionExists",
         "SessionFailed",

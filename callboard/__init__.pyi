@@ -19,6 +19,7 @@ from callboard.actors.protocol.errors import MisuseError as MisuseError
 from callboard.actors.protocol.errors import OutcomeError as OutcomeError
 from callboard.actors.protocol.errors import ScriptError as ScriptError
 from callboard.actors.protocol.errors import SessionBusy as SessionBusy
+from callboard.actors.protocol.errors import SessionDetached as SessionDetached
 from callboard.actors.protocol.errors import SessionEnded as SessionEnded
 from callboard.actors.protocol.errors import SessionExists as SessionExists
 from callboard.actors.protocol.errors import SessionFailed as SessionFailed
@@ -163,6 +164,7 @@ __all__ = [
     "SecretRef",
     "Session",
     "SessionBusy",
+    "SessionDetached",
     "SessionEnded",
     "SessionExists",
     "SessionFailed",
