@@ -69,6 +69,7 @@ class Resumed(RichMessage, frozen=True):
     no change. limits: of the session from now on; None for no change. extend_ms: added to each deadline.
     from_next_ask: True if host, profiles and model hold once the running ask has ended.
     capacity: as in `SessionOpened`, from now on; None for no change.
+    reopens: continues a closed session.
     """
 
     rules: int
@@ -79,6 +80,7 @@ class Resumed(RichMessage, frozen=True):
     extend_ms: int = 0
     from_next_ask: bool = False
     capacity: tuple[str, ...] | None = None
+    reopens: bool = False
 
 
 @final

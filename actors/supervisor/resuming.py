@@ -1,7 +1,7 @@
 """Resuming: a resume may change the profiles, the model and the limits of a session, and extend deadlines.
 
 Living agents keep their profile, model and limits. Agents that begin after the resume get the new ones, or,
-with `from_next_ask`, those that begin after the running ask. A closed session is open again: its
+with `from_next_ask`, those that begin after the running ask. A closed session that is reopened goes on: its
 conversation, its agents' ordinals and its spending continue.
 """
 
@@ -20,7 +20,8 @@ def on_resumed(work: UnitOfWork, resumed: Resumed) -> None:
     """Apply the changes with which another process resumes the session."""
     if work.state.phase == "new":
         return
-    if work.state.phase == "closed":
+    # Only a resume that says so: an ordinary one may follow a `Close` that the last process did not handle.
+    if work.state.phase == "closed" and resumed.reopens:
         work.update_session(phase="open", is_closing=False)
     _replace_agents(work, resumed)
     if resumed.limits is not None:

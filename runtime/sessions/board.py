@@ -22,7 +22,6 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 from callboard.actors.protocol.addresses import CLIENT, PORTS, SUPERVISOR
@@ -39,6 +38,7 @@ from callboard.runtime.log.protocol import EMPTY, Head
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.scheduling.run_queue import run_queue_of
 from callboard.runtime.secrets.registry import NO_SECRETS, Secrets
+from callboard.runtime.sessions.admitted_groups import admitted_groups
 from callboard.runtime.sessions.decider_actor import DeciderActor
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
@@ -130,24 +130,11 @@ class Board:
                 self._at = max(now_ms(), self._at)
                 self._run_queue.after_pass(self._publish_in_context)
             if self._is_foreign:
-                submitted = self._admitted(submitted)
+                self._is_foreign = False
+                submitted = admitted_groups(self.secrets, submitted)
             self._unpublished += self.core.post(self._at, submitted)
         except BaseException as error:
             self._fail_stop(error)
-
-    def _admitted(self, submitted: list[PostGroup]) -> list[PostGroup]:
-        """Redact the submitted posts of ports and clients."""
-        # Deciders only repeat text that was redacted when a port or client submitted it.
-        self._is_foreign = False
-        foreign = [post for sender, _, posts in submitted if sender in PORTS for post in posts]
-        admitted = self.secrets.admit(foreign)
-        if admitted is foreign:  # no secret was found, as nearly always
-            return submitted
-        rest = iter(admitted)
-        return [
-            (sender, cause, tuple(islice(rest, len(posts))) if sender in PORTS else posts)
-            for sender, cause, posts in submitted
-        ]
 
     def _publish(self) -> None:
         """Hand the new events to the writer, then perform the gate's actions."""

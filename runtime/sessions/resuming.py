@@ -211,10 +211,10 @@ def continuation(
     """
     if not recorded.events:
         return now
-    limits = now.limits if has_limits else None
+    limits, reopens = now.limits if has_limits else None, recorded.is_closed
     capacity = None if now.capacity == recorded.capacity else now.capacity
     if not changes(recorded, now):
-        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity)
+        return Resumed(RULES, limits=limits, extend_ms=extend_ms, capacity=capacity, reopens=reopens)
     return Resumed(
         RULES,
         now.host,
@@ -224,6 +224,7 @@ def continuation(
         extend_ms,
         from_next_ask=policy == "next_ask" and bool(recorded.running),
         capacity=capacity,
+        reopens=reopens,
     )
 
 

@@ -2,51 +2,46 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from callboard.actors.protocol.errors import MissingType, MisuseError, SessionBusy, SessionEnded
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
-from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, Close, SessionClosed
+from callboard.actors.protocol.messages import Ask, AskEnded, Cancel, SessionClosed
 from callboard.runtime.agent import checked_name, limits_of, prompt_json, refuse_unpriced
 from callboard.runtime.approvals import Approval
 from callboard.runtime.clock import new_request_id
 from callboard.runtime.log.protocol import EventLog, Head, event_of
 from callboard.runtime.sanitize import clean_text
 from callboard.runtime.schemas.output_types import output_type
-from callboard.runtime.sessions.board import PATIENCE_S, Board
+from callboard.runtime.sessions.board import Board
 from callboard.runtime.sessions.call_options import AskOptions, OnCancel, Prompt
 from callboard.runtime.sessions.detaching import (
-    DETACH_GRACE_S,
     Callers,
-    Grace,
     ProcessLife,
-    detach,
     detached,
     refuse_on_cancel,
-    seconds,
 )
 from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
 from callboard.runtime.sessions.session_deps import SessionDeps
+from callboard.runtime.sessions.session_life import SessionLife
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
 from callboard.runtime.sessions.streaming import SessionStream, StreamHub
 
 T = TypeVar("T")
 
-_LOOP_END_S: Final = 0.05  # a loop that has cancelled all its tasks ends sooner
-_CUT_OFF_S: Final = 0.25  # seconds that cancelled tools have to end when their session is detached
 
 Feed: TypeAlias = list[Callable[[T], object]]  # called with each item
 
 
-class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
+class Session(SessionLife, SessionApprovals):
     """A running session. `Runtime.open` makes it; use it on the event loop on which it was made.
 
     async with runtime.open(host) as session: ...
@@ -62,48 +57,20 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         life: ProcessLife | None = None,
         deps: SessionDeps | None = None,
     ) -> None:
-        self.life = life or ProcessLife(1.0)
+        super().__init__(board, life or ProcessLife(1.0))
         self._deps = deps or SessionDeps(None)
-        self._board = board
         self._types = types
         self._accept = accept
         self._log = log
         self._unpriced = unpriced
         self._callers = Callers(self.life, self._cancel_unwanted)
-        self._lingering: asyncio.TimerHandle | None = None
-        self._detaching: asyncio.Task[Head] | None = None
-        self.on_release: Callable[[], object] = lambda: None
-        self._running = ""  # request id of the running ask
         self._outcomes = Outcomes(board.session_id, types)
         self._asking = TypeName()  # the type of the running ask's report
-        self._loop = asyncio.get_running_loop()
-        self._last: asyncio.Future[Outcome] = self._loop.create_future()  # of the running or the latest ask
-        self._closed: asyncio.Future[Head] = self._loop.create_future()
-        self._closing: asyncio.Task[Head] | None = None
-        self._is_closing = False
-        self._is_over = False
         self._questions: Feed[Approval] = []
         self._asked: list[Approval] = []
         self.hub = StreamHub(board, log)
-        self._ends: list[Callable[[], None]] = [self.hub.end]
+        self._ends.append(self.hub.end)
         board.on_client = self._on_client
-        board.on_failure = self._on_failure
-        board.on_cut_off = self._on_cut_off
-
-    @property
-    def id(self) -> str:
-        """Return the session's id in the log."""
-        return self._board.session_id
-
-    @property
-    def session_id(self) -> str:
-        """Return the session's id in the log, as events and outcomes name it."""
-        return self._board.session_id
-
-    @property
-    def has_failed(self) -> bool:
-        """Return True if the session can go no further in this process."""
-        return self._board.error is not None
 
     @property
     def activity(self) -> Literal["running", "idle", "failed"]:
@@ -115,15 +82,6 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
     def open_requests(self) -> Iterator[str]:
         """Yield the port of each request that has no answer yet."""
         return (one.event.recipient for one in self._board.gate.open.values())
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._is_over:
-            return
-        if kind is None or self.has_failed:
-            await self.close()
-        else:
-            # By now a process that ends has cancelled its tasks and has not closed its runtime yet.
-            self._lingering = self._loop.call_later(self.life.cancel_delay_s, self._close_unwanted)
 
     # --- asking -------------------------------------------------------------------
 
@@ -217,14 +175,6 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
             )
         return asyncio.shield(self._last)
 
-    def check_loop(self) -> None:
-        """Refuse a call from another event loop or thread. Raises MisuseError."""
-        if asyncio.get_running_loop() is not self._loop:
-            raise MisuseError(
-                f"session {self.session_id} belongs to the event loop that it was opened on; from another "
-                "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
-            )
-
     def check_open(self) -> None:
         """Refuse a call on a session that has ended. Raises SessionEnded, SessionFailed."""
         if self._board.error is not None:
@@ -262,93 +212,6 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         self._board.submit_for_client(Cancel(clean_text(reason)))
         return await outcome
 
-    async def close(self) -> Head:
-        """End the session, its running ask first, and return the final head. May be called twice.
-
-        Raises SessionDetached if this process has left the session, MisuseError on another event loop than
-        the session's.
-        """
-        self.check_loop()
-        self.stay()
-        if self._detaching is not None:
-            raise detached(self.session_id)
-        if self._closing is None:
-            self._closing = self._loop.create_task(self._close())
-        return await asyncio.shield(self._closing)
-
-    async def _close(self) -> Head:
-        """Close the session, in a task of its own."""
-        # A caller that is cancelled while it waits for the end must not leave the session open.
-        if self._board.error is None and not self._is_closing:
-            self._is_closing = True
-            self._board.submit_for_client(Close())
-        if self._board.error is not None:
-            self._end_at(Head(0, b""))
-        try:
-            return await self._closed
-        finally:
-            if self._detaching is None:
-                await self._leave(PATIENCE_S)
-
-    async def _leave(self, patience_s: float) -> None:
-        """End the feeds, the ports and the actors of the session, and release its place."""
-        self._is_over = True
-        self._end_feeds()
-        try:
-            await self._board.aclose(patience_s)
-        finally:
-            self.on_release()
-
-    def stay(self) -> None:
-        """Keep a session open that an exception would close soon."""
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
-
-    def _close_unwanted(self) -> None:
-        """Close the session that an exception has left, unless its process ends as well."""
-        self._lingering = None
-        if not self.life.is_ending and not self._is_over and self._closing is None:
-            self._closing = self._loop.create_task(self._close())
-            self._closing.add_done_callback(lambda task: task.cancelled() or task.exception())
-
-    async def detach(self, grace_s: float = DETACH_GRACE_S) -> Head:
-        """Leave the session to a later `resume`, in any process, and return its head. Nothing is lost.
-
-        From now on nothing is decided or started. grace_s: seconds for the answers under way, which are
-        recorded. Then a model call is charged what its stream has told, and asked again by the resume; tools
-        are cut off as by a crash. Callers that wait for an ask get SessionDetached.
-
-        Raises MisuseError on another event loop than the session's.
-        """
-        self.check_loop()
-        return await self.detach_within(Grace(seconds("grace_s", grace_s)))
-
-    async def detach_within(self, grace: Grace) -> Head:
-        """Detach as `detach` does. grace: shared with other sessions."""
-        self.stay()
-        if self._closing is not None and (self._is_over or not self._running):
-            return await asyncio.shield(self._closing)
-        if self._detaching is None:
-            self._detaching = self._loop.create_task(self._detach(grace))
-        return await asyncio.shield(self._detaching)
-
-    async def _detach(self, grace: Grace) -> Head:
-        """Detach the session, in a task of its own."""
-        try:
-            return await detach(self._board, grace)
-        finally:
-            self._fail_waiters(self._board.error or detached(self.session_id))
-            await self._leave(_CUT_OFF_S)
-
-    def _end_at(self, head: Head) -> None:
-        if not self._closed.done():
-            self._closed.set_result(head)
-
-    def _end_feeds(self) -> None:
-        for end in self._ends:
-            end()
-
     # --- what comes back ----------------------------------------------------------
 
     def _on_client(self, event: Event, head: Head) -> None:
@@ -371,27 +234,6 @@ class Session(SessionApprovals, AbstractAsyncContextManager["Session"]):
         except MissingType as error:
             self._last.set_exception(error)
             self._last.exception()  # marks it as seen
-
-    def _on_failure(self, error: BaseException) -> None:
-        self._end_at(Head(0, b""))
-        self._fail_waiters(error)
-        self._end_feeds()
-
-    def _on_cut_off(self) -> None:
-        """Detach the session if the loop lives on, although it has cancelled the work of a port."""
-        self._loop.call_later(_LOOP_END_S, self._detach_cut_off)
-
-    def _detach_cut_off(self) -> None:
-        if self._detaching is None and not self._is_over:
-            self._detaching = self._loop.create_task(self._detach(Grace(0)))
-
-    def _fail_waiters(self, error: BaseException) -> None:
-        """Give an error to those who wait for an outcome or for the end of the session."""
-        waited: tuple[asyncio.Future[Any], ...] = (self._last,) if self._running else ()
-        for future in (*waited, self._closed):
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # marks it as seen: without a waiting task asyncio would report it
 
     def stream(self, after: int | None = None) -> SessionStream:
         """Return the session as a user interface needs it, for one reader: a snapshot, then what happens.

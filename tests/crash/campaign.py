@@ -23,8 +23,9 @@ import msgspec
 
 from tests.crash import child
 from tests.crash.child import Job, Talk
+from tests.crash.leaving import LOOP_END, POLITE
 from tests.crash.points import IN_RESUME, POINTS, RANDOM, TORN, Death
-from tests.crash.verdict import seen_up_to, wrong_after_kill, wrong_at_end
+from tests.crash.verdict import heads_of, seen_up_to, wrong_after_kill, wrong_after_leaving, wrong_at_end
 
 PATIENCE_S: Final = 60.0
 """A normal run is far shorter; a run that takes this long hangs."""
@@ -39,7 +40,7 @@ _OFTEN: Final = ("before append", "after append", "in a transaction", "in a comm
 _LATE: Final = ("in a transaction", "in a commit", "in a checkpoint")
 """Points that SQLite reports before it does the work that the kill cuts off."""
 
-End = Literal["killed", "done", "failed", "hung"]
+End = Literal["killed", "left", "done", "failed", "hung"]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -116,14 +117,19 @@ class Round:
         return wrong_at_end(self.folder, {talk.name: talk.asks for talk in self.talks})
 
     def _run(self, death: Death) -> tuple[End, list[str]]:
+        heads = heads_of(self.folder) if death.point in POLITE else {}
         end = self._lived(death)
         if end == "failed":
             return end, ["a run raised: " + (self.folder / "error.txt").read_text()]
         if end == "hung":
             return end, [f"a run hung, with {death}"]
-        if end == "killed":
+        if end in ("killed", "left"):
             self.result.kills[death.point] = self.result.kills.get(death.point, 0) + 1
-            return end, [f"{what} (killed {death.point})" for what in wrong_after_kill(self.folder)]
+            if end == "left" and death.point != LOOP_END:
+                wrong = wrong_after_leaving(self.folder, heads)
+            else:
+                wrong = wrong_after_kill(self.folder)
+            return end, [f"{what} ({end} {death.point})" for what in wrong]
         return end, []
 
     def _death(self) -> Death:
@@ -131,8 +137,8 @@ class Round:
         possible = [point for point in POINTS if self.runs or point not in IN_RESUME]
         point = self.plan.only or self._next(possible)
         nth = 1 if point in IN_RESUME else chance.randint(1, 40 if point in _OFTEN else 6)
-        after_s = chance.uniform(0.0, 0.15) if point == RANDOM else 0.0
-        is_late = chance.random() < 0.6 and point in _LATE
+        after_s = chance.uniform(0.0, 0.15) if point in (RANDOM, *POLITE) else 0.0
+        is_late = chance.random() < 0.6 and point in (*_LATE, *POLITE)
         return Death(point, nth, after_s, is_late, chance.randint(40, TORN_AT_MAX))
 
     def _next(self, possible: list[str]) -> str:
@@ -189,7 +195,8 @@ def _fate(pid: int, bell: int, death: Death, patience_s: float) -> End:
         return "hung"
     if os.WIFSIGNALED(status):
         return "killed"
-    return "done" if os.WEXITSTATUS(status) == 0 else "failed"
+    code = os.WEXITSTATUS(status)
+    return "done" if code == 0 else "left" if code == child.LEFT else "failed"
 
 
 def run(folder: Path, plan: Plan, told: Callable[[Result], None] = lambda result: None) -> Result:

@@ -23,6 +23,7 @@ from callboard.runtime.runtime import Runtime
 from callboard.runtime.sessions.outcome import Outcome
 from callboard.runtime.sessions.session import Session
 from callboard.runtime.tools.context import ToolContext
+from tests.crash import leaving
 from tests.crash.agents import SCHEMA, host_of, limits_of
 from tests.crash.broken import BREAKS
 from tests.crash.notes import Effect, Notes, SeenEvent, SeenHead, SeenOutcome
@@ -30,6 +31,9 @@ from tests.crash.points import Death, DyingLog, Reaper, install
 
 FAILED: Final = 3
 """The exit code of a run that raised; its traceback is in `error.txt`."""
+
+LEFT: Final = 4
+"""The exit code of a run that has left politely."""
 
 
 class Talk(msgspec.Struct, frozen=True):
@@ -64,7 +68,8 @@ def run(job: Job, bell: int) -> int:
         install(reaper)
         if job.break_:
             BREAKS[job.break_]()
-        asyncio.run(_Program(job, reaper).main())
+        if leaving.run(_Program(job, reaper).main, job.death.point, job.death.after_s):
+            return LEFT
     except BaseException:
         Path(job.folder, "error.txt").write_text(traceback.format_exc())
         return FAILED
@@ -90,10 +95,15 @@ class _Program:
 
     async def main(self) -> None:
         """Drive every session to its end."""
+        death = self.job.death
         log = DyingLog(self.job.log, self.reaper, self.seen)
         async with Runtime(log, approve=self.approve) as runtime:
             known = {row.session_id for row in await log.sessions()}
-            await asyncio.gather(*(self.talk(runtime, talk, talk.name in known) for talk in self.job.talks))
+            talks = (self.talk(runtime, talk, talk.name in known) for talk in self.job.talks)
+            try:
+                await leaving.beside(asyncio.gather(*talks), death.point, death.after_s)
+            finally:
+                await runtime.aclose(grace_s=0 if death.is_late else 1)
 
     async def talk(self, runtime: Runtime, talk: Talk, is_known: bool) -> None:
         """Open or resume one session, ask all its asks and close it."""

@@ -16,6 +16,7 @@
     resume: recovered           the remaining work is known, none of it posted
     resume: restored            it is posted, and not yet durable
     at random                   the parent kills after some milliseconds
+    polite: ...                 the program leaves by itself (leaving.py)
 
 A torn write ends by SIGXFSZ, which the system sends instead of writing beyond a limit; all others by SIGKILL.
 """
@@ -41,6 +42,7 @@ from callboard.runtime.log.sqlite.log import SQLiteLog
 from callboard.runtime.log.sqlite.store import SQLiteStore
 from callboard.runtime.log.sqlite.thread import SQLiteThread
 from callboard.runtime.sessions.board import Board
+from tests.crash.leaving import POLITE
 from tests.crash.notes import Notes, SeenHead
 
 RANDOM: Final = "at random"
@@ -63,6 +65,7 @@ POINTS: Final = (
     "in a checkpoint",
     "between checkpoint steps",
     *IN_RESUME,
+    *POLITE,
 )
 _BATCH: Final = "INSERT INTO batch"
 _BATCH_STEPS: Final = 7
@@ -79,7 +82,8 @@ class Death(msgspec.Struct, frozen=True):
     """The moment and the way in which a process ends.
 
     nth: the passing of the point that kills. after_s: for a random moment. is_late: the process only rings,
-    and the parent kills it a moment later. torn_at: the most bytes of the WAL that are written.
+    and the parent kills it a moment later; a polite end waits for no answer. torn_at: the most bytes of the
+    WAL that are written.
     """
 
     point: str = ""

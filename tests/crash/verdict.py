@@ -12,7 +12,13 @@ import msgspec
 from callboard.actors.protocol.errors import CallboardError
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.messages import Ask, AskEnded, DeciderFailed, SessionClosed
-from callboard.actors.protocol.port_messages import CallTool, ModelReplied, ToolReturned, ToolStarted
+from callboard.actors.protocol.port_messages import (
+    CallModel,
+    CallTool,
+    ModelReplied,
+    ToolReturned,
+    ToolStarted,
+)
 from callboard.replay.recording import Recording
 from callboard.replay.testing.rules.invariants import check_log
 from callboard.runtime.log.protocol import Head, LogReader, Stored
@@ -31,6 +37,33 @@ from tests.crash.notes import (
 def wrong_after_kill(folder: Path) -> list[str]:
     """Return the faults in the log and the notes of a killed process."""
     return _wrong(folder, None)
+
+
+def heads_of(folder: Path) -> dict[str, int]:
+    """Return the seq of the last event of each session."""
+    try:
+        with SQLiteReader(folder / "log.db") as reader:
+            return {row.session_id: row.head for row in reader.sessions()}
+    except CallboardError:  # there is no log yet
+        return {}
+
+
+def wrong_after_leaving(folder: Path, heads: Mapping[str, int]) -> list[str]:
+    """Return the faults in the log and the notes of a process that has left politely.
+
+    heads: of the sessions before it began. It owes an answer to each model call that it has made itself.
+    """
+    found = wrong_after_kill(folder)
+    if found or not read_seen(folder / "seen"):  # it may have left before there was a log
+        return found
+    with SQLiteReader(folder / "log.db") as reader:
+        for row in reader.sessions():
+            events = Recording.open(reader, row.session_id).events
+            answered = {event.cause for event in events if isinstance(event.body, ModelReplied)}
+            made = (event.seq for event in events if isinstance(event.body, CallModel))
+            open_calls = {seq for seq in made if seq > heads.get(row.session_id, 0)} - answered
+            found += [f"session {row.session_id}: model call {seq} has no answer" for seq in open_calls]
+    return found
 
 
 def wrong_at_end(folder: Path, asks: Mapping[str, int]) -> list[str]:

@@ -207,7 +207,7 @@ class Facts(msgspec.Struct, eq=False):
         self.closed_by = self.closed_by or event.seq
 
     def _on_Resumed(self, event: Event, body: Resumed) -> None:
-        self.closed_by = 0  # a closed session that is resumed is open again
+        self.closed_by = 0 if body.reopens else self.closed_by
 
     def _on_SessionOpened(self, event: Event, body: SessionOpened) -> None:
         if self.opened is None:

@@ -340,12 +340,18 @@ def test_after_the_end_answers_lead_to_nothing() -> None:
     assert head.session == "closed"
 
 
+def test_a_resume_after_a_close_that_was_left_over_does_not_open_the_session_again() -> None:
+    head = closed_before_the_host_has_drained()
+    assert head.hears("client", Resumed(1)) == []
+    assert head.session == "closed"
+
+
 @pytest.mark.parametrize("is_drained", [True, False])
-def test_a_closed_session_is_open_again_after_a_resume(is_drained: bool) -> None:
+def test_a_closed_session_is_open_again_when_it_is_reopened(is_drained: bool) -> None:
     head = closed_before_the_host_has_drained()
     if is_drained:
         head.hears("host", Stopped(Settled(Usage(30))))
-    assert head.hears("client", Resumed(1)) == []
+    assert head.hears("client", Resumed(1, reopens=True)) == []
     if not is_drained:
         assert head.session == "straggling"
         head.hears("host", Stopped(Settled(Usage(30))))

@@ -156,7 +156,6 @@ IN_SESSION: dict[SessionStatus, dict[type, Outcome]] = {
     },
     "closed": {
         Ask: ("closed", ["client:AskEnded"]),
-        Resumed: ("open", []),
     },
 }
 """A message without a row changes nothing. Its answer is as in REFUSED, except after a session's end."""

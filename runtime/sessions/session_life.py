@@ -1,0 +1,188 @@
+"""The life of a session in one process: it is closed, detached, or left by an exception; or it fails."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Self
+
+from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.messages import Close
+from callboard.runtime.log.protocol import Head
+from callboard.runtime.sessions.board import PATIENCE_S, Board
+from callboard.runtime.sessions.detaching import (
+    DETACH_GRACE_S,
+    Grace,
+    ProcessLife,
+    detach,
+    detached,
+    seconds,
+)
+from callboard.runtime.sessions.outcome import Outcome
+
+_LOOP_END_S: Final = 0.05  # a loop that has cancelled all its tasks ends sooner
+_CUT_OFF_S: Final = 0.25  # seconds that cancelled tools have to end when their session is detached
+
+
+class SessionLife(AbstractAsyncContextManager[Any]):
+    """The part of a session that ends it. on_release: called once it has left this process."""
+
+    def __init__(self, board: Board, life: ProcessLife) -> None:
+        self.life = life
+        self.on_release: Callable[[], object] = lambda: None
+        self._board = board
+        self._loop = asyncio.get_running_loop()
+        self._running = ""  # request id of the running ask
+        self._last: asyncio.Future[Outcome] = self._loop.create_future()  # of the running or the latest ask
+        self._closed: asyncio.Future[Head] = self._loop.create_future()
+        self._closing: asyncio.Task[Head] | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._detaching: asyncio.Task[Head] | None = None
+        self._is_closing = False
+        self._is_over = False
+        self._ends: list[Callable[[], None]] = []
+        board.on_failure = self._on_failure
+        board.on_cut_off = self._on_cut_off
+
+    @property
+    def id(self) -> str:
+        """Return the session's id in the log."""
+        return self._board.session_id
+
+    @property
+    def session_id(self) -> str:
+        """Return the session's id in the log, as events and outcomes name it."""
+        return self._board.session_id
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if the session can go no further in this process."""
+        return self._board.error is not None
+
+    async def __aenter__(self) -> Self:
+        """Return the session."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._is_over:
+            return
+        if kind is None or self.has_failed:
+            await self.close()
+        else:
+            # By now a process that ends has cancelled its tasks and has not closed its runtime yet.
+            self._lingering = self._loop.call_later(self.life.cancel_delay_s, self._close_unwanted)
+
+    def check_loop(self) -> None:
+        """Refuse a call from another event loop or thread. Raises MisuseError."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise MisuseError(
+                f"session {self.session_id} belongs to the event loop that it was opened on; from another "
+                "thread use asyncio.run_coroutine_threadsafe(..., loop) with that loop"
+            )
+
+    async def close(self) -> Head:
+        """End the session, its running ask first, and return the final head. May be called twice.
+
+        Raises SessionDetached if this process has left the session, MisuseError on another event loop than
+        the session's.
+        """
+        self.check_loop()
+        self.stay()
+        if self._detaching is not None:
+            raise detached(self.session_id)
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        return await asyncio.shield(self._closing)
+
+    async def _close(self) -> Head:
+        """Close the session, in a task of its own."""
+        # A caller that is cancelled while it waits for the end must not leave the session open.
+        if self._board.error is None and not self._is_closing:
+            self._is_closing = True
+            self._board.submit_for_client(Close())
+        if self._board.error is not None:
+            self._end_at(Head(0, b""))
+        try:
+            return await self._closed
+        finally:
+            if self._detaching is None:
+                await self._leave(PATIENCE_S)
+
+    async def _leave(self, patience_s: float) -> None:
+        """End the feeds, the ports and the actors of the session, and release its place."""
+        self._is_over = True
+        self._end_feeds()
+        try:
+            await self._board.aclose(patience_s)
+        finally:
+            self.on_release()
+
+    def stay(self) -> None:
+        """Keep a session open that an exception would close soon."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+
+    def _close_unwanted(self) -> None:
+        """Close the session that an exception has left, unless its process ends as well."""
+        self._lingering = None
+        if not self.life.is_ending and not self._is_over and self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+            self._closing.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def detach(self, grace_s: float = DETACH_GRACE_S) -> Head:
+        """Leave the session to a later `resume`, in any process, and return its head. Nothing is lost.
+
+        From now on nothing is decided or started. grace_s: seconds for the answers under way, which are
+        recorded. Then a model call is charged what its stream has told, and asked again by the resume; tools
+        are cut off as by a crash. Callers that wait for an ask get SessionDetached.
+
+        Raises MisuseError on another event loop than the session's.
+        """
+        self.check_loop()
+        return await self.detach_within(Grace(seconds("grace_s", grace_s)))
+
+    async def detach_within(self, grace: Grace) -> Head:
+        """Detach as `detach` does. grace: shared with other sessions."""
+        self.stay()
+        if self._closing is not None and (self._is_over or not self._running):
+            return await asyncio.shield(self._closing)
+        if self._detaching is None:
+            self._detaching = self._loop.create_task(self._detach(grace))
+        return await asyncio.shield(self._detaching)
+
+    async def _detach(self, grace: Grace) -> Head:
+        """Detach the session, in a task of its own."""
+        try:
+            return await detach(self._board, grace)
+        finally:
+            self._fail_waiters(self._board.error or detached(self.session_id))
+            await self._leave(_CUT_OFF_S)
+
+    def _end_at(self, head: Head) -> None:
+        if not self._closed.done():
+            self._closed.set_result(head)
+
+    def _end_feeds(self) -> None:
+        for end in self._ends:
+            end()
+
+    def _on_failure(self, error: BaseException) -> None:
+        self._end_at(Head(0, b""))
+        self._fail_waiters(error)
+        self._end_feeds()
+
+    def _on_cut_off(self) -> None:
+        """Detach the session if the loop lives on, although it has cancelled the work of a port."""
+        self._loop.call_later(_LOOP_END_S, self._detach_cut_off)
+
+    def _detach_cut_off(self) -> None:
+        if self._detaching is None and not self._is_over:
+            self._detaching = self._loop.create_task(self._detach(Grace(0)))
+
+    def _fail_waiters(self, error: BaseException) -> None:
+        """Give an error to those who wait for an outcome or for the end of the session."""
+        waited: tuple[asyncio.Future[Any], ...] = (self._last,) if self._running else ()
+        for future in (*waited, self._closed):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marks it as seen: without a waiting task asyncio would report it
