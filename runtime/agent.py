@@ -190,7 +190,7 @@ def checked_name(what: str, name: str) -> str:
 
 def refuse_unpriced(model: str, *limits: Limits) -> None:
     """Refuse cost limits for a model without known prices. model: empty if all have prices."""
-    if model and any(one.cost is not None for one in limits):
+    if model and any(one.cost_usd is not None for one in limits):
         raise MisuseError(
             f"a cost limit is set, and the prices of model {model!r} are not known; "
             "pass prices=Prices(...) to the model, or limit tokens instead"

@@ -30,7 +30,7 @@ from tests.replay.logs import steps_of
 
 SESSIONS = 40
 SCHEMA = {"type": "object", "required": ["n"]}
-PRICES = Prices(input=3_000_000, output=15_000_000)
+PRICES = Prices(input_usd=3, output_usd=15)
 
 T = TypeVar("T")
 

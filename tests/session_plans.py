@@ -27,7 +27,7 @@ OTHER_SCHEMA: Final[dict[str, object]] = {"type": "array"}
 NO_SCHEMA: Final[dict[str, object]] = {"bad": True}
 """One that `check_required` refuses."""
 
-PRICES: Final = Prices(input=3_000_000, output=15_000_000, cache_read=300_000)
+PRICES: Final = Prices(input_usd=3, output_usd=15, cache_read_usd=0.3)
 AGENTS: Final = {
     "host": ("kid", "sibling"),
     "kid": ("grandkid", "sibling"),
@@ -84,7 +84,7 @@ class Plan:
             limits = Limits(
                 max_iterations=dice.choice([2, 4, None]),
                 tokens=dice.choice([0, 4_000, 9_000, None, None]),
-                cost=dice.choice([0.02, 0.05, None, None, None]),
+                cost_usd=dice.choice([0.02, 0.05, None, None, None]),
                 deadline_s=dice.choice([1, None, None]),
                 max_model_attempts=dice.choice([1, 2, None]),
             )
@@ -114,7 +114,7 @@ class Plan:
             max_agents=dice.choice([1, 4, 10, None, None]),
             max_children=dice.choice([0, 2, 4, None, None]),
             tokens=dice.choice([4_000, 15_000, 40_000, None, None]),
-            cost=dice.choice([0.2, None, None, None]),
+            cost_usd=dice.choice([0.2, None, None, None]),
             deadline_s=dice.choice([5, None, None]),
             cancel_grace_s=dice.choice([0, 3, None]),
             max_tool_calls=dice.choice([2, None, None]),

@@ -16,6 +16,7 @@ from hypothesis.strategies import SearchStrategy
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AnyMessage
+from callboard.actors.protocol.profiles import Prices
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -71,9 +72,12 @@ def _hint(kind: type, name: str) -> Any:
 
 def _limits(name: str) -> SearchStrategy[Any]:
     made: SearchStrategy[Any] = st.integers(1, LARGEST - 1)
-    if name.endswith("_s") or name == "cost":
+    if name.endswith("_s") or name == "cost_usd":
         made = st.floats(0.001, 1e9)
     return st.none() | made
+
+
+prices = st.builds(Prices, *[st.floats(0, 1_000) | st.integers(0, 100)] * 4)
 
 
 def values(hint: Any) -> SearchStrategy[Any]:
@@ -87,6 +91,8 @@ def values(hint: Any) -> SearchStrategy[Any]:
         return st.tuples(*[values(part) for part in parts])
     if origin is typing.Literal:
         return st.sampled_from(parts)
+    if hint is Prices:
+        return prices
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return messages(hint)
     return _SCALARS[hint]

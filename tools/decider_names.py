@@ -76,11 +76,6 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
     ): "the user's own figures, checked and kept, never summed",
     (
         "protocol/limits.py",
-        "micro",
-        "float",
-    ): "dollars as the user gives them become whole micro-dollars, once",
-    (
-        "protocol/limits.py",
         "millis",
         "float",
     ): "seconds as the user gives them become whole milliseconds, once",

@@ -22,6 +22,7 @@ import msgspec
 from callboard.actors.protocol.immutable import Part
 
 Count: TypeAlias = int | None
+Dollars: TypeAlias = float
 Amount: TypeAlias = float | None
 
 _TOO_LARGE: Final = 2**53
@@ -70,7 +71,7 @@ class Limits(Part, frozen=True, metaclass=_NamedFields):
     max_report_attempts: Annotated[Count, Bound("reports of one agent that may be invalid", 5)] = None
     max_model_attempts: Annotated[Count, Bound("attempts of one model call", 6)] = None
     tokens: Annotated[Count, Bound("tokens of a subtree: input, output, cache", None, True, "scope")] = None
-    cost: Annotated[Amount, Bound("US dollars of a subtree; needs prices", None, True, "scope")] = None
+    cost_usd: Annotated[Amount, Bound("US dollars of a subtree; needs prices", None, True, "scope")] = None
     deadline_s: Annotated[Amount, Bound("seconds until the agent or ask is ended", reach="scope")] = None
     model_timeout_s: Annotated[Amount, Bound("seconds of one model call", 600.0)] = None
     schema_timeout_s: Annotated[Amount, Bound("seconds of one schema check", 5.0)] = None
@@ -147,9 +148,14 @@ def handed_down(limits: Limits) -> Limits:
     return msgspec.structs.replace(limits, **_SHARED)
 
 
-def micro(dollars: float | None) -> int | None:
-    """Return dollars as whole micro-dollars, the unit in which deciders count."""
-    return None if dollars is None else round(dollars * 1_000_000)
+def micro_usd(dollars: Dollars) -> int:
+    """Return US dollars in whole millionths, in which deciders count."""
+    return round(dollars * 1_000_000)
+
+
+def micro(dollars: Amount) -> int | None:
+    """Return a limit of US dollars in whole millionths; None for no limit."""
+    return None if dollars is None else micro_usd(dollars)
 
 
 def millis(seconds: float | None, default: int = 0) -> int:

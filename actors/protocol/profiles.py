@@ -1,9 +1,11 @@
 """The pure description of an agent, as the log holds it. Nothing in it can be called."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from callboard.actors.protocol.immutable import NULL, Json, Part, Value
-from callboard.actors.protocol.limits import Limits
+from callboard.actors.protocol.limits import Dollars, Limits
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 """The effect of a tool on the world: none, one that may be repeated under a key, or one that may not."""
@@ -29,13 +31,25 @@ class ToolSpec(Part, frozen=True):
     approval_timeout_ms: int = 0
 
 
-class Prices(Value, frozen=True):
-    """Micro-dollars per million tokens (a price of $3 per million tokens is 3_000_000)."""
+FREE: Final = Dollars()
 
-    input: int
-    output: int
-    cache_read: int = 0
-    cache_write: int = 0
+
+class Prices(Value, frozen=True):
+    """US dollars per million tokens. Raises ValueError for a price below 0 or not a finite number."""
+
+    input_usd: Dollars
+    output_usd: Dollars
+    cache_read_usd: Dollars = FREE
+    cache_write_usd: Dollars = FREE
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            is_number = isinstance(value, int | Dollars) and not isinstance(value, bool)
+            if not is_number or not 0 <= value < 1_000_000:
+                raise ValueError(f"Prices.{name} is US dollars per million tokens, not {value!r}")
+            # The encoder leaves out a default by its identity.
+            msgspec.structs.force_setattr(self, name, Dollars(value) or FREE)
 
 
 class ModelSpec(Part, frozen=True):

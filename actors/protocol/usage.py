@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from callboard.actors.protocol.immutable import Value
+from callboard.actors.protocol.limits import micro_usd
 from callboard.actors.protocol.profiles import Prices
 
 # Whole numbers, because float sums differ between Python versions:
@@ -15,14 +16,14 @@ class Need(Value, frozen=True):
     """An upper bound on what one model call can use."""
 
     tokens: int = 0
-    cost: int = 0
+    micro_usd: int = 0
 
 
 NOTHING = Need()
 
 
 class Usage(Value, frozen=True):
-    """The use of some model calls: tokens by kind, micro-dollars, and the number of calls.
+    """The use of some model calls: tokens by kind, millionths of a US dollar, and the number of calls.
 
     unknown_calls counts calls whose use was not reported; they are charged their full reservation.
     """
@@ -32,7 +33,7 @@ class Usage(Value, frozen=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     charged_tokens: int = 0
-    cost: int = 0
+    micro_usd: int = 0
     calls: int = 0
     unknown_calls: int = 0
 
@@ -55,7 +56,7 @@ class Usage(Value, frozen=True):
     @property
     def cost_usd(self) -> float:
         """Return the cost in US dollars."""
-        return self.cost / _MILLION
+        return self.micro_usd / _MILLION
 
 
 ZERO = Usage()
@@ -69,7 +70,7 @@ def plus(one: Usage, other: Usage) -> Usage:
         one.cache_read_tokens + other.cache_read_tokens,
         one.cache_write_tokens + other.cache_write_tokens,
         one.charged_tokens + other.charged_tokens,
-        one.cost + other.cost,
+        one.micro_usd + other.micro_usd,
         one.calls + other.calls,
         one.unknown_calls + other.unknown_calls,
     )
@@ -83,7 +84,7 @@ def minus(one: Usage, other: Usage) -> Usage:
         one.cache_read_tokens - other.cache_read_tokens,
         one.cache_write_tokens - other.cache_write_tokens,
         one.charged_tokens - other.charged_tokens,
-        one.cost - other.cost,
+        one.micro_usd - other.micro_usd,
         one.calls - other.calls,
         one.unknown_calls - other.unknown_calls,
     )
@@ -94,12 +95,12 @@ def priced(usage: Usage, prices: Prices | None) -> Usage:
     if prices is None:
         return usage
     total = (
-        usage.input_tokens * prices.input
-        + usage.output_tokens * prices.output
-        + usage.cache_read_tokens * prices.cache_read
-        + usage.cache_write_tokens * prices.cache_write
+        usage.input_tokens * micro_usd(prices.input_usd)
+        + usage.output_tokens * micro_usd(prices.output_usd)
+        + usage.cache_read_tokens * micro_usd(prices.cache_read_usd)
+        + usage.cache_write_tokens * micro_usd(prices.cache_write_usd)
     )
-    return plus(usage, Usage(cost=-(-total // _MILLION)))
+    return plus(usage, Usage(micro_usd=-(-total // _MILLION)))
 
 
 def bound(input_tokens: int, max_tokens: int, prices: Prices | None) -> Need:
@@ -107,6 +108,8 @@ def bound(input_tokens: int, max_tokens: int, prices: Prices | None) -> Need:
     if prices is None:
         return Need(input_tokens + max_tokens)
     # The service decides which input comes from its cache, so all of it counts at the highest price.
-    dearest = max(prices.input, prices.cache_read, prices.cache_write)
-    total = input_tokens * dearest + max_tokens * prices.output
+    dearest = max(
+        micro_usd(prices.input_usd), micro_usd(prices.cache_read_usd), micro_usd(prices.cache_write_usd)
+    )
+    total = input_tokens * dearest + max_tokens * micro_usd(prices.output_usd)
     return Need(input_tokens + max_tokens, -(-total // _MILLION))

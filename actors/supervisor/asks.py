@@ -117,7 +117,7 @@ def _why_not_ready(state: SupervisorState) -> str:
 def _why_not_priced(state: SupervisorState, ask: Ask) -> str:
     profile = state.profiles[state.host_name][0]
     model = profile.model or state.model
-    is_costed = any(limits.cost is not None for limits in (state.limits, profile.limits, ask.limits))
+    is_costed = any(limits.cost_usd is not None for limits in (state.limits, profile.limits, ask.limits))
     if is_costed and model.prices is None:
         return f"a cost limit applies and the prices of {model.name} are not known"
     return ""
@@ -153,7 +153,7 @@ def host_budget(session: Limits, ask: Limits, spent: Usage) -> Budget:
     """Return the host's budget: the session's limits count from its start, the ask's from now."""
     return Budget(
         _least(session.tokens, ask.tokens, spent.tokens),
-        _least(micro(session.cost), micro(ask.cost), spent.cost),
+        _least(micro(session.cost_usd), micro(ask.cost_usd), spent.micro_usd),
     )
 
 

@@ -17,12 +17,12 @@ Verdict: TypeAlias = Literal["now", "later", "never"]
 
 def add(one: Need, other: Need) -> Need:
     """Return the sum of two needs."""
-    return Need(one.tokens + other.tokens, one.cost + other.cost)
+    return Need(one.tokens + other.tokens, one.micro_usd + other.micro_usd)
 
 
 def subtract(one: Need, other: Need) -> Need:
     """Return the difference of two needs."""
-    return Need(one.tokens - other.tokens, one.cost - other.cost)
+    return Need(one.tokens - other.tokens, one.micro_usd - other.micro_usd)
 
 
 def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
@@ -38,7 +38,7 @@ def fits(ancestry: list[Record], need: Need) -> tuple[Verdict, tuple[str, ...]]:
         budget = record.budget
         if budget.closing is not NOTHING and record is not ancestry[-1]:
             kept = add(kept, budget.closing)
-        if budget.tokens is None and budget.cost is None:
+        if budget.tokens is None and budget.micro_usd is None:
             continue
         verdict = _fits_in(record, kept)
         if verdict == "never":
@@ -56,11 +56,11 @@ def _fits_in(record: Record, kept: Need) -> Verdict:
         if total > budget.tokens:
             return "never"
         verdict = "later" if total + reserved.tokens > budget.tokens else verdict
-    if budget.cost is not None:
-        total = spent.cost + kept.cost
-        if total > budget.cost:
+    if budget.micro_usd is not None:
+        total = spent.micro_usd + kept.micro_usd
+        if total > budget.micro_usd:
             return "never"
-        verdict = "later" if total + reserved.cost > budget.cost else verdict
+        verdict = "later" if total + reserved.micro_usd > budget.micro_usd else verdict
     return verdict
 
 
@@ -72,7 +72,8 @@ def shortage(ancestry: list[Record], need: Need, place: int) -> str:
     budget, spent = record.budget, record.spent
     if budget.tokens is not None and spent.tokens + need.tokens + closing.tokens > budget.tokens:
         return _shortage(need.tokens, closing.tokens, spent.tokens, budget.tokens, "{:,} tokens")
-    return _shortage(need.cost, closing.cost, spent.cost, budget.cost or 0, "{:,} micro-dollars")
+    limit, unit = budget.micro_usd or 0, "{:,} millionths of a US dollar"
+    return _shortage(need.micro_usd, closing.micro_usd, spent.micro_usd, limit, unit)
 
 
 def _shortage(need: int, closing: int, spent: int, limit: int, form: str) -> str:
@@ -105,5 +106,5 @@ def settle(ancestry: list[Record], need: Need, used: Usage) -> tuple[Usage, Need
 def charge_of(need: Need, usage: Usage | None) -> Usage:
     """Return the charge for a call: its usage, or the whole reservation if the usage is not known."""
     if usage is None:
-        return Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)
+        return Usage(charged_tokens=need.tokens, micro_usd=need.micro_usd, calls=1, unknown_calls=1)
     return replace(usage, calls=1)

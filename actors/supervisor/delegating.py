@@ -117,9 +117,11 @@ def _over_budget(ancestry: list[Record], request: Delegate) -> tuple[OutcomeKind
             return "budget", _nothing_left(
                 record.address, closing.tokens, spent.tokens, budget.tokens, "tokens"
             )
-        if budget.cost is not None and spent.cost + closing.cost > budget.cost:
+        if budget.micro_usd is not None and spent.micro_usd + closing.micro_usd > budget.micro_usd:
             unit = "micro-dollars"
-            return "budget", _nothing_left(record.address, closing.cost, spent.cost, budget.cost, unit)
+            return "budget", _nothing_left(
+                record.address, closing.micro_usd, spent.micro_usd, budget.micro_usd, unit
+            )
     return None
 
 
@@ -134,11 +136,13 @@ def _unpriced(
     state: SupervisorState, ancestry: list[Record], request: Delegate
 ) -> tuple[OutcomeKind, str] | None:
     """Return a denial if a cost limit applies to a model without known prices."""
-    is_costed = any(record.budget.cost is not None for record in ancestry) or request.limits.cost is not None
+    is_costed = (
+        any(record.budget.micro_usd is not None for record in ancestry) or request.limits.cost_usd is not None
+    )
     for name in request.profiles:
         profile = state.profiles[name][0]
         model = profile.model or ancestry[-1].model
-        if model.prices is None and (is_costed or profile.limits.cost is not None):
+        if model.prices is None and (is_costed or profile.limits.cost_usd is not None):
             return "denied", f"a cost limit applies and the prices of {model.name} are not known"
     return None
 
@@ -223,7 +227,7 @@ def _child(
         profile.model or parent.model,
         narrow(above, own),
         depth_of(address),
-        Budget(own.tokens, micro(own.cost)),
+        Budget(own.tokens, micro(own.cost_usd)),
         deadline_timer=timer,
     )
 

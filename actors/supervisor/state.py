@@ -26,12 +26,12 @@ from callboard.actors.protocol.value_types import Reason
 class Budget(msgspec.Struct, frozen=True, gc=False):
     """The budget of a subtree.
 
-    tokens, cost: the most that the subtree may use, None for no limit. cost is in micro-dollars.
+    tokens, micro_usd: the most that the subtree may use, None for no limit; millionths of a US dollar.
     closing: the need of its agent's next turn, which its children must leave free.
     """
 
     tokens: int | None = None
-    cost: int | None = None
+    micro_usd: int | None = None
     closing: Need = NOTHING
 
 

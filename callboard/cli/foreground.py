@@ -72,7 +72,7 @@ _limit_option = click.option(
     "limits",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Limit the session: tokens=200k, cost=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
+    help="Limit the session: tokens=200k, cost_usd=0.50, deadline_s=60, max_depth=2, ... May be repeated.",
 )
 _approve_option = click.option(
     "--approve",

@@ -19,7 +19,7 @@ def head_text(head: tuple[int, str]) -> str:
 
 
 def usage_json(usage: Usage) -> dict[str, object]:
-    """Return the usage as JSON; cost in micro-dollars, as in the log, and in dollars."""
+    """Return the usage as JSON; cost in millionths of a US dollar, as in the log, and in dollars."""
     return attributes(usage, "tokens", "cost_usd", *usage.__struct_fields__)
 
 
@@ -32,7 +32,7 @@ def outcome_json(outcome: Outcome, log: str, elapsed_ms: int) -> dict[str, objec
         **attributes(outcome, "status", "kind", "detail", "text"),
         "structured_output": outcome.report,
         "usage": usage_json(outcome.usage),
-        "unsettled": {"tokens": outcome.unsettled.tokens, "cost": outcome.unsettled.cost},
+        "unsettled": {"tokens": outcome.unsettled.tokens, "micro_usd": outcome.unsettled.micro_usd},
         "in_doubt": list(outcome.in_doubt),
         "by": outcome.by,
         "elapsed_s": elapsed_ms / 1_000,
@@ -46,7 +46,7 @@ def usage_text(usage: Usage) -> str:
     parts += [f"{tokens(cached)} cache"] * bool(cached)
     parts += [f"{tokens(charged)} charged for calls without figures"] * bool(charged)
     said = f"{counted(usage.calls, 'model call')}, {usage.tokens:,} tokens ({', '.join(parts)})"
-    return said + (f", {dollars(usage.cost)}" if usage.cost else "")
+    return said + (f", {dollars(usage.micro_usd)}" if usage.micro_usd else "")
 
 
 def ending(kind: OutcomeKind, detail: str = "") -> str:

@@ -110,7 +110,7 @@ def _supervisor(state: SupervisorState) -> dict[str, str]:
     }
     if (host := state.host) is not None:
         limit = f" of {host.budget.tokens:,}" if host.budget.tokens is not None else ""
-        found["spent"] = f"{host.spent.tokens:,}{limit} tokens, {dollars(host.spent.cost)}"
+        found["spent"] = f"{host.spent.tokens:,}{limit} tokens, {dollars(host.spent.micro_usd)}"
         found["reserved"] = f"{host.reserved.tokens:,} tokens" * bool(host.reserved.tokens)
     if (ask := state.ask) is not None:
         found["ask"] = f"{safe_line(ask.request_id, 64)}, {ask.outcome.kind if ask.outcome else 'running'}"

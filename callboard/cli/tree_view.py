@@ -48,7 +48,7 @@ def tree_lines(tree: Tree, space: Space, now_ms: int) -> list[Text]:
     room = len(order) if not space.rows else max(1, space.rows - 2)
     chosen_nodes, hidden = choose(order, room)
     names = _names(chosen_nodes, space)
-    columns = _Columns.fitting(names, chosen_nodes, space, any(node.usage.cost for _, node in order))
+    columns = _Columns.fitting(names, chosen_nodes, space, any(node.usage.micro_usd for _, node in order))
     lines = [columns.heading()]
     lines += [columns.line(name, node, now_ms) for name, (_, node) in zip(names, chosen_nodes, strict=True)]
     if hidden:
@@ -66,7 +66,9 @@ def sum_line(order: Sequence[tuple[int, Node]], now_ms: int) -> Text:
     for place, (status, count) in enumerate(_by_status([node for _, node in order])):
         line.append(", " * bool(place)).append(f"{count:,} {status}", style=STYLES[status])
     used = usage_of(order)
-    line.append(f"; {tokens(used.tokens)} tokens" + (f", {dollars(used.cost)}" if used.cost else ""))
+    line.append(
+        f"; {tokens(used.tokens)} tokens" + (f", {dollars(used.micro_usd)}" if used.micro_usd else "")
+    )
     return line.append(f", {_age(order[0][1], now_ms)}")
 
 
@@ -186,7 +188,7 @@ def _values(node: Node, now_ms: int) -> dict[str, str]:
         "turns": f"{node.turns:,}",
         "tools": f"{node.tools:,}",
         "tokens": tokens(node.usage.tokens),
-        "cost": dollars(node.usage.cost),
+        "cost": dollars(node.usage.micro_usd),
         "time": _age(node, now_ms) if node.started_at else "-",
     }
 

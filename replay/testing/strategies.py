@@ -37,7 +37,7 @@ except ImportError as error:
 TOOLS: dict[str, Effect] = {"look": "read", "put": "idempotent", "save": "write"}
 """The tools that agents may have, and their effects."""
 
-PRICES = Prices(input=3_000_000, output=15_000_000)
+PRICES = Prices(input_usd=3, output_usd=15)
 
 FAILURES = (
     ModelFailure("overloaded_error", is_retryable=True),

@@ -47,7 +47,7 @@ def script() -> ScriptedModel:
             ],
             "counter": [call("count_files", folder="src"), say("3 files")],
         },
-        prices=Prices(3_000_000, 15_000_000),
+        prices=Prices(3, 15),
     )
 
 

@@ -16,8 +16,8 @@ def refused(code: int, *words: str) -> "pytest.RaisesExc[Failure]":
 
 
 def test_limits_are_written_by_name() -> None:
-    assert parse_limits(["tokens=200_000", "cost=0.5", "max_depth=2"]) == Limits(
-        tokens=200_000, cost=0.5, max_depth=2
+    assert parse_limits(["tokens=200_000", "cost_usd=0.5", "max_depth=2"]) == Limits(
+        tokens=200_000, cost_usd=0.5, max_depth=2
     )
     assert parse_limits([]) == Limits()
 

@@ -132,7 +132,7 @@ def test_a_limit_bounds_the_run(run: Callboard) -> None:
         (("survey:modelless", "x"), 2),
         (("survey:modelless", "x", "--model", "claude-sonnet-5"), 2),
         (("survey:host", "x", "--limit", "tokens=abc"), 2),
-        (("survey:host", "x", "--limit", "cost=1"), 2),
+        (("survey:host", "x", "--limit", "cost_usd=1"), 2),
         (("survey:host", "x", "--schema", "none.json"), 3),
         (("survey:nobody", "x"), 3),
         (("survey:host", " "), 2),

@@ -100,7 +100,7 @@ def test_costs_are_a_column_only_where_there_are_costs() -> None:
     free = tree_of(node("host", usage=Usage(input_tokens=12_345)))
     assert "cost" not in drawn(free, Space(80))[0]
     assert "12.3k" in drawn(free, Space(80))[1]
-    dear = tree_of(node("host", usage=Usage(input_tokens=1, cost=1_500)))
+    dear = tree_of(node("host", usage=Usage(input_tokens=1, micro_usd=1_500)))
     assert "$0.0015" in drawn(dear, Space(80))[1]
 
 

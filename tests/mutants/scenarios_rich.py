@@ -97,12 +97,18 @@ def budgets() -> Scenario:
 
 def one_budget() -> Scenario:
     """Build two teams in one budget that is just too small for all of them at a time."""
-    return _teams(Limits(tokens=8_000, cost=1.0), Limits(), ORDER, 30, Limits(deadline_s=2))
+    return _teams(Limits(tokens=8_000, cost_usd=1.0), Limits(), ORDER, 30, Limits(deadline_s=2))
 
 
 def costs() -> Scenario:
     """Build the same two teams with budgets in dollars."""
-    return _teams(Limits(cost=0.044, max_parallel_calls=3), Limits(cost=0.022), ORDER, 60, Limits(cost=0.012))
+    return _teams(
+        Limits(cost_usd=0.044, max_parallel_calls=3),
+        Limits(cost_usd=0.022),
+        ORDER,
+        60,
+        Limits(cost_usd=0.012),
+    )
 
 
 def slots() -> Scenario:

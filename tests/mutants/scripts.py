@@ -18,7 +18,7 @@ SCHEMA: Final[dict[str, object]] = {"type": "object", "required": ["n"]}
 OTHER: Final[dict[str, object]] = {"type": "object", "required": ["m"]}
 THIRD: Final[dict[str, object]] = {"type": "object", "required": ["k"]}
 REFUSED: Final[dict[str, object]] = {"bad": True}
-PRICES: Final = Prices(input=3_000_000, output=15_000_000)
+PRICES: Final = Prices(input_usd=3, output_usd=15)
 BUSY: Final = ModelFailure("overloaded", is_retryable=True)
 BROKEN: Final = Reply(failure=ModelFailure("invalid_request"))
 DONE: Final = Reply("done")

@@ -82,7 +82,7 @@ BUDGETS: Final = (
         "unknown-use-is-free",
         "A call with unknown usage is charged nothing.",
         "supervisor.budgets",
-        "Usage(charged_tokens=need.tokens, cost=need.cost, calls=1, unknown_calls=1)",
+        "Usage(charged_tokens=need.tokens, micro_usd=need.cost, calls=1, unknown_calls=1)",
         "Usage(calls=1, unknown_calls=1)",
     ),
     Mutant(

@@ -74,7 +74,7 @@ def policy(request: ModelRequest) -> Reply:
 class OwnModel:
     """A model of a user's own needs no base class."""
 
-    spec = ModelSpec("own", 100, prices=Prices(1, 2))
+    spec = ModelSpec("own", 100, prices=Prices(1e-06, 2e-06))
 
     async def call(self, request: ModelRequest, on_text: OnText) -> ModelAnswer:
         return ModelAnswer(failure=fail("overloaded_error", is_retryable=False), usage=Usage(1, 1))

@@ -32,11 +32,11 @@ class Budgets(Invariant):
         for grant, who in self.ledger.claims:
             over = (scope for scope in self.ledger.above(who) if not scope.may_hold(scope.reserved))
             if (scope := next(over, None)) is not None:
-                held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.cost))
+                held = add(scope.reserved, Need(scope.spent.tokens, scope.spent.micro_usd))
                 self.broken(
                     grant.seq,
-                    f"{held.tokens} tokens and {held.cost} micro-dollars are spent or reserved, "
-                    f"{scope.tokens} and {scope.cost} may be",
+                    f"{held.tokens} tokens and {held.micro_usd} micro-dollars are spent or reserved, "
+                    f"{scope.tokens} and {scope.micro_usd} may be",
                 )
 
 

@@ -202,10 +202,10 @@ class Deserved(Invariant):
 
     def _lacks_prices(self, body: Delegate, begin: Begin) -> bool:
         """Return whether a cost limit applies to an agent whose model has no prices."""
-        costs = [body.limits.cost, *(scope.cost for scope in self.ledger.scopes.values())]
+        costs = [body.limits.cost_usd, *(scope.micro_usd for scope in self.ledger.scopes.values())]
         is_costed = any(cost is not None for cost in costs)
         people = [self.facts.profiles[name][0] for name in body.profiles]
         return any(
-            (one.model or begin.model).prices is None and (is_costed or one.limits.cost is not None)
+            (one.model or begin.model).prices is None and (is_costed or one.limits.cost_usd is not None)
             for one in people
         )

@@ -22,7 +22,7 @@ from callboard.replay.testing.rules.base import Invariant
 from callboard.replay.testing.rules.facts import Life
 from callboard.replay.testing.rules.requests import PARTS_OF
 
-OWN_SCOPE: Final = frozenset({"tokens", "cost", "deadline_s"})
+OWN_SCOPE: Final = frozenset({"tokens", "cost_usd", "deadline_s"})
 """Limits that a parent's scope enforces on its children, so a child's own limit may be wider."""
 
 

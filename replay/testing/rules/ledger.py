@@ -25,15 +25,17 @@ class Scope(msgspec.Struct, eq=False):
 
     address: str
     tokens: int | None
-    cost: int | None
+    micro_usd: int | None
     spent: Usage = ZERO
     reserved: Need = NOTHING
     closing: Need = NOTHING
 
     def may_hold(self, need: Need) -> bool:
         """Return whether the limits allow this need beside the amount spent."""
-        tokens, cost = self.spent.tokens + need.tokens, self.spent.cost + need.cost
-        return (self.tokens is None or tokens <= self.tokens) and (self.cost is None or cost <= self.cost)
+        tokens, cost = self.spent.tokens + need.tokens, self.spent.micro_usd + need.micro_usd
+        return (self.tokens is None or tokens <= self.tokens) and (
+            self.micro_usd is None or cost <= self.micro_usd
+        )
 
 
 _NO_WISH = TurnRequested(0)
@@ -125,7 +127,7 @@ class Ledger(msgspec.Struct, eq=False):
         body = output.body
         if isinstance(body, Begin):
             scope = self.scopes[output.recipient] = self._scope(output.recipient, body)
-            self.has_budgets |= scope.tokens is not None or scope.cost is not None
+            self.has_budgets |= scope.tokens is not None or scope.micro_usd is not None
         elif isinstance(body, CallModel | RequestCapacity) and body.agent not in self.grants:
             self.claims.append((output, body.agent))
             wish = self.grants[body.agent] = self.asked.get(body.agent, _NO_WISH)
@@ -153,14 +155,14 @@ class Ledger(msgspec.Struct, eq=False):
 
     def _scope(self, who: str, begin: Begin) -> Scope:
         if who != HOST:
-            return Scope(who, begin.limits.tokens, micro(begin.limits.cost))
+            return Scope(who, begin.limits.tokens, micro(begin.limits.cost_usd))
         own = self.facts.lives[HOST].profile.limits
         opened, running = self.facts.opened, self.facts.running
         session = narrow(fill(opened.limits if opened else Limits()), own)
         ask = running[1].limits if running else fill(own)
         tokens = None if ask.tokens is None else self.ask_spent.tokens + ask.tokens
-        cost = None if ask.cost is None else self.ask_spent.cost + (micro(ask.cost) or 0)
-        return Scope(who, _least(session.tokens, tokens), _least(micro(session.cost), cost), self.spent)
+        cost = None if ask.cost_usd is None else self.ask_spent.micro_usd + (micro(ask.cost_usd) or 0)
+        return Scope(who, _least(session.tokens, tokens), _least(micro(session.cost_usd), cost), self.spent)
 
 
 def _least(*bounds: int | None) -> int | None:

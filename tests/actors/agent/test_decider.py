@@ -75,10 +75,10 @@ def test_without_known_usage_the_answers_own_bytes_are_added_to_the_bound() -> N
 
 def test_the_cost_of_an_answer_is_worked_out_at_the_prices_in_begin() -> None:
     agent = AgentHarness()
-    agent.begins(who=profile("dear", prices=Prices(1_000_000, 2_000_000)))
+    agent.begins(who=profile("dear", prices=Prices(1, 2)))
     (finished,) = agent.reads(Reply("done"))
     assert isinstance(finished, Finished)
-    assert finished.settled == Settled(Usage(7, 3, cost=13))
+    assert finished.settled == Settled(Usage(7, 3, micro_usd=13))
 
 
 # --- what a model can say ---------------------------------------------------------

@@ -19,7 +19,7 @@ def test_a_new_agent_knows_its_address_and_nothing_else() -> None:
 
 def test_the_need_of_a_call_follows_from_the_context_and_the_prices() -> None:
     agent = AgentHarness()
-    agent.begins(who=profile("dear", prices=Prices(2_000_000, 10_000_000, 0, 5_000_000), max_tokens=50))
+    agent.begins(who=profile("dear", prices=Prices(2, 10, 0, 5), max_tokens=50))
     tokens = agent.state.context_tokens
     assert need_of(agent.state) == Need(tokens + 50, tokens * 5 + 50 * 10)
 

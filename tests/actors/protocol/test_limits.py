@@ -19,7 +19,7 @@ from callboard.actors.protocol.limits import (
 from tests.strategies import messages
 
 FIELDS = Limits.__struct_fields__
-MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost", "cancel_grace_s")
+MAY_BE_ZERO = ("max_depth", "max_children", "tokens", "cost_usd", "cancel_grace_s")
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -58,9 +58,9 @@ def test_counts_are_whole_numbers(name: str) -> None:
 
 
 def test_seconds_and_dollars_may_be_given_as_whole_numbers() -> None:
-    limits = Limits(deadline_s=5, cost=2)
-    assert (type(limits.deadline_s), type(limits.cost)) == (float, float)
-    assert limits == Limits(deadline_s=5.0, cost=2.0)
+    limits = Limits(deadline_s=5, cost_usd=2)
+    assert (type(limits.deadline_s), type(limits.cost_usd)) == (float, float)
+    assert limits == Limits(deadline_s=5.0, cost_usd=2.0)
 
 
 def test_the_documented_defaults_hold_for_unstated_limits() -> None:
@@ -68,7 +68,7 @@ def test_the_documented_defaults_hold_for_unstated_limits() -> None:
     assert (DEFAULTS.max_depth, DEFAULTS.max_iterations, DEFAULTS.max_children) == (3, 30, 32)
     assert (DEFAULTS.max_agents, DEFAULTS.max_parallel_calls) == (1_000, 64)
     assert (DEFAULTS.max_report_attempts, DEFAULTS.max_model_attempts) == (5, 6)
-    assert (DEFAULTS.tokens, DEFAULTS.cost, DEFAULTS.deadline_s) == (None, None, None)
+    assert (DEFAULTS.tokens, DEFAULTS.cost_usd, DEFAULTS.deadline_s) == (None, None, None)
     assert (DEFAULTS.model_timeout_s, DEFAULTS.schema_timeout_s, DEFAULTS.tool_timeout_s) == (600, 5, 120)
     assert (DEFAULTS.cancel_grace_s, DEFAULTS.max_tool_output_chars) == (10, 50_000)
     assert (DEFAULTS.max_tool_calls, DEFAULTS.max_parallel_tools) == (128, 32)
@@ -78,12 +78,12 @@ def test_each_limit_is_one_row_with_its_meaning() -> None:
     assert tuple(TABLE) == FIELDS
     assert all(row.text for row in TABLE.values())
     assert {name for name in FIELDS if name not in WHOLE} == {
-        name for name in FIELDS if name.endswith("_s") or name == "cost"
+        name for name in FIELDS if name.endswith("_s") or name == "cost_usd"
     }
 
 
 def test_a_child_shares_its_parents_scope_and_inherits_the_other_limits() -> None:
-    limits = Limits(tokens=5, cost=1.0, deadline_s=2.0, max_depth=1, tool_timeout_s=3.0)
+    limits = Limits(tokens=5, cost_usd=1.0, deadline_s=2.0, max_depth=1, tool_timeout_s=3.0)
     assert handed_down(limits) == Limits(max_depth=1, tool_timeout_s=3.0)
     unshared = Limits(max_depth=1)
     assert handed_down(unshared) is unshared

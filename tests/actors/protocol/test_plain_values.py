@@ -35,7 +35,7 @@ def test_an_event_has_its_kind_and_the_values_of_its_body() -> None:
 
 
 def test_a_usage_has_its_sums() -> None:
-    found = Usage(1, 2, cost=1_500_000).to_dict()
+    found = Usage(1, 2, micro_usd=1_500_000).to_dict()
     assert (found["input_tokens"], found["tokens"], found["cost_usd"]) == (1, 3, 1.5)
 
 

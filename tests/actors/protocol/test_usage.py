@@ -8,7 +8,7 @@ from callboard.actors.protocol.usage import ZERO, Need, Usage, bound, minus, plu
 from tests.strategies import messages
 
 COUNTS = st.integers(0, 10**7)
-PRICES = st.builds(Prices, COUNTS, COUNTS, COUNTS, COUNTS)
+PRICES = st.builds(Prices, *[st.floats(0, 1_000) | st.integers(0, 100)] * 4)
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
@@ -22,7 +22,7 @@ def test_adding_is_a_sum_of_every_field(one: Usage, two: Usage, three: Usage) ->
 
 
 def test_all_kinds_of_tokens_count_against_a_budget() -> None:
-    assert Usage(1, 20, 300, 4_000, 50_000, cost=7, calls=1, unknown_calls=1).tokens == 54_321
+    assert Usage(1, 20, 300, 4_000, 50_000, micro_usd=7, calls=1, unknown_calls=1).tokens == 54_321
 
 
 def test_a_call_without_known_prices_has_no_known_cost() -> None:
@@ -32,11 +32,11 @@ def test_a_call_without_known_prices_has_no_known_cost() -> None:
 
 
 def test_the_cost_of_a_call_is_rounded_up_to_a_micro_dollar() -> None:
-    prices = Prices(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
-    assert priced(Usage(1_000, 100, 10, 1), prices).cost == 3_000 + 1_500 + 3 + 4
-    assert priced(Usage(input_tokens=1), Prices(1, 0)).cost == 1
-    assert priced(ZERO, prices).cost == 0
-    assert Usage(cost=1_500_000).cost_usd == 1.5
+    prices = Prices(input_usd=3, output_usd=15, cache_read_usd=0.3, cache_write_usd=3.75)
+    assert priced(Usage(1_000, 100, 10, 1), prices).micro_usd == 3_000 + 1_500 + 3 + 4
+    assert priced(Usage(input_tokens=1), Prices(1e-06, 0)).micro_usd == 1
+    assert priced(ZERO, prices).micro_usd == 0
+    assert Usage(micro_usd=1_500_000).cost_usd == 1.5
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -47,4 +47,4 @@ def test_no_call_costs_more_than_its_bound(
     usage = priced(Usage(fresh, output, read, written), prices)
     need = bound(fresh + read + written, output + spare, prices)
     assert usage.tokens <= need.tokens
-    assert usage.cost <= need.cost
+    assert usage.micro_usd <= need.micro_usd

@@ -113,7 +113,7 @@ def test_an_ask_is_denied_while_another_runs_or_drains_and_after_the_end(prepare
 
 def test_an_ask_is_denied_where_a_cost_limit_applies_and_prices_are_not_known() -> None:
     head = SessionHarness().opens()
-    denied = ended(head.asks(limits=Limits(cost=1)))
+    denied = ended(head.asks(limits=Limits(cost_usd=1)))
     assert denied.detail == "a cost limit applies and the prices of scripted are not known"
     assert said(head.asks()) == ["host:Begin"]
 

@@ -42,7 +42,7 @@ def test_what_calls_in_flight_have_reserved_is_waited_for_and_not_refused() -> N
 
 
 def test_the_same_holds_for_cost() -> None:
-    costed = Budget(None, 100), Usage(cost=60), Need(0, 20)
+    costed = Budget(None, 100), Usage(micro_usd=60), Need(0, 20)
     assert fits(ancestry(costed), Need(10**9, 20))[0] == "now"
     assert fits(ancestry(costed), Need(10**9, 21))[0] == "later"
     assert fits(ancestry(costed), Need(10**9, 41))[0] == "never"
@@ -54,9 +54,10 @@ def test_a_shortage_tells_what_is_needed_spent_and_left_in_the_scope_that_is_too
         "it needs up to 1,400 tokens beside 50 tokens for closing turns; 400 tokens are left, "
         "600 of 1,000 are spent"
     )
-    costed = Budget(10**9, 100), Usage(cost=60), Need(0, 20)
+    costed = Budget(10**9, 100), Usage(micro_usd=60), Need(0, 20)
     assert shortage(ancestry(costed), Need(10, 41), 0) == (
-        "it needs up to 41 micro-dollars; 40 micro-dollars are left, 60 of 100 are spent"
+        "it needs up to 41 millionths of a US dollar; 40 millionths of a US dollar are left, "
+        "60 of 100 are spent"
     )
 
 
@@ -87,7 +88,7 @@ NEEDS = st.builds(Need, st.integers(0, 50), st.integers(0, 50))
 BOUNDS = st.one_of(st.none(), st.integers(0, 150))
 ACCOUNTS = st.tuples(
     st.builds(Budget, BOUNDS, BOUNDS, NEEDS),
-    st.builds(Usage, input_tokens=st.integers(0, 50), cost=st.integers(0, 50)),
+    st.builds(Usage, input_tokens=st.integers(0, 50), micro_usd=st.integers(0, 50)),
     NEEDS,
 )
 
@@ -102,7 +103,7 @@ def test_the_verdict_is_the_rule_spelled_out(accounts: list[Account], need: Need
         kept = kept if place == len(accounts) - 1 else add(kept, budget.closing)
         for limit, gone, held, wanted in (
             (budget.tokens, spent.tokens, reserved.tokens, kept.tokens),
-            (budget.cost, spent.cost, reserved.cost, kept.cost),
+            (budget.micro_usd, spent.micro_usd, reserved.micro_usd, kept.micro_usd),
         ):
             can_ever &= limit is None or gone + wanted <= limit
             can_now &= limit is None or gone + held + wanted <= limit
@@ -117,7 +118,7 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     accounts: list[Account], need: Need, used: Need
 ) -> None:
     before = ancestry(*accounts)
-    usage = charge_of(need, Usage(input_tokens=used.tokens, cost=used.cost))
+    usage = charge_of(need, Usage(input_tokens=used.tokens, micro_usd=used.micro_usd))
     after = list(before)
     after[-1] = replace(after[-1], reserved=reserve(after, need))
     spent, reserved = settle(after, need, usage)
@@ -125,7 +126,7 @@ def test_settling_gives_back_what_was_reserved_and_charges_what_was_used(
     for old, new in zip(before, after, strict=True):
         assert new.reserved == old.reserved
         assert new.spent.tokens == old.spent.tokens + used.tokens
-        assert new.spent.cost == old.spent.cost + used.cost
+        assert new.spent.micro_usd == old.spent.micro_usd + used.micro_usd
         assert replace(new, spent=old.spent) == old
 
 
@@ -138,8 +139,8 @@ def test_amounts_in_the_agents_own_scope_are_returned_for_its_record() -> None:
 
 
 def test_a_call_of_unknown_use_is_charged_all_that_was_reserved() -> None:
-    assert charge_of(Need(70, 9), None) == Usage(charged_tokens=70, cost=9, calls=1, unknown_calls=1)
-    assert charge_of(Need(70, 9), Usage(5, 6, cost=2)) == Usage(5, 6, cost=2, calls=1)
+    assert charge_of(Need(70, 9), None) == Usage(charged_tokens=70, micro_usd=9, calls=1, unknown_calls=1)
+    assert charge_of(Need(70, 9), Usage(5, 6, micro_usd=2)) == Usage(5, 6, micro_usd=2, calls=1)
     assert charge_of(Need(70, 9), ZERO) == Usage(calls=1)
 
 

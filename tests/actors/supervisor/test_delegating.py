@@ -16,7 +16,7 @@ from callboard.replay.testing.sessions.scenario import NO_LIMITS, profile
 from tests.actors.harness import SCHEMA, SessionHarness, raw, said
 
 PROMPT = text_json("go")
-PRICES = Prices(1, 1)
+PRICES = Prices(1e-06, 1e-06)
 
 
 def session(
@@ -245,7 +245,9 @@ def test_a_delegation_that_would_leave_no_token_to_a_child_is_refused_as_budget(
 @pytest.mark.parametrize(("closing", "may"), [(100, True), (101, False)])
 def test_a_turn_may_cost_nothing_so_only_an_overdrawn_cost_budget_refuses(closing: int, may: bool) -> None:
     free = profile("kid", prices=Prices(0, 0))
-    head = SessionHarness(profile("host", ["kid"], prices=PRICES), free, limits=Limits(cost=0.0001)).opens()
+    head = SessionHarness(
+        profile("host", ["kid"], prices=PRICES), free, limits=Limits(cost_usd=0.0001)
+    ).opens()
     head.asks()
     (post,) = delegate(head, closing=Need(0, closing))
     assert isinstance(post.body, Begin) == may
@@ -267,7 +269,7 @@ def test_an_ancestors_budget_refuses_as_well() -> None:
 
 @pytest.mark.parametrize("where", ["session", "host", "ask", "kid", "call"])
 def test_a_cost_limit_without_known_prices_is_denied_at_the_start(where: str) -> None:
-    cost = {where: Limits(cost=1)}
+    cost = {where: Limits(cost_usd=1)}
     kid = profile("kid", limits=cost.get("kid", NO_LIMITS))
     host = profile("host", ["kid"], limits=cost.get("host", NO_LIMITS), prices=PRICES)
     head = SessionHarness(host, kid, limits=cost.get("session", NO_LIMITS)).opens()
@@ -279,7 +281,7 @@ def test_a_cost_limit_without_known_prices_is_denied_at_the_start(where: str) ->
 def test_every_racers_prices_must_be_known() -> None:
     priced, unpriced = profile("a", prices=PRICES), profile("b")
     head = SessionHarness(
-        profile("host", ["a", "b"], prices=PRICES), priced, unpriced, limits=Limits(cost=1)
+        profile("host", ["a", "b"], prices=PRICES), priced, unpriced, limits=Limits(cost_usd=1)
     ).opens()
     head.asks()
     assert denial(delegate(head, "a", "b"))

@@ -57,8 +57,8 @@ def failure(found: ModelAnswer) -> ModelFailure:
 
 
 def test_it_is_a_model() -> None:
-    model: Model = ScriptedModel([], name="n", max_tokens=5, prices=Prices(1, 2))
-    assert model.spec == ModelSpec("n", 5, prices=Prices(1, 2))
+    model: Model = ScriptedModel([], name="n", max_tokens=5, prices=Prices(1e-06, 2e-06))
+    assert model.spec == ModelSpec("n", 5, prices=Prices(1e-06, 2e-06))
     asyncio.run(model.aclose())
 
 

@@ -364,10 +364,10 @@ def test_a_prompt_that_no_log_could_hold_is_refused_before_the_first_post() -> N
 def test_a_cost_limit_without_known_prices_is_refused() -> None:
     async def body(runtime: Runtime) -> None:
         with pytest.raises(MisuseError, match="prices of model 'scripted' are not known"):
-            await runtime.open(Agent("host"), limits=Limits(cost=1.0))
+            await runtime.open(Agent("host"), limits=Limits(cost_usd=1.0))
         async with await runtime.open(Agent("host")) as session:
             with pytest.raises(MisuseError, match="prices"):
-                await session.ask("go", limits=Limits(cost=1.0))
+                await session.ask("go", limits=Limits(cost_usd=1.0))
 
     run(body, ScriptedModel([]))
 

@@ -73,7 +73,7 @@ def test_it_answers_with_content_stop_reason_usage_and_model(api: MessagesApi, s
     assert (answer.stop_reason, answer.model) == ("max_tokens", "claude-x")
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (10, 5)
-    assert (answer.usage.cache_read_tokens, answer.usage.calls, answer.usage.cost) == (7, 0, 0)
+    assert (answer.usage.cache_read_tokens, answer.usage.calls, answer.usage.micro_usd) == (7, 0, 0)
     assert streamed == ("Hi." if stream else "")
     assert api.seen[0].body.get("stream", False) is stream
 
@@ -177,13 +177,13 @@ def test_parameters_betas_and_version_are_logged_and_sent(api: MessagesApi) -> N
         params={"thinking": {"type": "adaptive"}, "metadata": {"user_id": "u"}},
         betas=["one-2026-01-01", "two-2026-01-01"],
         api_version="2023-06-01",
-        prices=Prices(1, 2),
+        prices=Prices(1e-06, 2e-06),
     )
     assert bytes(model.spec.params) == (
         b'{"thinking":{"type":"adaptive"},"metadata":{"user_id":"u"},'
         b'"betas":["one-2026-01-01","two-2026-01-01"],"api_version":"2023-06-01"}'
     )
-    assert model.spec.prices == Prices(1, 2)
+    assert model.spec.prices == Prices(1e-06, 2e-06)
     api.add(sse_answer(ANSWER))
 
     async def run() -> None:
@@ -418,8 +418,8 @@ def test_a_model_tells_the_runtime_which_secrets_it_holds(monkeypatch: pytest.Mo
 def test_prices_are_used_only_when_asked_for() -> None:
     assert AnthropicModel("claude-opus-5").spec.prices is None
     prices = AnthropicModel("claude-opus-5", prices="known").spec.prices
-    assert prices == Prices(5_000_000, 25_000_000, 500_000, 6_250_000)
-    assert priced(Usage(1_000, 100, 10_000, 400), prices).cost == 5_000 + 2_500 + 5_000 + 2_500
+    assert prices == Prices(5, 25, 0.5, 6.25)
+    assert priced(Usage(1_000, 100, 10_000, 400), prices).micro_usd == 5_000 + 2_500 + 5_000 + 2_500
 
 
 def test_a_model_without_a_known_price_is_refused_with_a_way_out() -> None:
@@ -428,12 +428,12 @@ def test_a_model_without_a_known_price_is_refused_with_a_way_out() -> None:
 
 
 def test_a_cache_that_lasts_an_hour_costs_twice_the_input_to_write() -> None:
-    assert known_prices("claude-sonnet-4-5", "1h").cache_write == 6_000_000
+    assert known_prices("claude-sonnet-4-5", "1h").cache_write_usd == 6
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_price_has_the_proportions_of_the_published_table(name: str) -> None:
     prices = KNOWN[name]
-    assert prices.output == 5 * prices.input
-    assert prices.cache_write * 4 == 5 * prices.input
-    assert prices.cache_read * 10 <= prices.input
+    assert prices.output_usd == 5 * prices.input_usd
+    assert prices.cache_write_usd * 4 == 5 * prices.input_usd
+    assert prices.cache_read_usd * 10 <= prices.input_usd
