@@ -30,8 +30,14 @@ def trace_of(error: BaseException, redactor: Redactor) -> str:
 
 
 def _drop_own(told: traceback.TracebackException | None) -> None:
-    """Drop the frames of callboard from a traceback and from those of its causes."""
+    """Drop the frames of callboard from a traceback and from those of its causes. Shorten the others."""
     while told is not None:
-        kept = [frame for frame in told.stack if not frame.filename.startswith(_OWN)]
+        kept = [_short(frame) for frame in told.stack if not frame.filename.startswith(_OWN)]
         told.stack = traceback.StackSummary.from_list(kept)
         told = told.__cause__ or told.__context__
+
+
+def _short(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+    """Return a frame without the folders above its package: a log is handed on, a user's name need not be."""
+    where = "/".join(Path(frame.filename).parts[-2:])
+    return traceback.FrameSummary(where, frame.lineno, frame.name, line=frame.line)

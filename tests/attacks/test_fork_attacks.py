@@ -32,7 +32,7 @@ async def until(moment):
     session = await runtime.open(Agent("host", tools=[wait]), session_id="s")
     asking = asyncio.create_task(session.ask("Wait."))
     if moment == "a batch is written":
-        while runtime._writer._task is None:
+        while runtime._started().writer._task is None:
             await asyncio.sleep(0)
     elif moment == "a tool runs":
         while not may_end._waiters:
@@ -45,7 +45,7 @@ async def until(moment):
 session, asking = loop.run_until_complete(until(moment))
 pid = os.fork()
 if pid == 0:
-    ending = runtime.aclose() if moment != "its writer is closed" else runtime._writer.aclose()
+    ending = runtime.aclose() if moment != "its writer is closed" else runtime._started().writer.aclose()
     try:
         asyncio.run(asyncio.wait_for(ending, 5))
         print("child returned", flush=True)

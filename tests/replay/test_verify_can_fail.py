@@ -30,6 +30,7 @@ EQUIVALENT_FIELDS = {
         "stop_reason",
     ): "only max_tokens, pause_turn, refusal and a full context change anything",
     ("ModelReplied", "failure"): "the code and the wish to wait decide; the words are for people, cut or not",
+    ("ToolReturned", "trace"): "the traceback is for people: neither a decider nor a model reads it",
     ("Ask", "prompt"): "a host that is asked something else and answers the same: no such answer is computed",
 }
 """Fields of inputs whose change no decider has to notice, with the reason."""

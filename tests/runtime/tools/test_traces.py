@@ -1,5 +1,7 @@
 """Tracebacks for the log: whose frames they show, their length, no secrets, no exception of their own."""
 
+from pathlib import Path
+
 import pytest
 
 from callboard.actors.protocol.errors import ToolError
@@ -26,6 +28,13 @@ def test_a_trace_shows_the_users_lines_and_ends_with_the_exception() -> None:
     told = trace_of(raised(KeyError("town")), PLAIN)
     assert "test_traces.py" in told
     assert told.endswith("KeyError: 'town'")
+
+
+def test_a_trace_names_no_folder_above_a_package_and_shows_the_line() -> None:
+    told = trace_of(raised(KeyError("town")), PLAIN)
+    assert 'File "tools/test_traces.py", line' in told
+    assert "raise error" in told
+    assert str(Path(__file__).parent.parent) not in told
 
 
 def test_a_trace_shows_the_cause_too() -> None:
