@@ -35,6 +35,7 @@ class Approval:
     is_repeat: a crash interrupted the call; its effect is unknown, and it would run again.
     seq, digest: the request in the log. The logged answer names this digest: it proves the shown arguments.
     expires_at_ms: the call is denied then, in milliseconds since 1970 UTC; None for never.
+    deps: the object of `Runtime(deps=)` or `ask(deps=)`, for an approver; None without one.
     """
 
     session_id: str
@@ -47,6 +48,7 @@ class Approval:
     seq: int
     digest: str
     expires_at_ms: int | None
+    deps: object = field(repr=False, compare=False)
     _settle: Callable[[ApprovalAnswer], bool] = field(repr=False, compare=False)
     _is_open: Callable[[], bool] = field(repr=False, compare=False)
 

@@ -19,8 +19,11 @@ class ModelRequest:
 
     address, profile: the agent that asks. turn, attempt: of its call. system: a JSON string, a list of
     blocks, or null. tools, messages: JSON objects. force_tool: the tool that the model must use, where the
-    model allows that.
+    model allows that. deps: the object of `Runtime(deps=)` or `ask(deps=)` in a live session, for a policy or
+    model of your own; it is no part of the request.
     """
+
+    deps: object = None
 
     def __init__(
         self,

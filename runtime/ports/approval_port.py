@@ -250,6 +250,7 @@ class ApprovalPort:
             seq,
             digest,
             expires_at(request),
+            self._board.deps.current,
             lambda answer: self._settle(seq, digest, answer),
             lambda: self._is_open(request),
         )

@@ -73,6 +73,7 @@ class ModelPort:
         state = self._board.core.states[grant.agent]
         assert isinstance(state, AgentState)
         asked = request_of(state)
+        asked.deps = self._board.deps.current
         wish = self._board.gate.wish_of(request)
         if asked.digest != wish.digest:
             self._board.fail(CallboardError(f"{grant.agent}: the request is not the one that was granted"))

@@ -22,7 +22,6 @@ class ToolPort:
     """The tool calls of one session.
 
     on_progress: gets each progress text of a tool, after its agent's address, turn, call, and the call's seq.
-    deps: gives the context object of a call that starts now.
     """
 
     def __init__(
@@ -31,13 +30,11 @@ class ToolPort:
         agents: Mapping[str, Agent],
         runner: ToolRunner,
         on_progress: Callable[[str, int, int, int, str], None],
-        deps: Callable[[], object] = lambda: None,
     ) -> None:
         self._board = board
         self._agents = agents
         self._runner = runner
         self._on_progress = on_progress
-        self._deps = deps
         self._tasks = Tasks(self._lost)
 
     def start(self, request: Event) -> None:
@@ -91,7 +88,7 @@ class ToolPort:
             tool=call.tool,
             call_id=call.id,
             idempotency_key=f"{self._board.session_id}/{sender}/{call.turn}/{call.call}",
-            deps=self._deps(),
+            deps=self._board.deps.current,
             on_progress=partial(self._on_progress, sender, call.turn, call.call, request.seq),
             secrets=self._board.secrets,
         )

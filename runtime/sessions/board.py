@@ -42,6 +42,7 @@ from callboard.runtime.sessions.admitted_groups import admitted_groups
 from callboard.runtime.sessions.decider_actor import DeciderActor
 from callboard.runtime.sessions.ended_asks import DELEGATION_KINDS, Delegations
 from callboard.runtime.sessions.port_protocol import Port, TimerPort
+from callboard.runtime.sessions.session_deps import SessionDeps
 
 PATIENCE_S: Final = 10.0  # seconds that cancelled work may take to end, before a session leaves it behind
 
@@ -64,6 +65,7 @@ class Board:
         self.watchers: list[Callable[[Event], object]] = []
         self.delegations = Delegations()
         self.secrets: Secrets = NO_SECRETS
+        self.deps = SessionDeps(None)
         self._epoch = epoch
         self._writer = writer
         self._run_queue = run_queue_of(asyncio.get_running_loop())

@@ -23,6 +23,7 @@ from callboard.runtime.sessions.agent_diff import differences
 from callboard.runtime.sessions.agents_policy import AgentsPolicy, check_models, refuse_changes
 from callboard.runtime.sessions.detaching import seconds
 from callboard.runtime.sessions.ended_asks import AskReader, EndedAsk, types_of_profiles
+from callboard.runtime.sessions.session_deps import refuse_without_deps
 from callboard.runtime.sessions.session_types import SessionTypes
 
 _PAGE: Final = 2_000
@@ -80,12 +81,14 @@ class ResumeRules(NamedTuple):
     """The rules by which a session may be continued.
 
     policy: for changed agents. types, models: those that this program gives. reopens: a closed session too.
+    has_deps: the program gives an object for the tools.
     """
 
     policy: AgentsPolicy
     types: SessionTypes
     models: Container[str] = ()
     reopens: bool = False
+    has_deps: bool = False
 
 
 class Continuing(NamedTuple):
@@ -171,7 +174,7 @@ async def take_over(
 
 
 def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules: ResumeRules) -> None:
-    """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged, MissingType."""
+    """Refuse a session that cannot continue. Raises SessionEnded, AgentsChanged, MissingDeps, MissingType."""
     if recorded.is_closed and not rules.reopens:
         raise SessionEnded(
             f"session {session_id} is closed, nothing is left to be done; see `callboard show`, or continue "
@@ -181,6 +184,8 @@ def check(session_id: str, recorded: RecordedSession, now: SessionOpened, rules:
     if found and rules.policy == "refuse":
         raise refuse_changes(session_id, found)
     if recorded.running:
+        if not rules.has_deps:
+            refuse_without_deps(session_id, recorded.deps)
         rules.types.refuse_missing(recorded.reader.needed(), accept_changes=rules.policy == "accept")
     if recorded.running and rules.policy == "next_ask":  # until then it goes on with the agents of before
         rules.types.refuse_missing(types_of_profiles(recorded.in_force), accept_changes=False)

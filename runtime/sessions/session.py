@@ -29,7 +29,6 @@ from callboard.runtime.sessions.ended_asks import EndedAsk
 from callboard.runtime.sessions.outcome import Outcome, Outcomes
 from callboard.runtime.sessions.resuming import RecordedSession, pages_from
 from callboard.runtime.sessions.session_approvals import SessionApprovals
-from callboard.runtime.sessions.session_deps import SessionDeps
 from callboard.runtime.sessions.session_life import SessionLife
 from callboard.runtime.sessions.session_types import SessionTypes, TypeName
 from callboard.runtime.sessions.stream_items import TextDelta, TextReset, ToolProgress
@@ -55,10 +54,8 @@ class Session(SessionLife, SessionApprovals):
         accept: Callable[[Json], Awaitable[None]],
         unpriced: str = "",
         life: ProcessLife | None = None,
-        deps: SessionDeps | None = None,
     ) -> None:
         super().__init__(board, life or ProcessLife(1.0))
-        self._deps = deps or SessionDeps(None)
         self._types = types
         self._accept = accept
         self._log = log
@@ -146,7 +143,7 @@ class Session(SessionLife, SessionApprovals):
         refuse_unpriced(self._unpriced, bounds)
         name = request_id or new_request_id()
         content = prompt_json(prompt)
-        body = Ask(name, content, kind.schema, bounds, kind.name, self._deps.take(deps))
+        body = Ask(name, content, kind.schema, bounds, kind.name, self._board.deps.take(deps))
         self._asking = self._types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
         self._board.submit_for_client(body)

@@ -20,13 +20,14 @@ class SessionDeps:
         kind = type(self.current)
         return "" if self.current is None else f"{kind.__module__}.{kind.__qualname__}"
 
-    def refuse_missing(self, session_id: str, needed: str) -> None:
-        """Refuse to go on with an ask whose tools got an object. needed: its type. Raises MissingDeps."""
-        if needed and self.current is None:
-            raise MissingDeps(
-                f"session {session_id}: the unfinished ask began with deps of type {needed}, which its tools "
-                "may need: pass Runtime(deps=...), or `resume(..., deps=...)`"
-            )
+
+def refuse_without_deps(session_id: str, needed: str) -> None:
+    """Refuse to go on with an ask whose tools got an object. needed: its type, or ''. Raises MissingDeps."""
+    if needed:
+        raise MissingDeps(
+            f"session {session_id}: the unfinished ask began with deps of type {needed}, which its tools "
+            "may need: pass Runtime(deps=...), or `resume(..., deps=...)`"
+        )
 
 
 def deps_of(given: object, session_id: str, tags: Sequence[str], metadata: object) -> object:

@@ -128,14 +128,16 @@ class SessionStarter:
         settings = self.settings
         found = self._agents_of(agent, how.limits)
         policy = "accept" if how.accept_changes else settings.on_agents_changed
-        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens)
+        has_deps = how.deps is not None or settings.deps is not None
+        rules = ResumeRules(policy, self._types_of(found), found.models, how.reopens, has_deps)
         more_ms = extension_ms(how.extend)
         with self.live.claim(session_id, how.steal) as former:
             if former is not None and former.has_failed:
                 await former.close()
             epoch, head, recorded = await take_over(self.log, session_id, found.opened, rules)
-        deps = SessionDeps(how.deps or self._deps_of_recorded(session_id, recorded.opened))
-        deps.refuse_missing(session_id, recorded.deps)
+        deps = SessionDeps(
+            self._deps_of_recorded(session_id, recorded.opened) if how.deps is None else how.deps
+        )
         if not settings.counts_downtime:
             more_ms += downtime_ms(recorded)
         first = continuation(recorded, found.opened, how.limits is not None, more_ms, policy)
@@ -175,12 +177,13 @@ class SessionStarter:
         # By identity: sessions may share a model, and it is closed once.
         self.models.update((id(one), one) for one in found.models.values())
         board.secrets = self.secrets
-        session = Session(board, self.log, types, self.checker.refuse_broken, found.unpriced, self.life, deps)
+        board.deps = deps
+        session = Session(board, self.log, types, self.checker.refuse_broken, found.unpriced, self.life)
         models = ModelPort(board, found.models, session.hub)
         places = board.ports[CAPACITY] = CapacityPort(board, self.capacity)
         board.ports[MODEL] = PlacedModelPort(board, models, places) if found.opened.capacity else models
         on_progress = session.hub.on_progress
-        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, on_progress, lambda: deps.current)
+        board.ports[TOOLS] = ToolPort(board, found.agents, self.tools, on_progress)
         board.ports[APPROVALS] = session.approval_port = ApprovalPort(
             board, self.log, found.agents, self.settings.approver, session.on_approval
         )

@@ -33,6 +33,7 @@ def question(arguments: bytes = b'{"euros":5}', is_repeat: bool = False) -> Appr
         7,
         "00",
         None,
+        None,
         lambda answer: True,
         lambda: True,
     )
