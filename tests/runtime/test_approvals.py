@@ -74,7 +74,7 @@ def test_an_approver_is_shown_the_call_and_its_yes_lets_it_run() -> None:
         "pay",
         "write",
     )
-    assert bytes(question.arguments) == b'{"euros":5}'
+    assert (question.arguments, question.arguments_json) == ({"euros": 5}, '{"euros":5}')
     (request,) = [event for event in events if isinstance(event.body, RequestApproval)]
     assert question.seq == request.seq
 
