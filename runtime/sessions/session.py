@@ -131,7 +131,7 @@ class Session(SessionLife, SessionApprovals):
         """
         self.check_loop()
         refuse_on_cancel(on_cancel)
-        name = await self._begin(prompt, output_schema, limits, request_id)
+        name = await self._begin(prompt, output_schema, limits, request_id, deps)
         if name in self._outcomes:
             return self._outcomes.of(name)
         return await self._callers.wait(name, self._last, on_cancel)
@@ -143,6 +143,7 @@ class Session(SessionLife, SessionApprovals):
         output_schema: object = None,
         limits: Limits | None = None,
         request_id: str | None = None,
+        deps: object = None,
     ) -> str:
         """Begin an ask and return its request id, once it is durable; `await session.outcome` for the rest.
 
@@ -150,12 +151,12 @@ class Session(SessionLife, SessionApprovals):
         leaving. Parameters and errors are those of `ask`.
         """
         self.check_loop()
-        name = await self._begin(prompt, output_schema, limits, request_id)
+        name = await self._begin(prompt, output_schema, limits, request_id, deps)
         await self._board.durable()
         return name
 
     async def _begin(
-        self, prompt: Prompt, output: object, limits: Limits | None, request_id: str | None
+        self, prompt: Prompt, output: object, limits: Limits | None, request_id: str | None, deps: object
     ) -> str:
         """Begin an ask, unless it is known already. Return its request id."""
         request_id = checked_name("request_id", request_id or "")
