@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -235,9 +236,13 @@ def test_wrong_requests_are_refused_with_a_reason(service: Service) -> None:
     assert "/sessions/{session_id}/stream" in service.get("/openapi.json")["paths"]
 
 
-def test_two_first_requests_at_once_share_the_session(service: Service) -> None:
-    service.send("POST", "/sessions/one/questions", QUESTION)
-    service.stop(signal.SIGKILL)
-    service.start()
-    streams = [service.stream("one"), service.stream("one")]
-    assert [next(stream).kind for stream in streams] == ["snapshot", "snapshot"]
+def test_requests_that_come_at_once_share_the_session(service: Service) -> None:
+    for _ in range(2):
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(service.send, "POST", "/sessions/one/questions", QUESTION) for _ in range(8)]
+            assert [one.result() for one in asked] == [(202, "q1")] * 8
+        assert service.get("/sessions/one/outcome")["status"] == "ok"
+        service.stop(signal.SIGKILL)
+        service.start()  # the session is idle, and comes back with the next request
+    kinds = [event.kind for event in service.recording("one").events]
+    assert (kinds.count("SessionOpened"), kinds.count("Ask"), kinds.count("Resumed")) == (1, 1, 1)
