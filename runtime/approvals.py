@@ -1,10 +1,12 @@
 """Approval questions for a person: may this call run? A question is shown only once it is durable."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from callboard.actors.protocol.immutable import Json
+from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.profiles import Effect
 
 BY_CHARS_MAX: Final = 200
@@ -26,31 +28,46 @@ class ApprovalAnswer(NamedTuple):
     is_always: bool = False
 
 
-@dataclass(frozen=True)
-class Approval:
+class Approval(PlainValues, frozen=True, gc=True, eq=False):
     """A call that waits for a person, as `Session.approvals()` and `Runtime(approve=...)` show it.
 
     address, profile: the agent that makes the call.
-    arguments: the arguments as the model wrote them, not checked yet.
+    arguments: as the model gave them, not checked yet. arguments_json: the text that it wrote.
     is_repeat: a crash interrupted the call; its effect is unknown, and it would run again.
     seq, digest: the request in the log. The logged answer names this digest: it proves the shown arguments.
     expires_at_ms: the call is denied then, in milliseconds since 1970 UTC; None for never.
-    deps: the object of `Runtime(deps=)` or `ask(deps=)`, for an approver; None without one.
     """
+
+    also: ClassVar[tuple[str, ...]] = ("id",)
 
     session_id: str
     address: str
     profile: str
     tool: str
     effect: Effect
-    arguments: Json
+    _arguments: Json
     is_repeat: bool
     seq: int
     digest: str
     expires_at_ms: int | None
-    deps: object = field(repr=False, compare=False)
-    _settle: Callable[[ApprovalAnswer], bool] = field(repr=False, compare=False)
-    _is_open: Callable[[], bool] = field(repr=False, compare=False)
+    _object: object
+    _settle: Callable[[ApprovalAnswer], bool]
+    _is_open: Callable[[], bool]
+
+    @property
+    def deps(self) -> object:
+        """Return the object of `Runtime(deps=)` or `ask(deps=)`; None without one."""
+        return self._object  # under another name: `to_dict` must not show it
+
+    @property
+    def arguments(self) -> Any:
+        """Return the arguments as Python values."""
+        return msgspec.json.decode(self._arguments)
+
+    @property
+    def arguments_json(self) -> str:
+        """Return the arguments as the model wrote them."""
+        return bytes(self._arguments).decode()
 
     @property
     def id(self) -> str:

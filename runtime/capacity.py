@@ -6,14 +6,14 @@ when a place is given, and wakes it when a bucket has enough tokens for the head
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from callboard.actors.protocol.errors import MisuseError
+from callboard.actors.protocol.immutable import Value
 from callboard.actors.session.capacity import Capacity, CapacityPolicy, LineState, Waiting
 from callboard.runtime.clock import monotonic_ms
 
 
-class CapacityReport(NamedTuple):
+class CapacityReport(Value, frozen=True):
     """The limited models of a runtime. lines: one for each. waiting: the calls that wait, and for what."""
 
     lines: tuple[LineState, ...]

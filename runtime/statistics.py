@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-import msgspec
-
 from callboard.actors.protocol.addresses import APPROVALS, MODEL, TOOLS
+from callboard.actors.protocol.plain_values import PlainValues
 from callboard.runtime.log.protocol import EventLog
 from callboard.runtime.log.writer import GroupWriter
 from callboard.runtime.sessions.session import Session
 
 
-class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
+class CommitStats(PlainValues, frozen=True, kw_only=True):
     """The last commits, up to 1,000, in milliseconds from handing a batch to the log to its answer.
 
     count: the number of commits that the other fields are of; these are 0 if there was none.
@@ -25,8 +24,8 @@ class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
     max_ms: float = 0.0
 
 
-class RuntimeStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A runtime at one moment. `to_dict()` is JSON-able.
+class RuntimeStats(PlainValues, frozen=True, kw_only=True):
+    """A runtime at one moment.
 
     sessions: the sessions in this process: `running` (an ask runs), `idle`, `failed` (in this process).
     model_calls, tool_calls: calls without an answer. approvals: calls that wait for a person.
@@ -41,12 +40,6 @@ class RuntimeStats(msgspec.Struct, frozen=True, kw_only=True):
     undurable_events: int
     commits: CommitStats
     log_bytes: int
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the numbers as a dict of plain values."""
-        found = msgspec.to_builtins(self)
-        assert isinstance(found, dict)
-        return found
 
 
 def stats_of(sessions: Iterable[Session], writer: GroupWriter, log: EventLog) -> RuntimeStats:

@@ -46,7 +46,7 @@ WITH_EXAMPLES = [
     "callboard.runtime.tools.output",
     "callboard.runtime.tools.tool",
 ]
-SHIPPED = ("actors", "runtime", "replay", "callboard", "tools", "benchmarks", "docs", "tests")
+SHIPPED = ("actors", "runtime", "replay", "callboard", "tools", "benchmarks", "docs", "examples", "tests")
 FORBIDDEN = re.compile(r"\.\./shared|\bDESIGN\.md|\bSTYLE\.md|\bpypi\.org|\bfiles\.pythonhosted\.org")
 TEXT = {".md", ".py", ".toml", ".yml", ".svg"}
 MAY_NAME_THEM = {

@@ -1,7 +1,7 @@
 """An event is a posted message with its envelope; a post is a message before it gets one."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, final
+from collections.abc import Sequence
+from typing import ClassVar, final
 
 import msgspec
 
@@ -26,6 +26,8 @@ class Event(PlainValues, frozen=True, gc=False):
     1970 UTC; deciders never see it. cause: the seq of the event whose handling posted it, 0 for none.
     """
 
+    also: ClassVar[tuple[str, ...]] = ("kind",)
+
     seq: int
     at: int
     sender: str
@@ -37,11 +39,6 @@ class Event(PlainValues, frozen=True, gc=False):
     def kind(self) -> str:
         """The kind of message, as it stands in the log."""
         return type(self.body).__name__
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield each field and the kind with their Python values."""
-        yield "kind", self.kind
-        yield from super().__iter__()
 
 
 def granted_by(events: Sequence[Event], grant: CallModel) -> TurnRequested:

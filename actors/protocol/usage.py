@@ -1,7 +1,6 @@
 """Usage of models and its bounds, in whole tokens and whole micro-dollars."""
 
-from collections.abc import Iterator
-from typing import Any
+from typing import ClassVar
 
 from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.limits import micro_usd
@@ -28,6 +27,8 @@ class Usage(Value, frozen=True):
     unknown_calls counts calls whose use was not reported; they are charged their full reservation.
     """
 
+    also: ClassVar[tuple[str, ...]] = ("tokens", "cost_usd")
+
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -47,11 +48,6 @@ class Usage(Value, frozen=True):
             + self.cache_write_tokens
             + self.charged_tokens
         )
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield each count, then all tokens and the cost in US dollars."""
-        yield from super().__iter__()
-        yield from (("tokens", self.tokens), ("cost_usd", self.cost_usd))
 
     @property
     def cost_usd(self) -> float:

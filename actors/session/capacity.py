@@ -19,7 +19,7 @@ Rules
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.actors.protocol.immutable import Value
@@ -50,7 +50,7 @@ Reason = Literal["calls", "tokens", "line"]
 """The want of a request: a free call, tokens in the bucket, or its turn behind another request."""
 
 
-class Waiting(NamedTuple):
+class Waiting(Value, frozen=True):
     """A request that waits. tokens: that its call needs. ahead: the places to be given before its own."""
 
     model: str
@@ -61,7 +61,7 @@ class Waiting(NamedTuple):
     ahead: int
 
 
-class LineState(NamedTuple):
+class LineState(Value, frozen=True):
     """A model's line. tokens_left: in its bucket, negative after a large call; None without a bucket."""
 
     model: str

@@ -12,16 +12,15 @@ Rules
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from callboard.actors.protocol.events import Event, Post
+from callboard.actors.protocol.immutable import Value
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval
 
 EXPIRED: Final = "expired"
 """The note of an answer that came by time."""
 
 
-class Permission(msgspec.Struct, frozen=True):
+class Permission(Value, frozen=True):
     """A permission for later calls. seq: of the answer that gave it. by: the person who gave it."""
 
     seq: int

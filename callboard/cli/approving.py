@@ -73,7 +73,7 @@ def _told() -> Iterator[None]:
 def lines(question: Approval) -> list[str]:
     """Return the lines of a question."""
     who = f"{question.address} ({question.profile})" if question.profile else question.address
-    arguments = safe_text(bytes(question.arguments).decode())
+    arguments = safe_text(question.arguments_json)
     if len(arguments) > SHOWN_CHARS_MAX:
         left = len(arguments) - SHOWN_CHARS_MAX
         arguments = f"{arguments[:SHOWN_CHARS_MAX]} ... and {left} characters more"

@@ -35,6 +35,7 @@ _HOMES = {
     "replay.testing.sessions.world": ("SessionWorld",),
     "replay.testing.stores.contract": ("StoreContract",),
     "replay.testing.stores.events": ("StorePlace",),
+    "testing.campaign": ("Explorer",),
     "testing.runs": ("Exploration", "RuleBroken", "Scenario", "Simulation", "explore", "simulate"),
 }
 

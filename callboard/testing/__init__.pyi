@@ -23,6 +23,7 @@ from callboard.replay.testing.sessions.resumes import check_resumes as check_res
 from callboard.replay.testing.sessions.world import SessionWorld as SessionWorld
 from callboard.replay.testing.stores.contract import StoreContract as StoreContract
 from callboard.replay.testing.stores.events import StorePlace as StorePlace
+from callboard.testing.campaign import Explorer as Explorer
 from callboard.testing.runs import Exploration as Exploration
 from callboard.testing.runs import RuleBroken as RuleBroken
 from callboard.testing.runs import Scenario as Scenario
@@ -36,6 +37,7 @@ __all__ = [
     "Breach",
     "Counterexample",
     "Exploration",
+    "Explorer",
     "Faults",
     "Nondeterminism",
     "Program",

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from callboard.actors.protocol.errors import UnknownName
+from callboard.actors.protocol.immutable import Json
 from callboard.runtime.approvals import Approval, ApprovalAnswer
 from callboard.runtime.control.wire import (
     AnswerApproval,
@@ -59,7 +60,7 @@ def _shown(one: Approval) -> ShownApproval:
         one.profile,
         one.tool,
         one.effect,
-        one.arguments,
+        Json(one.arguments_json.encode()),
         one.is_repeat,
         one.digest,
         one.expires_at_ms,

@@ -13,7 +13,7 @@ in `SessionOpened`.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,7 @@ from callboard.actors.protocol.messages import (
     SessionClosed,
     SessionOpened,
 )
+from callboard.actors.protocol.plain_values import PlainValues
 
 SessionStatus: TypeAlias = Literal["open", "unfinished", "closed"]
 """`open`: no ask is under way. `unfinished`: an ask has no outcome. `closed`: nothing is left to be done."""
@@ -38,7 +39,7 @@ RESUMED: Final = "resumed"  # a change that opens a closed session, and leaves a
 _CURSOR: Final = re.compile(r"(-?\d{1,19})\.(\d{1,19})", re.ASCII)
 
 
-class SessionRow(msgspec.Struct, frozen=True, gc=False):
+class SessionRow(PlainValues, frozen=True, gc=False):
     """A session of a store.
 
     created_ms, last_ms: the times of its creation and of its last event, in milliseconds since 1970 UTC;
@@ -47,6 +48,8 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     such as `answered` or `budget`; empty before the first. failures: the number of delegations that failed
     in the last ask. host: the name of its host agent.
     """
+
+    also: ClassVar[tuple[str, ...]] = ("cursor",)
 
     session_id: str
     epoch: int
@@ -60,7 +63,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     last_ms: int = 0
     host: str = ""
     tags: tuple[str, ...] = ()
-    metadata: dict[str, object] = {}
+    metadata: dict[str, object] = msgspec.field(default_factory=dict)
 
     @property
     def cursor(self) -> str:

@@ -1,14 +1,15 @@
 """The outcome of an ask, as its caller gets it."""
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, ClassVar, Generic
 
 import msgspec
+from msgspec.structs import replace
 
 from callboard.actors.protocol.addresses import parent_of
 from callboard.actors.protocol.endings import EXPLAINED, STATUS, OutcomeKind, Status
 from callboard.actors.protocol.errors import OutcomeError
 from callboard.actors.protocol.immutable import NULL, Json
+from callboard.actors.protocol.plain_values import PlainValues
 from callboard.actors.protocol.usage import NOTHING, Need, Usage
 from callboard.runtime.log.protocol import Head
 from callboard.runtime.schemas.output_types import NO_TYPE, OutputType
@@ -26,13 +27,14 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class DelegationOutcome:
+class DelegationOutcome(PlainValues, frozen=True, gc=True):
     """The outcome of one delegation below an ask.
 
     address: of its agent; of the first one, if several raced. profile: the name of that agent.
     kind: of the end. usage: of its agents and all below them.
     """
+
+    also: ClassVar[tuple[str, ...]] = ("parent",)
 
     address: str
     profile: str
@@ -40,8 +42,8 @@ class DelegationOutcome:
     usage: Usage
     text: str
     detail: str
-    _report: Json = field(repr=False)
-    _type: OutputType = field(repr=False)
+    _value: Json
+    _type: OutputType
 
     @property
     def parent(self) -> str:
@@ -54,11 +56,10 @@ class DelegationOutcome:
 
         Raises MissingType if the type no longer fits a report that was recorded earlier.
         """
-        return self._type.build(self._report) if self.kind == "reported" else None
+        return self._type.build(self._value) if self.kind == "reported" else None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T_co]):
+class Outcome(PlainValues, Generic[T_co], frozen=True, gc=True):
     """The outcome of one ask. Endings by a limit are outcomes, not exceptions.
 
     status: ok, failed or cancelled. kind: of the end (docs/delegation.md).
@@ -72,6 +73,8 @@ class Outcome(Generic[T_co]):
     delegations: those of the ask that ended, of all its agents, in the order of the log.
     """
 
+    also: ClassVar[tuple[str, ...]] = ("status",)
+
     kind: OutcomeKind
     text: str
     structured_output: T_co
@@ -84,12 +87,12 @@ class Outcome(Generic[T_co]):
     unsettled: Need = NOTHING
     in_doubt: tuple[str, ...] = ()
     delegations: tuple[DelegationOutcome, ...] = ()
-    _report: Json = field(default_factory=lambda: NULL, repr=False)
+    _as_json: Json = NULL
 
     @property
     def report(self) -> object:
         """Return the report as plain JSON values, whatever its type; None without one."""
-        return msgspec.json.decode(self._report)
+        return msgspec.json.decode(self._as_json)
 
     @property
     def status(self) -> Status:

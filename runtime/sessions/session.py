@@ -128,16 +128,44 @@ class Session(SessionLife, SessionApprovals):
         """
         self.check_loop()
         refuse_on_cancel(on_cancel)
+        name = await self._begin(prompt, output_schema, limits, request_id, deps)
+        if name in self._outcomes:
+            return self._outcomes.of(name)
+        return await self._callers.wait(name, self._last, on_cancel)
+
+    async def submit(
+        self,
+        prompt: Prompt,
+        *,
+        output_schema: object = None,
+        limits: Limits | None = None,
+        request_id: str | None = None,
+        deps: object = None,
+    ) -> str:
+        """Begin an ask and return its request id, once it is durable; `await session.outcome` for the rest.
+
+        For a web handler that answers at once. No caller waits for this ask, so none can cancel it by
+        leaving. Parameters and errors are those of `ask`.
+        """
+        self.check_loop()
+        name = await self._begin(prompt, output_schema, limits, request_id, deps)
+        await self._board.durable()
+        return name
+
+    async def _begin(
+        self, prompt: Prompt, output: object, limits: Limits | None, request_id: str | None, deps: object
+    ) -> str:
+        """Begin an ask, unless it is known already. Return its request id."""
         request_id = checked_name("request_id", request_id or "")
         self._board.secrets.refuse_in("request_id", request_id)
-        kind = output_type(output_schema)
+        kind = output_type(output)
         await self._accept(self._types.of_ask(kind).schema)
         self._types.learn(kind)
         if request_id in self._outcomes:
-            return self._outcomes.of(request_id)
+            return request_id
         self.stay()
         if request_id and request_id == self._running:
-            return await self._callers.wait(request_id, self._last, on_cancel)
+            return request_id
         self._check_usable()
         bounds = limits_of(limits)
         refuse_unpriced(self._unpriced, bounds)
@@ -147,7 +175,7 @@ class Session(SessionLife, SessionApprovals):
         self._asking = self._types.of_ask(kind)
         self._running, self._last = name, self._loop.create_future()
         self._board.submit_for_client(body)
-        return await self._callers.wait(name, self._last, on_cancel)
+        return name
 
     def remember(self, recorded: RecordedSession, is_closing: bool) -> None:
         """Take over the asks of an earlier process. is_closing: it had begun to close the session."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -88,7 +88,10 @@ class Settings:
 
 @dataclass
 class SessionStarter:
-    """What starts the sessions of an open runtime. models: those that were used, by identity."""
+    """What starts the sessions of an open runtime.
+
+    models: those that were used, by identity. opening: the ids that a call is about to open or resume.
+    """
 
     settings: Settings
     log: EventLog
@@ -100,6 +103,7 @@ class SessionStarter:
     tools: ToolRunner
     capacity: SharedCapacity
     models: dict[int, Model] = field(default_factory=dict)
+    opening: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def open(self, agent: Agent, new: NewSession) -> Session:
         """Open a session as `Runtime.open` does."""
@@ -111,12 +115,32 @@ class SessionStarter:
             tags=checked_tags(new.tags, self.secrets),
             metadata=metadata_json(new.metadata, self.secrets),
         )
-        if new.resume and (live := self.live.find(name, self.life)):
-            live.stay()
-            return live
-        if new.resume and new.session_id:
-            with contextlib.suppress(SessionNotFound):
-                return await self.resume(name, agent, Continuing(new.limits))
+        if not new.resume:
+            return await self._create(name, found, opened, new)
+        async with self._turn(name):
+            if live := self.live.find(name, self.life):
+                live.stay()
+                return live
+            if new.session_id:
+                with contextlib.suppress(SessionNotFound):
+                    return await self.resume(name, agent, Continuing(new.limits))
+            return await self._create(name, found, opened, new)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, name: str) -> AsyncIterator[None]:
+        """Wait until no other call opens this session, so that all callers get the same one."""
+        while other := self.opening.get(name):
+            await other.wait()
+        mine = self.opening[name] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self.opening[name]
+            mine.set()
+
+    async def _create(
+        self, name: str, found: SessionAgents, opened: SessionOpened, new: NewSession
+    ) -> Session:
         deps = SessionDeps(deps_of(self.settings.deps, name, opened.tags, new.metadata))
         epoch = await self.log.create(name, now_ms(), self._title(new.title))
         session, board = self._put_together(name, epoch, found, self._types_of(found), deps)

@@ -12,7 +12,7 @@ An id is the seq of a durable event. Only durable items have one, so a reader th
 that it saw misses no event and sees none twice.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
@@ -23,16 +23,18 @@ from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ModelReplied
 from callboard.runtime.sessions.snapshots import AgentView, ApprovalView, AskView
 
-_UNNAMED: Final = ("_frame",)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
 class StreamItem:
     """The common part of all items. kind: the name of the item, also as an SSE event."""
 
+    # Beside the fields of the items, so that no copy, comparison or web framework sees it.
+    __slots__ = ("_frame",)
+
     kind: ClassVar[str] = ""
-    _frame: bytes = field(default=b"", init=False, repr=False, compare=False)
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    _frame: bytes
 
     @property
     def id(self) -> int | None:
@@ -54,7 +56,9 @@ class StreamItem:
         >>> TextReset("host", turn=1, attempt=1).to_sse()
         b'event: reset\ndata: {"address":"host","turn":1,"attempt":1}\n\n'
         """
-        if not self._frame:
+        try:
+            return self._frame
+        except AttributeError:  # its first reader
             object.__setattr__(self, "_frame", self._framed())
         return self._frame
 
@@ -63,8 +67,7 @@ class StreamItem:
         return b"%bevent: %b\ndata: %b\n\n" % (head, self.kind.encode(), self._content())
 
     def _content(self) -> bytes:
-        names = (one.name for one in fields(self) if one.name not in _UNNAMED)
-        return _on_one_line(_encode({name: getattr(self, name) for name in names}))
+        return _on_one_line(_encode({name: getattr(self, name) for name in self.__match_args__}))
 
 
 @dataclass(frozen=True, slots=True)

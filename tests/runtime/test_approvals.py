@@ -74,7 +74,7 @@ def test_an_approver_is_shown_the_call_and_its_yes_lets_it_run() -> None:
         "pay",
         "write",
     )
-    assert bytes(question.arguments) == b'{"euros":5}'
+    assert (question.arguments, question.arguments_json) == ({"euros": 5}, '{"euros":5}')
     (request,) = [event for event in events if isinstance(event.body, RequestApproval)]
     assert question.seq == request.seq
 
@@ -254,3 +254,12 @@ def test_a_question_that_a_crash_cut_off_is_asked_again(tmp_path: Path) -> None:
 
     assert "paid 5" in asyncio.run(scene()).text
     assert till.paid == [5]
+
+
+def test_the_object_of_the_program_is_not_among_the_values() -> None:
+    shown = Approval(
+        "s", "host", "clerk", "pay", "write", Json(b"{}"), False, 7, "00", None, "secret object",
+        lambda answer: True, lambda: True,
+    )  # fmt: skip
+    assert shown.deps == "secret object"
+    assert "secret object" not in repr(shown) + shown.to_json()

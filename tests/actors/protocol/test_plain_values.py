@@ -1,6 +1,8 @@
 """Values as people see them: Python values, JSON, a repr without opaque parts, pydantic."""
 
 import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -10,6 +12,7 @@ from callboard.actors.protocol.conversation import text_json
 from callboard.actors.protocol.events import Event
 from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.messages import Ask, Cancel, ReportBack, SessionOpened
+from callboard.actors.protocol.plain_values import PlainValues, plain
 from callboard.actors.protocol.profiles import ModelSpec
 from callboard.actors.protocol.usage import Usage
 from tests.strategies import any_message
@@ -50,6 +53,45 @@ def test_the_repr_shows_json_and_cuts_it() -> None:
     opened = SessionOpened(1, "host", (Json(b"{}"), Json(b"[]")), ModelSpec("m"))
     assert "profiles=({}, [])" in repr(opened)
     assert "Raw" not in repr(opened)
+
+
+class Card(PlainValues, frozen=True):
+    """A struct with private fields: JSON with a property, an object without one."""
+
+    also: ClassVar[tuple[str, ...]] = ("label",)
+    name: str
+    _data: Json
+    _hidden: object = None
+
+    @property
+    def data(self) -> Any:
+        return msgspec.json.decode(self._data)
+
+    @property
+    def label(self) -> str:
+        return self.name.upper()
+
+
+def test_a_private_field_is_shown_as_its_property_or_not_at_all() -> None:
+    card = Card("a", Json(b'{"x":[1,2]}'), object())
+    assert card.to_dict() == {"name": "a", "data": {"x": [1, 2]}, "label": "A"}
+    assert repr(card) == """Card(name='a', data={"x":[1,2]})"""
+
+
+@dataclass
+class Point:
+    x: int
+    y: Json
+
+
+def test_values_of_any_type_become_json() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", count=(int, ...))
+    assert plain({"it": (model(count=1), [model(count=2)])}) == {"it": [{"count": 1}, [{"count": 2}]]}
+    assert plain({3: {Usage(1)}})["3"][0]["input_tokens"] == 1
+    assert plain(Point(1, Json(b"[2]"))) == {"x": 1, "y": [2]}
+    with pytest.raises(NotImplementedError, match="object is no JSON value"):
+        plain(object())
 
 
 @given(any_message())

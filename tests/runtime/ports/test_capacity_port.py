@@ -181,7 +181,8 @@ def test_a_call_waits_until_the_bucket_has_its_tokens() -> None:
         await settled(lambda: large.in_flight)
         second = asyncio.create_task(runtime.run(host_of(small), "go", session_id="small"))
         await settled(lambda: runtime.capacity().waiting)
-        (line,), (waiting,) = runtime.capacity()
+        report = runtime.capacity()
+        (line,), (waiting,) = report.lines, report.waiting
         assert (line.in_flight, waiting.session, waiting.reason) == (1, "small", "tokens")
         assert line.tokens_left is not None
         assert line.tokens_left < 0

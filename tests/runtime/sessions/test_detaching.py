@@ -170,6 +170,26 @@ def test_an_idle_conversation_goes_on_in_another_process(asks: int) -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_callers_that_open_one_session_at_once_share_it(is_known: bool, tmp_path: Path) -> None:
+    """A browser asks for its stream while its first question comes."""
+
+    async def scene() -> None:
+        log = tmp_path / "log.db"
+        if is_known:
+            async with Runtime(log, model=quick()) as runtime:
+                await runtime.open(HOST, session_id=NAME)
+        async with Runtime(log, model=quick()) as runtime:
+            opening = [runtime.open(HOST, session_id=NAME, resume=True) for _ in range(5)]
+            first, *others = await asyncio.gather(*opening)
+            assert all(other is first for other in others)
+            assert (await first.ask("hello")).is_ok
+        kinds = [event.kind for event in Recording.open(log, NAME).events]
+        assert (kinds.count("SessionOpened"), kinds.count("Resumed")) == (1, is_known)
+
+    asyncio.run(scene())
+
+
 # --- the grace ----------------------------------------------------------------------
 
 

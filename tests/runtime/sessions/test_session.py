@@ -26,6 +26,7 @@ from callboard.actors.protocol.errors import InvalidPrompt, InvalidSchema, Misus
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
+from callboard.runtime.log.protocol import event_of
 from callboard.runtime.models.scripted import Step
 from callboard.runtime.sessions.session import Session
 
@@ -155,6 +156,33 @@ def test_the_same_request_id_gets_the_same_outcome_without_a_second_call() -> No
     model = ScriptedModel([say("once")])
     run(body, model)
     model.assert_done()
+
+
+def test_a_submitted_ask_is_durable_and_goes_on_without_a_caller() -> None:
+    gate = asyncio.Event()
+
+    async def policy(request: ModelRequest) -> Step:
+        await gate.wait()
+        return say(f"answer {request.turn}")
+
+    async def body(runtime: Runtime) -> None:
+        async with runtime.open(Agent("host")) as session:
+            assert await session.submit("hello", request_id="r1") == "r1"
+            recorded = await runtime.log.read(session.id, 1, 10)
+            assert "Ask" in [event_of(session.id, row).kind for row in recorded]
+            assert await session.submit("hello", request_id="r1") == "r1"
+            with pytest.raises(SessionBusy):
+                await session.submit("another")
+            gate.set()
+            outcome = await session.outcome
+            assert (outcome.request_id, outcome.text) == ("r1", "answer 1")
+            assert await session.submit("hello", request_id="r1") == "r1"
+            assert await session.outcome is outcome
+            named = await session.submit("another")
+            assert named not in ("", "r1")
+            assert (await session.outcome).request_id == named
+
+    run(body, ScriptedModel(policy))
 
 
 def test_a_closed_session_takes_no_ask() -> None:

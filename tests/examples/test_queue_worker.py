@@ -1,0 +1,83 @@
+"""The worker of the examples, killed and stopped again and again."""
+
+import itertools
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from callboard import Recording
+from tests.pages import ROOT
+
+pytestmark = pytest.mark.slow
+SCRIPT = ROOT / "examples" / "queue_worker.py"
+PROMPTS = [f"Say hello to number {number}" for number in range(16)]
+
+
+def rows(folder: Path, query: str) -> list[tuple[str, ...]]:
+    database = sqlite3.connect(folder / "jobs.db")
+    try:
+        return database.execute(query).fetchall()
+    finally:
+        database.close()
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *arguments], cwd=folder, stderr=subprocess.PIPE, text=True
+    )
+
+
+def done(folder: Path) -> int:
+    return len(rows(folder, "select id from jobs where state not in ('new', 'taken')"))
+
+
+def letters(folder: Path) -> int:
+    return len(rows(folder, "select key from letters"))
+
+
+def test_no_job_is_lost_or_done_twice_however_the_worker_ends(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    start(tmp_path, "add", *PROMPTS).communicate(timeout=30)
+    for how in itertools.cycle([signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT]):
+        before = letters(tmp_path)
+        worker = start(tmp_path, "work")
+        while letters(tmp_path) < before + 2 and done(tmp_path) < len(PROMPTS):
+            assert worker.poll() is None, worker.communicate()[1]
+            time.sleep(0.01)
+        time.sleep(chance.random() / 5)  # so that the end comes at any moment of the next jobs
+        worker.send_signal(how)
+        errors = worker.communicate(timeout=30)[1]
+        assert how is not signal.SIGTERM or (worker.returncode, errors) == (0, "")
+        if done(tmp_path) == len(PROMPTS):
+            break
+    assert rows(tmp_path, "select distinct state, result from jobs") == [("ok", "The letter is on its way.")]
+    assert sorted(rows(tmp_path, "select words from letters")) == sorted((prompt,) for prompt in PROMPTS)
+    resumes = 0
+    for (job,) in rows(tmp_path, "select id from jobs"):
+        recording = Recording.open(tmp_path / "sessions.db", job)
+        kinds = [event.kind for event in recording.events]
+        assert (kinds.count("Ask"), kinds.count("AskEnded"), kinds.count("Cancel")) == (1, 1, 0)
+        resumes += kinds.count("Resumed")
+    assert resumes
+
+
+def test_a_second_worker_is_refused(tmp_path: Path) -> None:
+    start(tmp_path, "add", *PROMPTS).communicate(timeout=30)
+    first = start(tmp_path, "work")
+    try:
+        while not letters(tmp_path):
+            time.sleep(0.01)
+        second = start(tmp_path, "work")
+        errors = second.communicate(timeout=30)[1]
+        assert second.returncode == 1
+        assert "StoreLocked" in errors
+        assert rows(tmp_path, "select id from jobs where state = 'taken'")
+    finally:
+        first.kill()
+        first.communicate()
