@@ -37,7 +37,7 @@ from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
-from callboard.replay.testing.world import Monitor
+from callboard.replay.testing.world import Monitor, steps_of
 from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
@@ -255,7 +255,11 @@ class Simulation:
     def lines(self, width: int = 80) -> list[str]:
         """Return the run as a message-sequence chart, its fault mix, and its breaches."""
         told = [said] if (said := self.world.conditions()) else []
-        return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
+        return [
+            *chart(steps_of(self.world), width),
+            *told,
+            *(f"broken: {breach}" for breach in self.breaches),
+        ]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -15,7 +15,7 @@ from callboard.replay.testing.findings import chart
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.run import Run, replay_on
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of
+from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of, steps_of
 from callboard.testing.runs import Scenario
 
 Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
@@ -69,10 +69,10 @@ def run_lines(subject: Subject, run: Run, world: World, width: int) -> list[str]
     """Return one run as a chart, and the rule that it breaks, if any."""
     conditions = [said] if (said := conditions_of(world)) else []
     if run.violation is None:
-        return [*chart(world.trace(), width), "", *conditions, f"{len(run.made)} steps, no rule is broken"]
+        return [*chart(steps_of(world), width), "", *conditions, f"{len(run.made)} steps, no rule is broken"]
     rule, at = run.violation.rule, run.violation.at
     return [
-        *chart(world.trace(), width, {at}),
+        *chart(steps_of(world), width, {at}),
         "",
         *conditions,
         f"broken {f'after step {at}' if at else 'at the start'}: {rule}",

@@ -37,6 +37,7 @@ from callboard.replay.testing.world import (
     World,
     conditions_of,
     is_count,
+    steps_of,
 )
 
 RUNS = 10_000
@@ -208,7 +209,7 @@ class Campaign(Generic[W]):
         replay_on(world, small.schedule, self._monitors)
         self._counterexamples[violation.rule] = Counterexample(
             **msgspec.structs.asdict(small),
-            steps=tuple(world.trace()),
+            steps=steps_of(world),
             found=run.schedule,
             run=self.statistics.runs,
             scheduler=self._scheduler.name,
