@@ -264,6 +264,7 @@ def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, objec
         "is_ok": broken is None,
         **(attributes(broken, "rule", "at") if broken else {"rule": None, "at": None}),
         "details": job.subject.details(text, broken.rule) if broken else [],
+        "violations": run.violations,
         "steps": steps_of(world),
     }
 

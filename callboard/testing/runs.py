@@ -28,7 +28,7 @@ from callboard.actors.protocol.messages import Ask
 from callboard.replay.recording import Recording
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
-from callboard.replay.testing.findings import chart, no_command
+from callboard.replay.testing.findings import broken_line, chart, no_command
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import Bounds, Scheduler, replay_on
@@ -37,7 +37,7 @@ from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
-from callboard.replay.testing.world import Monitor, steps_of
+from callboard.replay.testing.world import Monitor, Violation, steps_of
 from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
@@ -234,8 +234,17 @@ class Simulation:
 
     @cached_property
     def breaches(self) -> list[Breach]:
-        """Return the breaches of rules; empty if every rule holds."""
+        """Return the breaches of callboard's own rules; empty if every one holds."""
         return breaches_of(self.world)
+
+    @cached_property
+    def violations(self) -> tuple[Violation, ...]:
+        """Return where the run breaks the scenario's own monitors, each for the first time."""
+        if not self.scenario.monitors:
+            return ()
+        # The run again: while it was made, nothing watched it.
+        world = SessionWorld(self.scenario.pure)
+        return replay_on(world, self.schedule, [*map(copy, self.scenario.monitors)]).violations
 
     @cached_property
     def recording(self) -> Recording:
@@ -253,13 +262,11 @@ class Simulation:
         asyncio.run(_store(open_log(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
-        """Return the run as a message-sequence chart, its fault mix, and its breaches."""
+        """Return the run as a message-sequence chart, its fault mix, and the rules that it breaks."""
         told = [said] if (said := self.world.conditions()) else []
-        return [
-            *chart(steps_of(self.world), width),
-            *told,
-            *(f"broken: {breach}" for breach in self.breaches),
-        ]
+        broken = [*map(broken_line, self.violations), *(f"broken: {breach}" for breach in self.breaches)]
+        marked = {one.at for one in self.violations}
+        return [*chart(steps_of(self.world), width, marked), *told, *broken]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -206,7 +206,7 @@ class Campaign(Generic[W]):
         if plan.shrinks:
             small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
-        replay_on(world, small.schedule, self._monitors)
+        replay_on(world, small.schedule)
         self._counterexamples[violation.rule] = Counterexample(
             **msgspec.structs.asdict(small),
             steps=steps_of(world),

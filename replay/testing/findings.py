@@ -16,7 +16,7 @@ from unicodedata import east_asian_width
 
 from callboard.replay.testing.explore import Counterexample, Explored
 from callboard.replay.testing.statistics import Figures, injected
-from callboard.replay.testing.world import Step
+from callboard.replay.testing.world import Step, Violation
 
 WIDTH = 80
 LANE_MIN, LANE_MAX = 6, 14
@@ -34,12 +34,10 @@ def counterexample_lines(
     found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = no_command
 ) -> list[str]:
     """Return the lines of one counterexample. command: prints the command for a schedule's text."""
-    at = found.violation.at
-    where = f"after step {at}" if at else "at the start"
     marked = set[int]().union(*found.races)
     small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
-        f"broken {where}: {found.violation.rule}",
+        broken_line(found.violation),
         "",
         *chart(found.steps, width, marked),
         "",
@@ -49,6 +47,12 @@ def counterexample_lines(
         *([f"found in {found.conditions}"] if found.conditions else []),
         command(found.text),
     ]
+
+
+def broken_line(violation: Violation) -> str:
+    """Return the line that says which rule is broken, and where."""
+    where = f"after step {violation.at}" if violation.at else "at the start"
+    return f"broken {where}: {violation.rule}"
 
 
 def _overtakings(found: Counterexample) -> Iterator[str]:
