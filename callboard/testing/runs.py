@@ -4,18 +4,20 @@
     found.outcome.text, found.breaches, found.lines()
 
     campaign = explore(host, policy, "Which files are here?", runs=10_000, faults="all")
-    assert campaign.is_ok, campaign
+    campaign.raise_if_broken()
 
 A scenario is what both are made of; write one at the top of a module for `callboard explore module:name`.
 """
 
 import asyncio
 import hashlib
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
 from typing import TypedDict, Unpack
 
 import msgspec
@@ -46,6 +48,7 @@ from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.testing.repeating import repeating
 from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
 
 SESSION = "simulated"
@@ -152,7 +155,14 @@ class Scenario:
         Raises MisuseError for less than one step.
         """
         plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), self.fingerprint, keeps_going)
-        return Exploration(self, explore_worlds(*self(), plan))
+        return self._explored(plan, _caller(), Scenario.explore)
+
+    def _explored(
+        self, plan: Plan, caller: FrameType | None, explored: "Callable[..., Exploration]"
+    ) -> "Exploration":
+        """Run a campaign. caller: the frame that called `explored`, in whose words a run is repeated."""
+        found = explore_worlds(*self(), plan)
+        return Exploration(self, found, repeating(caller, explored) if found.counterexamples else no_command)
 
     def details(self, schedule: str, rule: str) -> list[str]:
         """Return where and how a run breaks a rule, as far as its log shows that."""
@@ -285,10 +295,14 @@ async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSI
 
 @dataclass(eq=False, repr=False)
 class Exploration:
-    """The findings of a campaign. explored: its figures, and the counterexamples as the explorer has them."""
+    """The findings of a campaign. explored: its figures, and the counterexamples as the explorer has them.
+
+    command: returns, for the text of a schedule, the line of Python that repeats the run.
+    """
 
     scenario: Scenario
     explored: Explored
+    command: Callable[[str], str] = no_command
 
     @property
     def is_ok(self) -> bool:
@@ -308,12 +322,16 @@ class Exploration:
             found = self.counterexamples[0]
         return self.scenario.simulate(found.text)
 
-    def lines(self, width: int = 80, command: Callable[[str], str] = no_command) -> list[str]:
-        """Return the report: counterexamples as charts, the details of their breaches, figures."""
-        return lines_of(self.explored, width, command, self.scenario.details)
+    def lines(self, width: int = 80) -> list[str]:
+        """Return the report: counterexamples as charts, the line that repeats each, details, figures."""
+        return lines_of(self.explored, width, self.command, self.scenario.details)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        # Short: pytest cuts the values in a failed assert, and its message unless that is a text.
+        return f"<Exploration: {self.lines()[0][:120]} (print it, or call raise_if_broken())>"
 
     def raise_if_broken(self) -> None:
         """Raise RuleBroken with the report."""
@@ -352,4 +370,11 @@ def explore(
 ) -> Exploration:
     """Explore orders and faults. options: those of `Scenario`; for the others see `Scenario.explore`."""
     scenario = Scenario(agent, policy, prompt, **options)
-    return scenario.explore(runs=runs, seconds=seconds, scheduler=scheduler, seed=seed, steps=steps)
+    plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), scenario.fingerprint)
+    return scenario._explored(plan, _caller(), explore)
+
+
+def _caller() -> FrameType | None:
+    """Return the frame that called the function that calls this one."""
+    own = inspect.currentframe()
+    return own and own.f_back and own.f_back.f_back
