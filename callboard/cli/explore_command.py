@@ -32,7 +32,7 @@ from callboard.replay.testing.run import Bounds, Run
 from callboard.replay.testing.schedule import STEPS_MAX, parse
 from callboard.replay.testing.schedulers.portfolio import NAMES, scheduler_named
 from callboard.replay.testing.stopwatch import Stopwatch
-from callboard.replay.testing.world import World
+from callboard.replay.testing.world import World, steps_of
 from callboard.testing.subject import Subject, made, run_lines
 
 _RUNS_IN_TIME: Final = 1 << 40  # the runs of a campaign that only time limits
@@ -264,7 +264,8 @@ def _replayed(job: Job, text: str, run: Run, world: World) -> Mapping[str, objec
         "is_ok": broken is None,
         **(attributes(broken, "rule", "at") if broken else {"rule": None, "at": None}),
         "details": job.subject.details(text, broken.rule) if broken else [],
-        "steps": tuple(world.trace()),
+        "violations": run.violations,
+        "steps": steps_of(world),
     }
 
 

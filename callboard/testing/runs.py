@@ -4,18 +4,20 @@
     found.outcome.text, found.breaches, found.lines()
 
     campaign = explore(host, policy, "Which files are here?", runs=10_000, faults="all")
-    assert campaign.is_ok, campaign
+    campaign.raise_if_broken()
 
 A scenario is what both are made of; write one at the top of a module for `callboard explore module:name`.
 """
 
 import asyncio
 import hashlib
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
 from typing import TypedDict, Unpack
 
 import msgspec
@@ -28,7 +30,7 @@ from callboard.actors.protocol.messages import Ask
 from callboard.replay.recording import Recording
 from callboard.replay.testing.explore import RUNS, Counterexample, Explored, Plan
 from callboard.replay.testing.explore import explore as explore_worlds
-from callboard.replay.testing.findings import chart, no_command
+from callboard.replay.testing.findings import broken_line, chart, no_command
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.rules.base import Breach
 from callboard.replay.testing.run import Bounds, Scheduler, replay_on
@@ -37,7 +39,7 @@ from callboard.replay.testing.sessions.faults import NO_FAULTS, Faults, faults
 from callboard.replay.testing.sessions.monitors import breaches_of, session_monitors
 from callboard.replay.testing.sessions.scenario import START_MS
 from callboard.replay.testing.sessions.world import SessionWorld, Worlds, in_random_order
-from callboard.replay.testing.world import Monitor
+from callboard.replay.testing.world import Monitor, Violation, steps_of
 from callboard.runtime.agent import Agent, limits_of, prompt_json, roster
 from callboard.runtime.log.memory import MemoryLog, MemoryReader
 from callboard.runtime.log.opening import open_log
@@ -46,6 +48,7 @@ from callboard.runtime.schemas.output_types import OutputType, output_type
 from callboard.runtime.sessions.ended_asks import ended_asks
 from callboard.runtime.sessions.outcome import Outcome, outcome_of
 from callboard.runtime.sessions.session_types import SessionTypes
+from callboard.testing.repeating import repeating
 from callboard.testing.simulated_ports import Approver, Fakes, Script, scenario_of
 
 SESSION = "simulated"
@@ -152,7 +155,14 @@ class Scenario:
         Raises MisuseError for less than one step.
         """
         plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), self.fingerprint, keeps_going)
-        return Exploration(self, explore_worlds(*self(), plan))
+        return self._explored(plan, _caller(), Scenario.explore)
+
+    def _explored(
+        self, plan: Plan, caller: FrameType | None, explored: "Callable[..., Exploration]"
+    ) -> "Exploration":
+        """Run a campaign. caller: the frame that called `explored`, in whose words a run is repeated."""
+        found = explore_worlds(*self(), plan)
+        return Exploration(self, found, repeating(caller, explored) if found.counterexamples else no_command)
 
     def details(self, schedule: str, rule: str) -> list[str]:
         """Return where and how a run breaks a rule, as far as its log shows that."""
@@ -234,8 +244,17 @@ class Simulation:
 
     @cached_property
     def breaches(self) -> list[Breach]:
-        """Return the breaches of rules; empty if every rule holds."""
+        """Return the breaches of callboard's own rules; empty if every one holds."""
         return breaches_of(self.world)
+
+    @cached_property
+    def violations(self) -> tuple[Violation, ...]:
+        """Return where the run breaks the scenario's own monitors, each for the first time."""
+        if not self.scenario.monitors:
+            return ()
+        # The run again: while it was made, nothing watched it.
+        world = SessionWorld(self.scenario.pure)
+        return replay_on(world, self.schedule, [*map(copy, self.scenario.monitors)]).violations
 
     @cached_property
     def recording(self) -> Recording:
@@ -253,9 +272,11 @@ class Simulation:
         asyncio.run(_store(open_log(path), self.world.log, session_id))
 
     def lines(self, width: int = 80) -> list[str]:
-        """Return the run as a message-sequence chart, its fault mix, and its breaches."""
+        """Return the run as a message-sequence chart, its fault mix, and the rules that it breaks."""
         told = [said] if (said := self.world.conditions()) else []
-        return [*chart(self.world.trace(), width), *told, *(f"broken: {breach}" for breach in self.breaches)]
+        broken = [*map(broken_line, self.violations), *(f"broken: {breach}" for breach in self.breaches)]
+        marked = {one.at for one in self.violations}
+        return [*chart(steps_of(self.world), width, marked), *told, *broken]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -274,10 +295,14 @@ async def _store(log: EventLog, events: Sequence[Event], session_id: str = SESSI
 
 @dataclass(eq=False, repr=False)
 class Exploration:
-    """The findings of a campaign. explored: its figures, and the counterexamples as the explorer has them."""
+    """The findings of a campaign. explored: its figures, and the counterexamples as the explorer has them.
+
+    command: returns, for the text of a schedule, the line of Python that repeats the run.
+    """
 
     scenario: Scenario
     explored: Explored
+    command: Callable[[str], str] = no_command
 
     @property
     def is_ok(self) -> bool:
@@ -297,12 +322,16 @@ class Exploration:
             found = self.counterexamples[0]
         return self.scenario.simulate(found.text)
 
-    def lines(self, width: int = 80, command: Callable[[str], str] = no_command) -> list[str]:
-        """Return the report: counterexamples as charts, the details of their breaches, figures."""
-        return lines_of(self.explored, width, command, self.scenario.details)
+    def lines(self, width: int = 80) -> list[str]:
+        """Return the report: counterexamples as charts, the line that repeats each, details, figures."""
+        return lines_of(self.explored, width, self.command, self.scenario.details)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        # Short: pytest cuts the values in a failed assert, and its message unless that is a text.
+        return f"<Exploration: {self.lines()[0][:120]} (print it, or call raise_if_broken())>"
 
     def raise_if_broken(self) -> None:
         """Raise RuleBroken with the report."""
@@ -341,4 +370,11 @@ def explore(
 ) -> Exploration:
     """Explore orders and faults. options: those of `Scenario`; for the others see `Scenario.explore`."""
     scenario = Scenario(agent, policy, prompt, **options)
-    return scenario.explore(runs=runs, seconds=seconds, scheduler=scheduler, seed=seed, steps=steps)
+    plan = Plan(scheduler, runs, seconds, seed, Bounds(steps), scenario.fingerprint)
+    return scenario._explored(plan, _caller(), explore)
+
+
+def _caller() -> FrameType | None:
+    """Return the frame that called the function that calls this one."""
+    own = inspect.currentframe()
+    return own and own.f_back and own.f_back.f_back

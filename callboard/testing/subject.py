@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, TypeGuard
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Explored
-from callboard.replay.testing.findings import chart
+from callboard.replay.testing.findings import broken_line, chart
 from callboard.replay.testing.findings import lines as lines_of
 from callboard.replay.testing.run import Run, replay_on
 from callboard.replay.testing.schedule import Schedule
-from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of
+from callboard.replay.testing.world import MakeWorld, Monitor, World, conditions_of, steps_of
 from callboard.testing.runs import Scenario
 
 Parts: TypeAlias = tuple[MakeWorld[Any], Sequence[Monitor[Any]]]
@@ -66,18 +66,21 @@ def made(subject: Subject, schedule: Schedule) -> tuple[Run, World]:
 
 
 def run_lines(subject: Subject, run: Run, world: World, width: int) -> list[str]:
-    """Return one run as a chart, and the rule that it breaks, if any."""
+    """Return one run as a chart, and each rule that it breaks."""
     conditions = [said] if (said := conditions_of(world)) else []
-    if run.violation is None:
-        return [*chart(world.trace(), width), "", *conditions, f"{len(run.made)} steps, no rule is broken"]
-    rule, at = run.violation.rule, run.violation.at
-    return [
-        *chart(world.trace(), width, {at}),
-        "",
-        *conditions,
-        f"broken {f'after step {at}' if at else 'at the start'}: {rule}",
-        *subject.details(run.schedule.text(subject.fingerprint), rule),
-    ]
+    text = run.schedule.text(subject.fingerprint)
+    told: list[str] = []
+    for one in run.violations:
+        told += [broken_line(one), *subject.details(text, one.rule)]
+    marked = {one.at for one in run.violations}
+    return [*chart(steps_of(world), width, marked), "", *conditions, *(told or [_whole(run)])]
+
+
+def _whole(run: Run) -> str:
+    """Return the line about a run without a violation; a schedule may stop before rules of rest apply."""
+    counted = f"{len(run.made)} step{'s' * (len(run.made) != 1)}"
+    stops = "" if run.is_at_rest else "; the schedule ends before the run is at rest"
+    return f"{counted}, no rule is broken{stops}"
 
 
 _WANTED = (

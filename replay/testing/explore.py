@@ -37,6 +37,7 @@ from callboard.replay.testing.world import (
     World,
     conditions_of,
     is_count,
+    steps_of,
 )
 
 RUNS = 10_000
@@ -205,10 +206,10 @@ class Campaign(Generic[W]):
         if plan.shrinks:
             small = shrink(self._make_world, run, self._monitors, is_over=self._time_to_shrink())
         world = self._make_world()
-        replay_on(world, small.schedule, self._monitors)
+        replay_on(world, small.schedule)
         self._counterexamples[violation.rule] = Counterexample(
             **msgspec.structs.asdict(small),
-            steps=tuple(world.trace()),
+            steps=steps_of(world),
             found=run.schedule,
             run=self.statistics.runs,
             scheduler=self._scheduler.name,

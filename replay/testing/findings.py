@@ -4,15 +4,19 @@ A counterexample is: the rule in one sentence, the chart of the small run, which
 command that shows it again. A campaign that found nothing says how likely it would have.
 
 A chart has a lane for each actor, and a step where its message is handled: an arrow from the lane of the
-sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault. Lanes
-become narrower down to 6; names that do not fit are numbered; beyond that each line names both actors.
+sender to that of the recipient, a circle for a message that an actor sends itself, an x for a fault. Beside
+it stands the message: of a session the tool or agent, with the argument that matters, cut to the column.
+Lanes become narrower down to 6; names that do not fit are numbered; beyond that each line names both actors.
 """
 
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
+from unicodedata import east_asian_width
 
 from callboard.replay.testing.explore import Counterexample, Explored
 from callboard.replay.testing.statistics import Figures, injected
-from callboard.replay.testing.world import Step
+from callboard.replay.testing.world import Step, Violation
 
 WIDTH = 80
 LANE_MIN, LANE_MAX = 6, 14
@@ -30,12 +34,10 @@ def counterexample_lines(
     found: Counterexample, width: int = WIDTH, command: Callable[[str], str] = no_command
 ) -> list[str]:
     """Return the lines of one counterexample. command: prints the command for a schedule's text."""
-    at = found.violation.at
-    where = f"after step {at}" if at else "at the start"
     marked = set[int]().union(*found.races)
     small = "the smallest found" if found.is_minimal else "not shrunk to the end (a smaller one may be there)"
     return [
-        f"broken {where}: {found.violation.rule}",
+        broken_line(found.violation),
         "",
         *chart(found.steps, width, marked),
         "",
@@ -45,6 +47,12 @@ def counterexample_lines(
         *([f"found in {found.conditions}"] if found.conditions else []),
         command(found.text),
     ]
+
+
+def broken_line(violation: Violation) -> str:
+    """Return the line that says which rule is broken, and where."""
+    where = f"after step {violation.at}" if violation.at else "at the start"
+    return f"broken {where}: {violation.rule}"
 
 
 def _overtakings(found: Counterexample) -> Iterator[str]:
@@ -133,7 +141,7 @@ def chart(steps: Sequence[Step], width: int = WIDTH, marked: Collection[int] = (
     room = (width - NUMBER - TEXT_MIN) // len(names)
     lane = min(room, max(LANE_MIN, min(LANE_MAX, max(map(len, names)) + 3)))
     if lane < LANE_MIN:
-        return [_plain(step, marked) for step in steps]
+        return [_cut(_plain(step, marked), width) for step in steps]
     titles = [name if len(name) < lane else f"({number})" for number, name in enumerate(names, 1)]
     legend = [f"{title} {name}" for title, name in zip(titles, names, strict=True) if title != name]
     text = width - NUMBER - lane * len(names) - 1
@@ -147,7 +155,7 @@ def _head(step: Step, marked: Collection[int]) -> str:
 
 
 def _plain(step: Step, marked: Collection[int]) -> str:
-    return f"{_head(step, marked)}{step.sender} > {step.recipient}: {step.label}"
+    return f"{_head(step, marked)}{step.sender} > {step.recipient}: {step.about or step.label}"
 
 
 def _line(step: Step, names: Sequence[str], lane: int, text: int, marked: Collection[int]) -> str:
@@ -166,7 +174,14 @@ def _line(step: Step, names: Sequence[str], lane: int, text: int, marked: Collec
 
 
 def _text(step: Step, columns: int) -> str:
-    """Return the label without the words that the arrow repeats, cut to size."""
+    """Return the caption, or the label without the words that the arrow repeats, cut to size."""
     label = step.label.removeprefix(f"{step.recipient} ").removeprefix("handles ")
-    text = label.removesuffix(f" from {step.sender}")
-    return text if len(text) <= columns else text[: columns - 1] + "…"
+    return _cut(step.about or label.removesuffix(f" from {step.sender}"), columns)
+
+
+def _cut(text: str, columns: int) -> str:
+    """Cut a text to so many columns of a terminal."""
+    ends = list(accumulate(2 if east_asian_width(one) in "WF" else 1 for one in text))
+    if not ends or ends[-1] <= columns:
+        return text
+    return text[: bisect(ends, columns - 1)] + "…"

@@ -7,10 +7,13 @@ Rules
   - A run that a bound ends is unfinished: no rule of rest applies to it; only monitors that can judge the
     beginning of a run look at it (`JudgesUnfinished`).
   - An exception of a decider or of the world is a violation of its own at that step.
+  - A campaign ends a run at its first violation. A replay makes all moves of its schedule and notes every
+    rule that is broken, so that a schedule shows the same run with other monitors, more or fewer.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from operator import attrgetter
+from typing import Generic, Protocol, TypeAlias
 
 import msgspec
 
@@ -78,7 +81,8 @@ class Run(msgspec.Struct):
 
     made: list[Move]
     steps: int = STEPS_MAX  # N of its bounds
-    violation: Violation | None = None
+    violation: Violation | None = None  # the first
+    violations: tuple[Violation, ...] = ()  # of a replay: of every rule the first, in the order of steps
     healed_at: int | None = None  # the steps before its faults were over, if they were
     is_at_rest: bool = False  # nothing more was going to happen
     is_cut: bool = False  # the scheduler had seen the rest before
@@ -221,6 +225,42 @@ def _look_unfinished(world: W, monitors: Sequence[Monitor[W]], run: Run) -> None
 # --- replay: a schedule chooses step by step, and is refused where it does not fit ----------
 
 
+class Noting(Generic[W]):
+    """A monitor that notes the first violation of another one and lets the run go on."""
+
+    def __init__(self, monitor: Monitor[W]) -> None:
+        self._monitor = monitor
+        self.violation: Violation | None = None
+
+    def begin(self, steps: int) -> None:
+        """Begin a run."""
+        self._monitor.begin(steps)
+
+    def after(self, world: W, at: int, fair_steps: int) -> None:
+        """Look at a step."""
+        self._note(at, lambda: self._monitor.after(world, at, fair_steps))
+
+    def at_rest(self, world: W, at: int) -> None:
+        """Look at the end."""
+        self._note(at, lambda: self._monitor.at_rest(world, at))
+
+    def unfinished(self, world: W, at: int) -> None:
+        """Look at a run that is not at rest, if the monitor can judge it."""
+        monitor = self._monitor
+        if isinstance(monitor, JudgesUnfinished):
+            self._note(at, lambda: monitor.unfinished(world, at))
+
+    def _note(self, at: int, look: Callable[[], Violation | None]) -> None:
+        if self.violation is not None:
+            return
+        try:
+            self.violation = look()
+        except MisuseError:
+            raise
+        except Exception as error:
+            self.violation = Violation(_rule_against(error), at)
+
+
 def choice_of(schedule: Schedule) -> Choose:
     """Return a function that chooses the schedule's moves, then None; it raises ScheduleMisfit."""
     wanted = enumerate(schedule.strands, 1)
@@ -243,11 +283,15 @@ def replay(make_world: MakeWorld[W], schedule: Schedule, monitors: Sequence[Moni
 
 
 def replay_on(world: W, schedule: Schedule, monitors: Sequence[Monitor[W]] = ()) -> Run:
-    """Replay on a world at its start that the caller keeps."""
+    """Replay on a world at its start that the caller keeps; no monitor ends the run."""
     choose = choice_of(schedule)
     length = len(schedule.strands)
     heal_at = length + 1 if schedule.healed_at is None else schedule.healed_at
-    run = perform(world, monitors, choose, choose, Bounds(schedule.steps, length + 1), heal_at)
+    noting = [Noting(monitor) for monitor in monitors]
+    run = perform(world, noting, choose, choose, Bounds(schedule.steps, length + 1), heal_at)
     if not run.violation and len(run.made) < length:
         raise ScheduleMisfit(len(run.made) + 1, schedule.strands[len(run.made)], ())
+    noted = [*(one.violation for one in noting), run.violation]
+    run.violations = tuple(sorted(filter(None, noted), key=attrgetter("at")))
+    run.violation = next(iter(run.violations), None)
     return run

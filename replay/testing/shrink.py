@@ -247,7 +247,7 @@ class _Search(Generic[W]):
     def races(self) -> Iterator[tuple[Pair, Reversal]]:
         """Return the races whose other order, made of these steps alone, keeps the rule."""
         world = self._make_world()
-        replay_on(world, self.best.run.schedule, self._monitors)
+        replay_on(world, self.best.run.schedule)
         order = Order(world.trace())
         for i, j in sorted(order.races()):
             reversal = reversal_of(order, i, j)

@@ -45,6 +45,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     cause: int = 0  # the step that posted the message; 0 if it was there from the start
     touched: tuple[str, ...] = ()  # the other things that its order decides: a shared inbox or budget
     actor: str = ""  # of the move, if it is not the recipient
+    about: str = ""  # for charts instead of the label: the tool or agent, and the argument that matters
 
 
 class World(Protocol):
@@ -94,6 +95,23 @@ class Touches(Protocol):
 
     def touched(self) -> Collection[str]:
         """Return what the order of the last move decides apart from its actor's state: see `Step.touched`."""
+
+
+@runtime_checkable
+class Captions(Protocol):
+    """A world that has more to say about its moves than their labels, which are equal in every run."""
+
+    def captions(self) -> Sequence[str]:
+        """Return the caption of each move made; empty where the label says as much."""
+
+
+def steps_of(world: World) -> tuple[Step, ...]:
+    """Return the trace as people read it: with captions, which would slow down the search for small runs."""
+    steps = tuple(world.trace())
+    if not isinstance(world, Captions):
+        return steps
+    told = zip(steps, world.captions(), strict=True)
+    return tuple(msgspec.structs.replace(step, about=about) for step, about in told)
 
 
 def is_count(value: object, least: int = 0) -> bool:

@@ -88,6 +88,15 @@ def raises():
 number = 3
 """
 
+ADDED = """
+before = orders
+
+def orders():
+    make_world, rules = before()
+    return make_world, [always("It never begins.", lambda world: False), *rules]
+"""
+"""Orders with one rule more, which is broken earlier."""
+
 
 @pytest.fixture(autouse=True)
 def shop(callboard: Callboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -122,7 +131,7 @@ def test_a_broken_rule_is_shown_small_with_a_chart_and_the_command_that_makes_it
     again = callboard(*command_in(done.stdout))
     assert again.exit_code == FAILED
     assert first in again.stdout
-    assert "tool host.1/1.0 returns" in again.stdout
+    assert 'tool book time="8 pm"' in again.stdout
 
 
 def test_all_is_well_is_exit_code_0_and_says_how_much_was_tried(callboard: Callboard) -> None:
@@ -261,6 +270,21 @@ def test_a_run_of_which_the_bug_is_gone_is_shown_as_kept(callboard: Callboard, s
     done = callboard(*command)
     assert done.exit_code == 0
     assert "no rule is broken" in done.stdout
+
+
+def test_a_schedule_stays_valid_when_a_rule_is_added(callboard: Callboard, shop: Path) -> None:
+    command = command_in(callboard("explore", "shop:orders").stdout)
+    before = json.loads(callboard(*command, "--json").stdout)
+    shop.write_text(SHOP + ADDED)
+    sys.modules.pop("shop")
+    done = callboard(*command)
+    assert done.exit_code == FAILED
+    told = json.loads(callboard(*command, "--json").stdout)
+    assert told["steps"] == before["steps"]
+    assert [one["rule"] for one in told["violations"]] == ["It never begins.", before["rule"]]
+    assert (told["rule"], told["at"]) == ("It never begins.", 0)
+    for one in told["violations"]:
+        assert f": {one['rule']}" in done.stdout
 
 
 @pytest.mark.parametrize(

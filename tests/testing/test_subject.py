@@ -4,7 +4,7 @@ import pytest
 
 from callboard.actors.protocol.errors import MisuseError
 from callboard.replay.testing.explore import Plan, explore
-from callboard.replay.testing.monitors import always
+from callboard.replay.testing.monitors import always, at_rest
 from callboard.replay.testing.schedule import Schedule
 from callboard.replay.testing.sessions.monitors import EFFECTS
 from callboard.runtime.agent import Agent
@@ -102,3 +102,19 @@ def test_one_run_is_shown_with_the_step_that_breaks_the_rule_or_as_kept() -> Non
     assert "  1* " in lines[1]
     run, world = made(subject, Schedule(("s0>c", "s1>c")))
     assert run_lines(subject, run, world, 80)[-1] == "2 steps, no rule is broken"
+    run, world = made(subject, Schedule(("s0>c",)))
+    assert run_lines(subject, run, world, 80)[-1] == (
+        "1 step, no rule is broken; the schedule ends before the run is at rest"
+    )
+
+
+def test_a_run_that_breaks_several_rules_is_shown_whole_with_each_of_them() -> None:
+    def strict() -> tuple[Any, list[Any]]:
+        make_world, rules = protocol()
+        return make_world, [*rules, at_rest("It never ends.", lambda world: False)]
+
+    subject = subject_of(strict, "x:strict")
+    run, world = made(subject, Schedule(("s1>c", "s0>c")))
+    lines = run_lines(subject, run, world, 80)
+    assert lines[-2:] == ["broken after step 1: b is not first", "broken after step 2: It never ends."]
+    assert [line[:4] for line in lines[1:3]] == ["  1*", "  2*"]

@@ -27,6 +27,7 @@ from callboard.testing import (
     SessionWorld,
     Simulation,
     always,
+    at_rest,
     check_log,
     explore,
     simulate,
@@ -131,7 +132,8 @@ def test_a_simulation_is_saved_as_a_recording_that_every_tool_opens(tmp_path: Pa
 def test_a_simulation_shows_itself_as_a_chart() -> None:
     text = str(simulate(HOST, policy))
     assert "supervisor" in text
-    assert "Delegate 1.0 of host" in text
+    assert 'task -> counter "count"' in text
+    assert 'tool save text="x"' in text
 
 
 def test_scripts_models_and_agents_with_models_of_their_own_work_alike() -> None:
@@ -349,6 +351,24 @@ def test_a_rule_of_ones_own_that_does_not_hold_is_found_shrunk_and_replayed() ->
     again = found.replay()
     assert any(effect.tool == "save" for effect in again.world.effects)
     assert len(again.schedule.strands) <= 12, "nothing that it does not need"
+
+
+def test_a_run_names_the_rules_of_ones_own_that_it_breaks_with_any_monitors() -> None:
+    saves = always("Nobody saves.", lambda world: not world.effects)
+    begins = always("Nobody begins.", lambda world: len(world.log) < 4)
+    ends = at_rest("It never ends.", lambda world: False)
+    found = Scenario(HOST, policy, monitors=[saves]).explore(runs=50)
+    (example,) = found.counterexamples
+    more = simulate(HOST, policy, monitors=[begins, saves, ends], schedule=example.text)
+    assert [one.rule for one in more.violations] == ["Nobody begins.", "Nobody saves."]
+    assert example.violation in more.violations, "at the same step"
+    assert more.events == found.replay().events
+    assert f"broken after step {example.violation.at}: Nobody saves." in more.lines()
+    assert any(line.startswith(f"{example.violation.at:>3}*") for line in more.lines())
+    fewer = simulate(HOST, policy, schedule=example.text)
+    assert fewer.events == more.events
+    assert (fewer.violations, fewer.breaches) == ((), more.breaches)
+    assert simulate(HOST, policy, monitors=[ends]).violations[0].rule == "It never ends."
 
 
 def test_a_goal_that_no_run_reaches_fails_the_campaign() -> None:

@@ -226,6 +226,12 @@ class CapacityWorld:
             steps.append(self._step(seq, move, name, place and traces[name][place - 1], seqs))
         return steps
 
+    def captions(self) -> Sequence[str]:
+        """Return the captions of the sessions' moves."""
+        captions = {name: session.captions() for name, session in self.sessions.items()}
+        places = zip(self.made, self._places, strict=True)
+        return [captions[name][place - 1] if place else "" for (name, _), place in places]
+
     def _step(
         self, seq: int, move: Move, name: str, own: Step | Literal[0], seqs: Mapping[tuple[str, int], int]
     ) -> Step:

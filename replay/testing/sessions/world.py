@@ -16,7 +16,7 @@ The world starts where the session is open and the first ask is posted. Every lo
     world.run().ended.text
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -27,6 +27,7 @@ from callboard.actors.protocol.limits import Limits
 from callboard.actors.protocol.messages import AskEnded, Begin, Cancel, Close, SessionClosed, Stop
 from callboard.actors.session.port_table import PORT_REQUESTS, owner_of
 from callboard.actors.supervisor.state import Record
+from callboard.replay.testing.sessions.captions import caption
 from callboard.replay.testing.sessions.digest import digest_of, rest_digest_of
 from callboard.replay.testing.sessions.injection import (
     ENDS,
@@ -153,12 +154,21 @@ class SessionWorld(ScriptedSession):
 
     def trace(self) -> Sequence[Step]:
         """Return one step for each move made."""
+        return [_step(index, made, end) for index, (made, end) in enumerate(self._made_until(), 1)]
+
+    def captions(self) -> Sequence[str]:
+        """Return for each move made the tool or agent that it is about."""
+        return [
+            caption(made.move, made.event, made.log, made.log[made.start : end])
+            for made, end in self._made_until()
+        ]
+
+    def _made_until(self) -> Iterator[tuple[_Made, int]]:
+        """Return the moves made, each with the end of its log after it."""
         nexts = [(one.log, one.start) for one in self.made[1:]]
         ends = [*nexts, (self.log, len(self.log))][: len(self.made)]
-        return [
-            _step(index, made, end if log is made.log else len(made.log))
-            for index, (made, (log, end)) in enumerate(zip(self.made, ends, strict=True), 1)
-        ]
+        for made, (log, length) in zip(self.made, ends, strict=True):
+            yield made, length if log is made.log else len(made.log)
 
     def touched(self) -> Collection[str]:
         """Return the things that the order of the last move decides apart from its actor's state."""

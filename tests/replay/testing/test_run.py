@@ -1,17 +1,18 @@
 from collections.abc import Sequence
 from random import Random
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callboard.actors.protocol.errors import MisuseError
-from callboard.replay.testing.monitors import always, at_rest
+from callboard.replay.testing.monitors import always, at_rest, eventually, sometimes
 from callboard.replay.testing.program import Actor, Posts, Program, Send
 from callboard.replay.testing.run import Bounds, perform, replay, replay_on
 from callboard.replay.testing.schedule import Schedule, ScheduleMisfit, parse
 from callboard.replay.testing.schedulers.portfolio import scheduler_named
-from callboard.replay.testing.world import Move, Step, Violation, World
+from callboard.replay.testing.world import Monitor, Move, Step, Violation, World
 from tests.replay.testing.programs import collector
 from tests.replay.testing.random_programs import RandomProgram, worlds
 
@@ -219,11 +220,71 @@ def test_a_run_that_is_over_where_the_schedule_is_over_has_been_replayed() -> No
     assert (len(run.made), run.is_cut, run.violation) == (1, True, None)
 
 
-def test_a_rule_that_is_broken_earlier_ends_the_replay() -> None:
-    rule = always("empty", lambda world: not world.states["c"])
-    run = replay(collector("1", "2").world, Schedule(("s1>c", "s0>c")), [rule])
-    assert run.violation is not None
-    assert run.violation.at == 1
+def rules_of(chosen: set[int]) -> list[Monitor[Any]]:
+    """Return rules of every kind: broken now and then, always, never, or raising."""
+
+    def raises(world: World) -> bool:
+        raise LookupError(len(world.trace()))
+
+    every: list[Monitor[Any]] = [
+        always("short", lambda world: len(world.trace()) < 3),
+        always("raises", raises),
+        at_rest("ends", lambda world: False),
+        eventually("cold", lambda world: False),
+        sometimes("goal", lambda world: False),
+        Early(),
+    ]
+    return [every[index] for index in sorted(chosen)]
+
+
+CHOICES = st.sets(st.integers(0, 5))
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(worlds(), CHOICES, CHOICES, st.integers(0, 99), st.integers(1, 12))
+def test_a_schedule_makes_the_same_run_whatever_monitors_are_added_or_removed(
+    make: RandomProgram, found_with: set[int], replayed_with: set[int], seed: int, steps: int
+) -> None:
+    world, random = make(), Random(seed)
+    run = perform(world, rules_of(found_with), random.choice, random.choice, Bounds(steps))
+    text = run.schedule.text("s")
+    again = make()
+    replayed = replay_on(again, parse(text, "s"), rules_of(replayed_with))
+    assert replayed.made == run.made
+    assert again.digest() == world.digest()
+    assert again.trace() == world.trace()
+    if run.violation is not None and found_with <= replayed_with:
+        assert run.violation in replayed.violations, "the rule is broken still, beside others"
+
+
+def test_a_rule_that_is_broken_earlier_is_noted_and_the_replay_goes_on() -> None:
+    empty = always("empty", lambda world: not world.states["c"])
+    never = at_rest("never", lambda world: False)
+    run = replay(collector("1", "2").world, Schedule(("s1>c", "s0>c")), [never, empty])
+    assert run.violations == (Violation("empty", 1), Violation("never", 2))
+    assert run.violation == Violation("empty", 1)
+    assert len(run.made) == 2
+    alone = replay(collector("1", "2").world, Schedule(("s1>c", "s0>c")), [never])
+    assert alone.violations == (Violation("never", 2),)
+
+
+def test_a_decider_that_raises_ends_the_replay_with_what_was_noted_before() -> None:
+    def step(state: int, sender: str, message: object) -> NoReturn:
+        raise ZeroDivisionError("no")
+
+    program = Program({"a": Actor(0, step)}, [Send("s", "a", "go")])
+    run = replay(program.world, Schedule(("s>a",)), [always("never", lambda world: False)])
+    raised = Violation("Nothing raises ZeroDivisionError: no", 1)
+    assert run.violations == (Violation("never", 0), raised)
+
+
+def test_a_mistake_of_the_caller_in_a_monitor_ends_the_replay() -> None:
+    def misused(world: World) -> bool:
+        raise MisuseError("wrong")
+
+    with pytest.raises(MisuseError, match="wrong"):
+        replay(collector("1").world, Schedule(("s0>c",)), [always("x", misused)])
 
 
 def test_faults_end_where_they_ended() -> None:

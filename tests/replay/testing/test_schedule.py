@@ -69,3 +69,10 @@ def test_no_text_raises_anything_else(text: str) -> None:
             parse(candidate)
         except BadSchedule:
             continue
+
+
+def test_a_schedule_of_format_1_stays_readable() -> None:
+    golden = "1.dd56de41.eNqbMnlJsYFd8prMvKT8CoWM_OISPcPVaYmlOSUKyUWJxRlTGBgZmJg1AD-JDdM"
+    schedule = Schedule(("s0>c", "inbox host.1", "s0>c", "fault crash"), 3, 40)
+    assert parse(golden, "golden") == schedule
+    assert parse(schedule.text("golden"), "golden") == schedule
