@@ -8,6 +8,7 @@ import pytest
 from callboard import Agent, Limits, Outcome, Runtime, ScriptedModel, call, say, tool
 from callboard.actors.protocol.errors import InvalidAgent, MisuseError
 from callboard.actors.protocol.events import Event
+from callboard.actors.protocol.immutable import Json
 from callboard.actors.protocol.port_messages import ApprovalGiven, RequestApproval, ToolStarted
 from callboard.actors.protocol.request import ModelRequest
 from callboard.replay.recording import Recording
